@@ -1,0 +1,198 @@
+// swift-tools-version: 6.3
+// 6.3: raw identifiers for tests, traits on dependencies, warnings as errors per target.
+
+import PackageDescription
+
+/// Strict for every target: Swift 6 mode is the tools version's default, and the rest is said here.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),  // `public import` shows the surface.
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+    name: "sanguine",
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
+    products: [
+        .library(name: "Sanguine", targets: ["Sanguine"]),
+        .library(name: "SanguineModel", targets: ["SanguineModel"]),
+        .library(name: "SanguineTesting", targets: ["SanguineTesting"]),
+        .library(name: "SanguineAuthority", targets: ["SanguineAuthority"]),
+        .library(name: "SanguineServer", targets: ["SanguineServer"]),
+        .library(name: "SanguineSQLite", targets: ["SanguineSQLite"]),
+        .executable(name: "sanguine", targets: ["SanguineCommand"]),
+    ],
+    dependencies: [
+        // The client's, and no more: what an app links.
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        // The authority's.
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        // The command's.
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(
+            url: "https://github.com/apple/swift-configuration",
+            from: "1.4.0",
+            traits: ["YAML"]
+        ),
+    ],
+    targets: [
+        // What both ends share: identifiers, amounts, functions, problem codes, wire messages.
+        .target(name: "SanguineModel", swiftSettings: strict),
+
+        // The client.
+        .target(
+            name: "Sanguine",
+            dependencies: [
+                "SanguineModel",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The public test kit: manual clock, scripted network.
+        .target(name: "SanguineTesting", dependencies: ["Sanguine"], swiftSettings: strict),
+
+        // The server's decisions, pure, and the storage protocol that they need.
+        .target(
+            name: "SanguineAuthority",
+            dependencies: [
+                "SanguineModel",
+                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The embedded driver.
+        .target(
+            name: "SanguineSQLite",
+            dependencies: [
+                "SanguineAuthority",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // HTTP, functions, jobs, metrics; no SQL, no driver.
+        .target(
+            name: "SanguineServer",
+            dependencies: [
+                "SanguineAuthority",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The `sanguine` executable: arguments and wiring only.
+        .executableTarget(
+            name: "SanguineCommand",
+            dependencies: [
+                "Sanguine",
+                "SanguineServer",
+                "SanguineSQLite",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // An executable and never a product, so that it shares the release build.
+        .executableTarget(
+            name: "Benchmarks",
+            dependencies: [
+                "Sanguine",
+                "SanguineServer",
+                "SanguineSQLite",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Benchmarks",
+            swiftSettings: strict
+        ),
+
+        .testTarget(
+            name: "SanguineModelTests",
+            dependencies: ["SanguineModel"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SanguineTests",
+            dependencies: ["Sanguine", "SanguineTesting"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SanguineAuthorityTests",
+            dependencies: ["SanguineAuthority"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SanguineSQLiteTests",
+            dependencies: ["SanguineSQLite", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: strict
+        ),
+        // What every driver promises.
+        .testTarget(
+            name: "StorageContractTests",
+            dependencies: ["SanguineAuthority", "SanguineSQLite"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SanguineServerTests",
+            dependencies: [
+                "SanguineServer",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SanguineCommandTests",
+            dependencies: ["SanguineCommand"],
+            swiftSettings: strict
+        ),
+        // Both ends over loopback, and the real executable under kill -9.
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: [
+                "Sanguine",
+                "SanguineServer",
+                "SanguineSQLite",
+                "SanguineCommand",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        // The house style, as a test.
+        .testTarget(name: "TidyTests", swiftSettings: strict),
+    ]
+)

@@ -1,0 +1,79 @@
+public import SanguineModel
+
+/// Recomputes one account's balance from its transfers, in order.
+///
+/// A driver feeds it an account at a time, so that an audit of any ledger needs constant memory.
+///
+/// It checks that every transfer's running balances follow from the one before, that nothing ever
+/// went below zero, that the stored balance is where the transfers end, that what is held is what
+/// the open holds sum up to, and that no transfer lies beyond the feed's head.
+public struct LedgerAudit: Sendable {
+    private let account: Identifier
+    private var available: Int64 = 0
+    private var held: Int64 = 0
+    private var seq: Int64 = 0
+    private var finding: String?
+
+    /// Creates an audit of one account.
+    public init(account: Identifier) { self.account = account }
+
+    /// Takes the next transfer, in the order of the ledger.
+    public mutating func add(_ transfer: Transfer) {
+        available += transfer.availableChange
+        held += transfer.heldChange
+        if available < 0 || held < 0 {
+            find("transfer \(transfer.id) takes the balance to \(available), held \(held)")
+        }
+        if transfer.availableAfter != available || transfer.heldAfter != held {
+            find(
+                """
+                transfer \(transfer.id) says \(transfer.availableAfter), held \
+                \(transfer.heldAfter); the entries up to it sum to \(available), held \(held)
+                """
+            )
+        }
+        if transfer.seq < seq {
+            find("transfer \(transfer.id) has feed number \(transfer.seq) after \(seq)")
+        }
+        seq = transfer.seq
+    }
+
+    /// Ends the audit.
+    ///
+    /// - Parameters:
+    ///   - balance: The stored balance, or `nil` if there is none.
+    ///   - openHolds: The sum of the account's open holds.
+    /// - Returns: The first thing that is wrong, or `nil`.
+    public mutating func finish(
+        balance: BalanceRow?,
+        openHolds: Int64
+    ) -> LedgerReport.Difference? {
+        guard let balance else {
+            find("there is no balance for entries that sum to \(available), held \(held)")
+            return difference
+        }
+        if balance.available != available || balance.held != held {
+            find(
+                """
+                the balance is \(balance.available), held \(balance.held); its entries sum to \
+                \(available), held \(held)
+                """
+            )
+        }
+        if openHolds != balance.held {
+            find("held is \(balance.held); the open holds sum to \(openHolds)")
+        }
+        if seq > balance.head {
+            find("the last transfer has feed number \(seq), beyond the head \(balance.head)")
+        }
+        return difference
+    }
+
+    private mutating func find(_ finding: String) {
+        if self.finding == nil { self.finding = finding }
+    }
+
+    private var difference: LedgerReport.Difference? {
+        finding.map { LedgerReport.Difference(account: account, finding: $0) }
+    }
+}

@@ -1,0 +1,274 @@
+public import SanguineModel
+
+/// Where an authority keeps what it knows.
+///
+/// A driver loads, asks a ``Command`` to decide, and stores, in one unit: nothing that another
+/// command does can come in between, and after a crash either all of it is there or nothing.
+/// Drivers hold no rules; all of them share the decisions.
+///
+/// ```swift
+/// let result = try await storage.perform(Command(keys: [.balance(id)]) { loaded in
+///     …  // Pure: look at `loaded`, return the outcome and the changes.
+/// })
+/// ```
+///
+/// What every driver promises is written down as tests, in `StorageContractTests`.
+public protocol Storage: Sendable {
+    /// Loads the command's keys, lets it decide, and stores its changes.
+    ///
+    /// Returns after the changes are durable. Cancelling the calling task does not abort it: a
+    /// charge whose client hung up must not stop half-way.
+    ///
+    /// - Returns: The outcome, or the problem that the command refused with. A refused command has
+    ///   changed nothing.
+    /// - Throws: ``StorageError`` if the driver could not do it. Nothing was changed then, except
+    ///   after ``StorageError/unknownOutcome(_:)``.
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem>
+
+    /// Loads committed rows, all as of one moment.
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded
+
+    /// Returns an account's transfers, newest first.
+    ///
+    /// - Parameters:
+    ///   - account: Whose.
+    ///   - number: Only transfers with a smaller ``NumberedTransfer/number``; `nil` from the newest.
+    ///   - limit: How many at most.
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer]
+
+    /// Returns open holds that expire at or before the moment, earliest first.
+    func openHolds(expiringBy moment: Timestamp, limit: Int) async throws(StorageError) -> [HoldRow]
+
+    /// Returns operations that are still running, in the order of their keys.
+    ///
+    /// - Parameters:
+    ///   - position: Only operations after this one; `nil` from the first.
+    ///   - limit: How many at most.
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow]
+
+    /// Returns sessions that were ended at or after the moment, at most `limit`, latest first.
+    func sessionsEnded(since moment: Timestamp, limit: Int) async throws(StorageError)
+        -> [SessionRow]
+
+    /// Returns the account with that verified e-mail address.
+    func account(email: String) async throws(StorageError) -> AccountRow?
+
+    /// Drops what has served its time: answers of operations done before `answers` (one whose answer
+    /// has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other goes), sessions
+    /// that expired or ended before `sessions`, holds that were settled and expired before `holds`.
+    ///
+    /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
+    @discardableResult
+    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int
+
+    /// Recomputes every balance from its transfers and compares.
+    func verifyLedger() async throws(StorageError) -> LedgerReport
+
+    /// Finishes what is queued and releases everything. Later calls throw ``StorageError/closed``.
+    func close() async
+}
+
+/// What a command needs, and the pure function that decides with it.
+public struct Command<Outcome: Sendable>: Sendable {
+    /// What to load before deciding.
+    public let keys: [Key]
+
+    /// Looks at what was loaded and says what happens. Performs no I/O and reads no clock.
+    public let decide: @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
+
+    /// Creates a command.
+    public init(
+        keys: [Key],
+        decide: @escaping @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
+    ) {
+        self.keys = keys
+        self.decide = decide
+    }
+}
+
+/// What a command decided.
+public struct Decision<Outcome: Sendable>: Sendable {
+    /// What the caller learns.
+    public var outcome: Outcome
+    /// What must be stored, in order. Empty if nothing changes.
+    public var changes: [Change]
+
+    /// Creates a decision.
+    public init(_ outcome: Outcome, changes: [Change] = []) {
+        self.outcome = outcome
+        self.changes = changes
+    }
+}
+
+/// One thing to store.
+public enum Change: Hashable, Sendable {
+    /// Writes the row, and replaces one of the same key.
+    case put(Row)
+    /// Removes the row, if it is there.
+    case delete(Key)
+    /// Appends to the ledger.
+    case append(Transfer)
+}
+
+/// The rows that a command asked for, as of one moment.
+public struct Loaded: Sendable {
+    // Commands ask for one to four keys: searching so few beats hashing them.
+    private var rows: [Row] = []
+
+    /// Creates an empty set, to which a driver adds what it finds.
+    public init() {}
+
+    /// Adds a row that was found.
+    public mutating func add(_ row: Row) { rows.append(row) }
+
+    /// The account's profile, if it was asked for and exists.
+    public func account(_ id: Identifier) -> AccountRow? {
+        for case .account(let row) in rows where row.id == id { return row }
+        return nil
+    }
+
+    /// The account's balance, if it was asked for and exists.
+    public func balance(_ account: Identifier) -> BalanceRow? {
+        for case .balance(let row) in rows where row.account == account { return row }
+        return nil
+    }
+
+    /// The device, if it was asked for and exists.
+    public func device(_ id: String) -> DeviceRow? {
+        for case .device(let row) in rows where row.id == id { return row }
+        return nil
+    }
+
+    /// The session, if it was asked for and exists.
+    public func session(_ id: Identifier) -> SessionRow? {
+        for case .session(let row) in rows where row.id == id { return row }
+        return nil
+    }
+
+    /// The allowance, if it was asked for and has ever been used.
+    public func quota(_ account: Identifier, name: String) -> QuotaRow? {
+        for case .quota(let row) in rows where row.account == account && row.name == name {
+            return row
+        }
+        return nil
+    }
+
+    /// The hold, if it was asked for and exists.
+    public func hold(_ id: Identifier) -> HoldRow? {
+        for case .hold(let row) in rows where row.id == id { return row }
+        return nil
+    }
+
+    /// The operation, if it was asked for and exists.
+    public func operation(_ account: Identifier, key: String) -> OperationRow? {
+        for case .operation(let row) in rows where row.account == account && row.key == key {
+            return row
+        }
+        return nil
+    }
+}
+
+/// A place in the order of operations: by account, then by key.
+public struct OperationPosition: Hashable, Sendable {
+    /// Whose operation.
+    public var account: Identifier
+    /// Its idempotency key.
+    public var key: String
+
+    /// Creates the position.
+    public init(account: Identifier, key: String) {
+        self.account = account
+        self.key = key
+    }
+}
+
+/// Up to when things have served their time. See ``Storage/sweep(_:limit:)``.
+public struct SweepHorizon: Hashable, Sendable {
+    /// Answers of operations that were done before are dropped.
+    public var answers: Timestamp
+    /// Sessions that expired or ended before are removed.
+    public var sessions: Timestamp
+    /// Settled holds that expired before are removed.
+    public var holds: Timestamp
+
+    /// Creates a horizon.
+    public init(answers: Timestamp, sessions: Timestamp, holds: Timestamp) {
+        self.answers = answers
+        self.sessions = sessions
+        self.holds = holds
+    }
+}
+
+/// A reason why a driver could not do what was asked.
+public enum StorageError: Error, Hashable {
+    /// Too much is queued. Come back after this many whole seconds.
+    case overloaded(retryAfterSeconds: Int)
+    /// The disk or the database failed; the text says how. Nothing was changed.
+    case failed(String)
+    /// The commit failed in a way that leaves open whether it was done; the text says how.
+    case unknownOutcome(String)
+    /// The storage was closed.
+    case closed
+}
+
+extension StorageError: CustomStringConvertible {
+    /// What happened, and what to do about it.
+    public var description: String {
+        switch self {
+        case .overloaded(let seconds):
+            "Too many commands are queued. Try again in \(seconds) s."
+        case .failed(let reason):
+            "The storage failed, and nothing was changed: \(reason). Check the disk, then try again."
+        case .unknownOutcome(let reason):
+            """
+            The storage failed while it committed: \(reason). Send the operation again with the \
+            same idempotency key: it takes effect once.
+            """
+        case .closed:
+            "The storage is closed. Open it again before use."
+        }
+    }
+}
+
+/// What recomputing the ledger found.
+public struct LedgerReport: Hashable, Codable, Sendable {
+    /// A balance that is not what its entries sum up to.
+    public struct Difference: Hashable, Codable, Sendable {
+        /// Whose balance.
+        public var account: Identifier
+        /// What is wrong, in a sentence with both numbers.
+        public var finding: String
+
+        /// Creates a difference.
+        public init(account: Identifier, finding: String) {
+            self.account = account
+            self.finding = finding
+        }
+    }
+
+    /// How many accounts were looked at.
+    public var accounts: Int
+    /// How many transfers were added up.
+    public var transfers: Int
+    /// What was found wrong, at most ``limit``.
+    public var differences: [Difference]
+
+    /// How many differences are listed at most.
+    public static let limit = 1_000
+
+    /// Creates a report.
+    public init(accounts: Int, transfers: Int, differences: [Difference]) {
+        self.accounts = accounts
+        self.transfers = transfers
+        self.differences = differences
+    }
+}

@@ -1,0 +1,9 @@
+import Hummingbird
+import ArgumentParser
+import Configuration
+//import GRDB
+
+
+
+import Metrics
+print("hi")

@@ -1,0 +1,89 @@
+/// A call of a metered function: declared once, in code that both ends can see.
+///
+/// ```swift
+/// struct Translate: FunctionCall {
+///     static let name = "translate"
+///     static let expectedCost: Int64 = 2
+///     typealias Output = String
+///     struct Input: Codable, Sendable { var text: String, to: String }
+///     var input: Input
+/// }
+///
+/// let answer = try await client.call(Translate(input: .init(text: "Guten Tag", to: "en")))
+/// ```
+public protocol FunctionCall: Sendable {
+    /// What the function works on; the `input` of the body.
+    associatedtype Input: Codable & Sendable
+    /// What it makes; the `output` of the answer.
+    associatedtype Output: Codable & Sendable
+
+    /// The function's name in the path.
+    static var name: String { get }
+
+    /// What a call is expected to cost, in the balance's unit, before any call has been made.
+    ///
+    /// The client shows this much as held until it has learned better from real charges.
+    static var expectedCost: Int64 { get }
+
+    /// This call's input.
+    var input: Input { get }
+}
+
+/// Asks the configured language model a question; the `ask` of the default configuration.
+public struct Ask: FunctionCall {
+    /// The input of ``Ask``.
+    public struct Input: Hashable, Codable, Sendable {
+        /// What to ask.
+        public var question: String
+
+        /// Creates the input.
+        public init(question: String) { self.question = question }
+    }
+
+    /// The answer's text.
+    public typealias Output = String
+
+    /// `ask`.
+    public static let name = "ask"
+    /// Three tokens: a short question with an answer of a few hundred words.
+    public static let expectedCost: Int64 = 3
+
+    /// This call's input.
+    public let input: Input
+
+    /// Creates the call.
+    public init(question: String) { input = Input(question: question) }
+}
+
+/// Returns its text; the `echo` of the default configuration, for trying things out.
+public struct Echo: FunctionCall {
+    /// The input of ``Echo``.
+    public struct Input: Hashable, Codable, Sendable {
+        /// What comes back.
+        public var text: String
+        /// Milliseconds to wait before it does. Default: none.
+        public var delayMs: Int?
+
+        /// Creates the input.
+        public init(text: String, delayMs: Int? = nil) {
+            self.text = text
+            self.delayMs = delayMs
+        }
+    }
+
+    /// The text.
+    public typealias Output = String
+
+    /// `echo`.
+    public static let name = "echo"
+    /// One token.
+    public static let expectedCost: Int64 = 1
+
+    /// This call's input.
+    public let input: Input
+
+    /// Creates the call.
+    public init(text: String, delayMs: Int? = nil) {
+        input = Input(text: text, delayMs: delayMs)
+    }
+}

@@ -1,0 +1,159 @@
+public import Foundation
+
+/// A moment, in whole milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
+///
+/// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
+/// any number of decimals is read; digits past the third are dropped.
+///
+/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the time
+/// behind a test's back.
+public struct Timestamp: Hashable, Comparable, Sendable {
+    /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
+    public let millisecondsSince1970: Int64
+
+    /// Creates a moment from milliseconds since 1970.
+    public init(millisecondsSince1970: Int64) {
+        self.millisecondsSince1970 = millisecondsSince1970
+    }
+
+    /// Creates a moment from a date, rounded down to the millisecond.
+    public init(_ date: Date) {
+        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000).rounded(.down))
+    }
+
+    /// The same moment as a `Date`.
+    public var date: Date {
+        Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1_000)
+    }
+
+    /// Orders moments from the earlier to the later.
+    public static func < (lhs: Timestamp, rhs: Timestamp) -> Bool {
+        lhs.millisecondsSince1970 < rhs.millisecondsSince1970
+    }
+
+    /// The moment that lies the duration later, to the millisecond.
+    public static func + (lhs: Timestamp, rhs: Duration) -> Timestamp {
+        Timestamp(millisecondsSince1970: lhs.millisecondsSince1970 + rhs.wholeMilliseconds)
+    }
+
+    /// The moment that lies the duration earlier, to the millisecond.
+    public static func - (lhs: Timestamp, rhs: Duration) -> Timestamp {
+        Timestamp(millisecondsSince1970: lhs.millisecondsSince1970 - rhs.wholeMilliseconds)
+    }
+
+    /// The time from the right moment to the left one; negative if the right one is later.
+    public static func - (lhs: Timestamp, rhs: Timestamp) -> Duration {
+        .milliseconds(lhs.millisecondsSince1970 - rhs.millisecondsSince1970)
+    }
+}
+
+/// A source of the present. Tests pass one that they set.
+public protocol WallClock: Sendable {
+    /// The present moment.
+    func now() -> Timestamp
+}
+
+/// The clock of the system.
+public struct SystemWallClock: WallClock {
+    /// Creates the clock.
+    public init() {}
+
+    /// The system's present moment.
+    public func now() -> Timestamp {
+        Timestamp(Date())  // tidy: allow hidden-clock: the one place that reads the system's clock.
+    }
+}
+
+extension Duration {
+    /// The duration in milliseconds, the rest dropped.
+    public var wholeMilliseconds: Int64 {
+        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
+    }
+
+    /// The duration in seconds, rounded up: what `Retry-After` and `expiresIn` carry.
+    public var secondsRoundedUp: Int {
+        let milliseconds = wholeMilliseconds
+        return Int(milliseconds / 1_000) + (milliseconds % 1_000 > 0 ? 1 : 0)
+    }
+}
+
+extension Timestamp: CustomStringConvertible {
+    /// The RFC 3339 form, in UTC with milliseconds.
+    ///
+    /// Days become dates by Howard Hinnant's `civil_from_days`, because a formatter costs more than
+    /// the rest of an answer.
+    public var description: String {
+        let milliseconds = Int(millisecondsSince1970)
+        let (days, inDay) = milliseconds.quotientAndRemainder(flooringBy: 86_400_000)
+        let (year, month, day) = CalendarDay.civil(fromDaysSince1970: days)
+        var text = ""
+        text.reserveCapacity(24)
+        text.append(zeroPadded: year, to: 4)
+        text += "-"
+        text.append(zeroPadded: month, to: 2)
+        text += "-"
+        text.append(zeroPadded: day, to: 2)
+        text += "T"
+        text.append(zeroPadded: inDay / 3_600_000, to: 2)
+        text += ":"
+        text.append(zeroPadded: inDay / 60_000 % 60, to: 2)
+        text += ":"
+        text.append(zeroPadded: inDay / 1_000 % 60, to: 2)
+        text += "."
+        text.append(zeroPadded: inDay % 1_000, to: 3)
+        text += "Z"
+        return text
+    }
+
+    /// Creates a moment from RFC 3339 text, or returns `nil` if it is none.
+    public init?(_ text: String) {
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        if let date = try? style.parse(text) {
+            self.init(milliseconds: date)
+        } else if let date = try? Date.ISO8601FormatStyle().parse(text) {
+            self.init(milliseconds: date)
+        } else {
+            return nil
+        }
+    }
+
+    // A parsed date is a sum of floating point numbers: round, or 0.250 reads as 0.249.
+    private init(milliseconds date: Date) {
+        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000).rounded())
+    }
+}
+
+extension Timestamp: Codable {
+    /// Reads RFC 3339 text.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let moment = Timestamp(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container,
+                debugDescription: "A time is RFC 3339, such as 2026-11-21T19:18:39.250Z."
+            )
+        }
+        self = moment
+    }
+
+    /// Writes RFC 3339 text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}
+
+extension Int {
+    fileprivate func quotientAndRemainder(flooringBy divisor: Int) -> (Int, Int) {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
+    }
+}
+
+extension String {
+    mutating func append(zeroPadded number: Int, to width: Int) {
+        let digits = String(number)
+        for _ in 0..<max(0, width - digits.utf8.count) { append("0") }
+        append(digits)
+    }
+}

@@ -1,0 +1,106 @@
+/// The stable name of a refusal or fault: the `code` of a problem on the wire.
+///
+/// Programs decide by the code, never by the text. A newer server may send a code that this
+/// version does not know; it decodes all the same.
+public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
+    /// The code as it stands on the wire.
+    public let rawValue: String
+
+    /// Creates a code from its text on the wire.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// 400: the body is no JSON object in UTF-8.
+    public static let malformedBody = Self(rawValue: "malformed_body")
+    /// 400: a header or parameter cannot be read.
+    public static let malformedRequest = Self(rawValue: "malformed_request")
+    /// 400: the call changes something and has no `Idempotency-Key`.
+    public static let idempotencyKeyMissing = Self(rawValue: "idempotency_key_missing")
+    /// 400: the key is not 1 to 128 visible ASCII characters.
+    public static let idempotencyKeyInvalid = Self(rawValue: "idempotency_key_invalid")
+    /// 413: the body is larger than the limit.
+    public static let bodyTooLarge = Self(rawValue: "body_too_large")
+    /// 415: the body is of a type that the call does not take.
+    public static let unsupportedMediaType = Self(rawValue: "unsupported_media_type")
+    /// 401: no access token, or one that is not valid.
+    public static let unauthenticated = Self(rawValue: "unauthenticated")
+    /// 401: the access token has expired; refresh it.
+    public static let tokenExpired = Self(rawValue: "token_expired")
+    /// 401: the session was ended, by sign-out or because its refresh token was reused.
+    public static let sessionEnded = Self(rawValue: "session_ended")
+    /// 401: the device is known by another secret.
+    public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
+    /// 401: no such refresh token, or it has expired.
+    public static let refreshInvalid = Self(rawValue: "refresh_invalid")
+    /// 401: a rotated refresh token came again; its whole family has ended.
+    public static let refreshReused = Self(rawValue: "refresh_reused")
+    /// 402: the balance does not cover the amount.
+    public static let insufficientTokens = Self(rawValue: "insufficient_tokens")
+    /// 402: the day's quota is used up.
+    public static let quotaExhausted = Self(rawValue: "quota_exhausted")
+    /// 403: `X-User-Id` is not the token's subject.
+    public static let identityMismatch = Self(rawValue: "identity_mismatch")
+    /// 404: there is no such thing, or not for this account.
+    public static let notFound = Self(rawValue: "not_found")
+    /// 405: the resource exists, the method does not.
+    public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
+    /// 409: the first request with this key still runs.
+    public static let operationInProgress = Self(rawValue: "operation_in_progress")
+    /// 409: the hold was settled otherwise before.
+    public static let holdSettled = Self(rawValue: "hold_settled")
+    /// 422: the key was used for another request.
+    public static let idempotencyMismatch = Self(rawValue: "idempotency_mismatch")
+    /// 422: the operation was done, and its answer is older than answers are kept.
+    public static let idempotencyExpired = Self(rawValue: "idempotency_expired")
+    /// 422: the JSON is well-formed and its content is not valid.
+    public static let invalidContent = Self(rawValue: "invalid_content")
+    /// 429: too many requests.
+    public static let rateLimited = Self(rawValue: "rate_limited")
+    /// 500: a fault of the server.
+    public static let internalFault = Self(rawValue: "internal_fault")
+    /// 502: the upstream failed; the hold was released.
+    public static let upstreamFailed = Self(rawValue: "upstream_failed")
+    /// 503: no upstream is configured.
+    public static let upstreamMissing = Self(rawValue: "upstream_missing")
+    /// 503: a queue is full.
+    public static let overloaded = Self(rawValue: "overloaded")
+    /// 504: the upstream did not answer in time.
+    public static let upstreamTimeout = Self(rawValue: "upstream_timeout")
+}
+
+extension ProblemCode {
+    /// The HTTP status and the title that belong to the code. Unknown codes are 500.
+    public var meaning: (status: Int, title: String) {
+        Self.meanings[self] ?? (500, "The server has a fault.")
+    }
+
+    private static let meanings: [ProblemCode: (status: Int, title: String)] = [
+        .malformedBody: (400, "The body cannot be read."),
+        .malformedRequest: (400, "The request cannot be read."),
+        .idempotencyKeyMissing: (400, "The idempotency key is missing."),
+        .idempotencyKeyInvalid: (400, "The idempotency key is not valid."),
+        .bodyTooLarge: (413, "The body is too large."),
+        .unsupportedMediaType: (415, "The body is of an unsupported type."),
+        .unauthenticated: (401, "The request is not authenticated."),
+        .tokenExpired: (401, "The access token has expired."),
+        .sessionEnded: (401, "The session has ended."),
+        .deviceSecretMismatch: (401, "The device is known by another secret."),
+        .refreshInvalid: (401, "The refresh token is not valid."),
+        .refreshReused: (401, "The refresh token was used before."),
+        .insufficientTokens: (402, "The balance is too low."),
+        .quotaExhausted: (402, "The quota is used up."),
+        .identityMismatch: (403, "The user id is another's."),
+        .notFound: (404, "There is no such resource."),
+        .methodNotAllowed: (405, "The resource has no such method."),
+        .operationInProgress: (409, "The operation is still running."),
+        .holdSettled: (409, "The hold is settled."),
+        .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
+        .idempotencyExpired: (422, "The operation's answer is no longer kept."),
+        .invalidContent: (422, "The content is not valid."),
+        .rateLimited: (429, "There are too many requests."),
+        .internalFault: (500, "The server has a fault."),
+        .upstreamFailed: (502, "The upstream failed."),
+        .upstreamMissing: (503, "No upstream is configured."),
+        .overloaded: (503, "The server is overloaded."),
+        .upstreamTimeout: (504, "The upstream did not answer in time."),
+    ]
+}

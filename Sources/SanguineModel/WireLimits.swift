@@ -1,0 +1,31 @@
+/// The limits of the wire, which both ends know. One place, with units.
+///
+/// What only one end needs stands in `ClientDefaults` and `ServerSettings`.
+public enum WireLimits {
+    /// Bytes of a JSON body: 1 MiB.
+    public static let bodyBytes = 1 << 20
+    /// Characters of a device id.
+    public static let deviceIdCharacters = 16...128
+    /// Bytes of a device secret.
+    public static let deviceSecretBytes = 32
+    /// Characters of an idempotency key, all visible ASCII.
+    public static let idempotencyKeyCharacters = 1...128
+    /// Characters of a reason in the ledger.
+    public static let reasonCharacters = 1...200
+    /// The largest amount of one operation, in the balance's unit: 10¹².
+    ///
+    /// Nine million of them fit in 64 bits, so sums of a ledger do not overflow.
+    public static let amount: Int64 = 1_000_000_000_000
+    /// Seconds that a hold may last: up to a day.
+    public static let holdSeconds = 1...86_400
+    /// Bytes of an account's settings, as JSON.
+    public static let settingsBytes = 4_096
+    /// Characters of a display name.
+    public static let displayNameCharacters = 1...100
+    /// Items of a page when none is asked for.
+    public static let defaultPage = 20
+    /// Items of a page at most; more is clamped.
+    public static let largestPage = 100
+    /// Operations that one balance request may ask about.
+    public static let operationsAsked = 100
+}
