@@ -1,1 +1,237 @@
-// placeholder
+import AsyncHTTPClient
+import Hummingbird
+import HummingbirdCore
+public import Logging
+import NIOCore
+public import SanguineAuthority
+public import SanguineModel
+public import ServiceLifecycle
+
+/// The authority as a server: HTTP, functions, jobs and metrics over a storage that is passed in.
+///
+/// ```swift
+/// let server = try await SanguineServer(storage: storage, keys: keys, settings: settings)
+/// try await ServiceGroup(services: [server], gracefulShutdownSignals: [.sigterm], logger: logger)
+///     .run()
+/// ```
+///
+/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for calls
+/// of functions to be settled, and then returns. The storage is the caller's to close, after that.
+public struct SanguineServer: Service {
+    /// The two ports on which a server listens.
+    public struct Ports: Hashable, Sendable {
+        /// The public port.
+        public var http: Int
+        /// The port for metrics and administration.
+        public var admin: Int
+    }
+
+    private let settings: ServerSettings
+    private let authority: Authority
+    private let registry: OpenMetricsRegistry
+    private let accessLog: AccessLog?
+    private let logger: Logger
+    private let clock: any WallClock
+    private let delay: any Clock<Duration>
+    private let onListening: @Sendable (Ports) async -> Void
+
+    /// Creates a server, and cleans up after one that died on the same storage.
+    ///
+    /// - Parameters:
+    ///   - storage: Where the authority keeps what it knows. No other process may use it.
+    ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
+    ///   - settings: Everything that can be configured.
+    ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
+    ///   - accessLog: Where requests are logged, or `nil` for nowhere.
+    ///   - logger: The log of what goes wrong.
+    ///   - clock: The present.
+    ///   - delay: The clock that waits.
+    ///   - onListening: Called once, when both ports take requests.
+    public init(
+        storage: any Storage,
+        keys: SigningKeys,
+        settings: ServerSettings = ServerSettings(),
+        registry: OpenMetricsRegistry = OpenMetricsRegistry(),
+        accessLog: AccessLog? = nil,
+        logger: Logger = Logger(label: "sanguine"),
+        clock: any WallClock = SystemWallClock(),
+        delay: any Clock<Duration> = ContinuousClock(),
+        onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
+    ) async throws {
+        try settings.validate()
+        authority = try await Authority(
+            storage: storage,
+            keys: keys,
+            settings: AuthoritySettings(settings),
+            clock: clock
+        )
+        let released = try await authority.recover()
+        if released > 0 {
+            logger.notice("Calls of a former process were released", metadata: ["count": "\(released)"])
+        }
+        self.settings = settings
+        self.registry = registry
+        self.accessLog = accessLog
+        self.logger = logger
+        self.clock = clock
+        self.delay = delay
+        self.onListening = onListening
+    }
+
+    /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
+    public func run() async throws {
+        let configuration = try settings.upstream.configuration()
+        let http = configuration.map {
+            HTTPClient(eventLoopGroupProvider: .singleton, configuration: $0.httpClientConfiguration())
+        }
+        do {
+            let upstream = http.flatMap { http in
+                configuration.map { UpstreamClient(configuration: $0, httpClient: http) }
+            }
+            try await serve(upstream)
+            try await http?.shutdown()
+        } catch {
+            try? await http?.shutdown()
+            throw error
+        }
+    }
+
+    private func serve(_ upstream: UpstreamClient?) async throws {
+        let functions = FunctionRunner(
+            settings: settings,
+            authority: authority,
+            upstream: upstream,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+        let announcement = Announcement(onListening)
+        let api = application(
+            publicRouter(functions),
+            host: settings.http.host,
+            port: settings.http.port
+        ) { await announcement.http($0) }
+        let admin = application(
+            adminRouter(),
+            host: settings.http.adminHost,
+            port: settings.http.effectiveAdminPort
+        ) { await announcement.admin($0) }
+        let jobs = Housekeeping(authority: authority, delay: delay, logger: logger)
+        // Shut down from the last to the first: ports close before what serves them.
+        var group = ServiceGroupConfiguration(
+            services: [jobs, functions, admin, api],
+            logger: logger
+        )
+        group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(5)
+        try await ServiceGroup(configuration: group).run()
+    }
+
+    private func application(
+        _ router: Router<ServerContext>,
+        host: String,
+        port: Int,
+        onRunning: @escaping @Sendable (Int) async -> Void
+    ) -> some Service {
+        Application(
+            router: router,
+            server: .http1(
+                configuration: .init(idleTimeout: .init(settings.limits.idleTimeout))
+            ),
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port),
+                serverName: nil,
+                backlog: 1_024,
+                availableConnectionsDelegate: MaximumAvailableConnections(
+                    settings.limits.connections
+                )
+            ),
+            onServerRunning: { channel in await onRunning(channel.localAddress?.port ?? port) },
+            logger: logger
+        )
+    }
+
+    private func publicRouter(_ functions: FunctionRunner) -> Router<ServerContext> {
+        let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
+        let gate = self.gate
+        router.add(middleware: frame)
+        router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
+        HealthRoutes(authority: authority).add(to: router)
+        let routes = router.group("v1")
+        AccountRoutes(authority: authority, gate: gate).add(to: routes)
+        BalanceRoutes(authority: authority, gate: gate).add(to: routes)
+        FunctionRoutes(functions: functions, gate: gate).add(to: routes)
+        return router
+    }
+
+    private func adminRouter() -> Router<ServerContext> {
+        let router = Router(context: ServerContext.self)
+        router.add(middleware: frame)
+        AdminRoutes(authority: authority, gate: gate, metrics: registry).add(to: router)
+        return router
+    }
+
+    private var frame: Frame {
+        Frame(metrics: RequestMetrics(factory: registry), accessLog: accessLog, clock: clock)
+    }
+
+    private var gate: Gate {
+        Gate(
+            authority: authority,
+            bodyBytes: settings.limits.bodyBytes,
+            accountLimiter: RateLimiter(
+                policy: RatePolicy(limit: settings.limits.requestsPerMinute)
+            ),
+            addressLimiter: RateLimiter(
+                policy: RatePolicy(
+                    name: "address",
+                    limit: settings.limits.addressRequestsPerMinute
+                )
+            )
+        )
+    }
+}
+
+/// Waits until both ports are known, then tells once.
+private actor Announcement {
+    private var httpPort: Int?
+    private var adminPort: Int?
+    private let tell: @Sendable (SanguineServer.Ports) async -> Void
+
+    init(_ tell: @escaping @Sendable (SanguineServer.Ports) async -> Void) { self.tell = tell }
+
+    func http(_ port: Int) async {
+        httpPort = port
+        await tellIfComplete()
+    }
+
+    func admin(_ port: Int) async {
+        adminPort = port
+        await tellIfComplete()
+    }
+
+    private func tellIfComplete() async {
+        guard let httpPort, let adminPort else { return }
+        await tell(SanguineServer.Ports(http: httpPort, admin: adminPort))
+    }
+}
+
+extension AuthoritySettings {
+    /// The authority's part of a server's settings.
+    init(_ settings: ServerSettings) {
+        self.init()
+        unit = settings.accounts.unit
+        grant = Int64(settings.accounts.grant)
+        defaultTimeZone = settings.accounts.defaultTimeZone
+        defaultLanguage = settings.accounts.defaultLanguage
+        quotas = Dictionary(
+            settings.quotas.map { ($0.name, Int64($0.perDay)) }
+        ) { first, _ in first }
+        issuer = settings.tokens.issuer
+        audience = settings.tokens.audience
+        accessTokenLife = settings.tokens.accessLifetime
+        refreshTokenLife = settings.tokens.refreshLifetime
+        rotationGrace = settings.tokens.rotationGrace
+        holdLife = settings.holdsDuration
+        answersKept = settings.idempotencyKeep
+    }
+}

@@ -41,8 +41,6 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
     /// 404: there is no such thing, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
-    /// 405: the resource exists, the method does not.
-    public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
     /// 409: the first request with this key still runs.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
     /// 409: the hold was settled otherwise before.
@@ -90,7 +88,6 @@ extension ProblemCode {
         .quotaExhausted: (402, "The quota is used up."),
         .identityMismatch: (403, "The user id is another's."),
         .notFound: (404, "There is no such resource."),
-        .methodNotAllowed: (405, "The resource has no such method."),
         .operationInProgress: (409, "The operation is still running."),
         .holdSettled: (409, "The hold is settled."),
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),

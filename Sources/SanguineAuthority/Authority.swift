@@ -1,0 +1,108 @@
+public import SanguineModel
+
+/// Knows who the user is, what they may still spend, and what they did.
+///
+/// An authority puts together storage, rules and time: each method makes a command, lets the storage
+/// perform it, and returns what it came to. The rules themselves are in the `…Commands` types, which
+/// are pure.
+///
+/// ```swift
+/// let authority = try await Authority(storage: MemoryStorage(), keys: SigningKeys())
+/// let guest = try await authority.guest(request)
+/// ```
+///
+/// Every method throws ``Problem``, ready for the wire. A storage that is overloaded is `overloaded`
+/// (503); one that failed is `internal_fault` (500).
+public final class Authority: Sendable {
+    /// The rules.
+    public let settings: AuthoritySettings
+    /// Access tokens.
+    public let tokens: AccessTokens
+    /// Where things are kept.
+    public let storage: any Storage
+
+    let clock: any WallClock
+    let keys: SigningKeys
+    let encoder: AnswerEncoder
+
+    /// Creates an authority over a storage.
+    ///
+    /// - Parameters:
+    ///   - storage: Where things are kept. The authority does not close it.
+    ///   - keys: The secrets that tokens are made with.
+    ///   - settings: The rules.
+    ///   - clock: The present.
+    public init(
+        storage: any Storage,
+        keys: SigningKeys,
+        settings: AuthoritySettings = AuthoritySettings(),
+        clock: any WallClock = SystemWallClock()
+    ) async throws(StorageError) {
+        self.storage = storage
+        self.keys = keys
+        self.settings = settings
+        self.clock = clock
+        encoder = AnswerEncoder(unit: settings.unit)
+        tokens = await AccessTokens(keys: keys, settings: settings, clock: clock)
+        // Sessions that ended before a restart stay ended for as long as their tokens could live.
+        let since = clock.now() - settings.accessTokenLife
+        for row in try await storage.sessionsEnded(since: since, limit: AccessTokens.capacity) {
+            tokens.end(row.id, at: row.endedAt ?? since)
+        }
+    }
+
+    /// Throws unless the storage answers.
+    public func checkReady() async throws(Problem) {
+        _ = try await read { storage throws(StorageError) in try await storage.load([.device("")]) }
+    }
+
+    /// Performs a command, with storage errors as problems.
+    func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
+        do {
+            return try await storage.perform(command).get()
+        } catch let error as StorageError {
+            throw Problem(error)
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            preconditionFailure("Storage throws StorageError, commands throw Problem: \(error)")
+        }
+    }
+
+    /// Reads from the storage, with storage errors as problems.
+    func read<Value>(
+        _ body: (any Storage) async throws(StorageError) -> Value
+    ) async throws(Problem) -> Value {
+        do {
+            return try await body(storage)
+        } catch {
+            throw Problem(error)
+        }
+    }
+}
+
+extension Problem {
+    /// What a client is told when the storage could not do it.
+    init(_ error: StorageError) {
+        switch error {
+        case .overloaded(let seconds):
+            self.init(
+                .overloaded,
+                "Send the request again after 'Retry-After', with the same key.",
+                retryAfter: seconds
+            )
+        case .closed:
+            self.init(
+                .overloaded,
+                "The server is shutting down: send the request again, with the same key.",
+                retryAfter: 1
+            )
+        case .failed, .unknownOutcome:
+            // The reason goes to the log, not to the client: it may name files.
+            self.init(
+                .internalFault,
+                "Send the request again, with the same key: it takes effect once."
+            )
+        }
+    }
+}

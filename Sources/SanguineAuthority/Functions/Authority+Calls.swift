@@ -1,0 +1,102 @@
+public import SanguineModel
+
+extension Authority {
+    /// Accepts a metered call: recognizes a repetition, or places the hold.
+    ///
+    /// - Throws: in this order `idempotency_mismatch`, `operation_in_progress`,
+    ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`, and last what the terms
+    ///   say is unavailable. Nothing was changed then.
+    public func start(
+        _ account: Identifier,
+        _ submission: Submission<CallTerms>
+    ) async throws(Problem) -> CallStart {
+        try await perform(calls.start(account, submission))
+    }
+
+    /// Records that the call leaves for the upstream now: from here on its expiry charges it.
+    ///
+    /// - Returns: Whether it may leave. Its hold may have expired meanwhile.
+    public func markSent(_ call: AcceptedCall) async throws(Problem) -> Bool {
+        try await perform(calls.markSent(call))
+    }
+
+    /// Charges the call or releases its hold, and stores the answer. Settling again gives the same
+    /// answer and moves nothing.
+    public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
+        try await perform(calls.settle(call, end))
+    }
+
+    /// Ends holds whose time is over.
+    ///
+    /// - Parameter limit: How many at most in one turn.
+    /// - Returns: How many were ended.
+    @discardableResult
+    public func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
+        let now = clock.now()
+        let due = try await read { storage throws(StorageError) in
+            try await storage.openHolds(expiringBy: now, limit: limit)
+        }
+        var count = 0
+        for hold in due where try await perform(calls.expire(hold)) { count += 1 }
+        return count
+    }
+
+    /// Cleans up after a process that died: calls that were never sent upstream are released, and
+    /// their keys forgotten. Calls that were sent stay until their hold expires, and are charged.
+    ///
+    /// Run it before the first request, on storage that no other process uses.
+    ///
+    /// - Returns: How many calls were released.
+    @discardableResult
+    public func recover() async throws(Problem) -> Int {
+        var count = 0
+        var position: OperationPosition?
+        while true {
+            let rows = try await read { [position] storage throws(StorageError) in
+                try await storage.runningOperations(after: position, limit: Self.recoveryPage)
+            }
+            for row in rows {
+                guard case .running(let id) = row.state else { continue }
+                guard let id else {
+                    if try await perform(calls.abandon(row)) { count += 1 }
+                    continue
+                }
+                let loaded = try await read { storage throws(StorageError) in
+                    try await storage.load([.hold(id)])
+                }
+                if let hold = loaded.hold(id),
+                    try await perform(calls.expire(hold, evenEarly: true))
+                {
+                    count += 1
+                }
+            }
+            guard let last = rows.last, rows.count == Self.recoveryPage else { return count }
+            position = OperationPosition(account: last.account, key: last.key)
+        }
+    }
+
+    /// Drops what has served its time. See ``Storage/sweep(_:limit:)``.
+    ///
+    /// - Returns: How many rows were dropped.
+    @discardableResult
+    public func sweep(limit: Int = 1_000) async throws(Problem) -> Int {
+        let now = clock.now()
+        let horizon = SweepHorizon(
+            answers: now - settings.answersKept,
+            sessions: now - settings.accessTokenLife,
+            holds: now - settings.holdsKept
+        )
+        return try await read { storage throws(StorageError) in
+            try await storage.sweep(horizon, limit: limit)
+        }
+    }
+
+    /// Recomputes every balance from its entries.
+    public func verifyLedger() async throws(Problem) -> LedgerReport {
+        try await read { storage throws(StorageError) in try await storage.verifyLedger() }
+    }
+
+    private static let recoveryPage = 256
+
+    private var calls: CallCommands { CallCommands(now: clock.now()) }
+}

@@ -1,0 +1,171 @@
+import OrderedCollections
+import Crypto
+import Foundation
+import JWTKit
+public import SanguineModel
+import Synchronization
+
+/// Who a request comes from, as its access token says.
+public struct Identity: Hashable, Sendable {
+    /// The account.
+    public var account: Identifier
+    /// The session to which the token belongs.
+    public var session: Identifier
+
+    /// Creates an identity.
+    public init(account: Identifier, session: Identifier) {
+        self.account = account
+        self.session = session
+    }
+}
+
+/// Issues and verifies access tokens: JWTs (RFC 7519) signed with Ed25519 (RFC 8037).
+///
+/// Algorithm, key id, issuer and audience are pinned: a token that names others is refused before
+/// its signature is looked at. A verified token is remembered until it expires, so that signature
+/// checks do not bound the throughput. Ending a session ends its access tokens at once.
+///
+/// Invariants: a remembered token was verified by this process; no more than ``capacity`` are
+/// remembered; a session that ended is known here for as long as an access token of it could live.
+public final class AccessTokens: Sendable {
+    /// How many verified tokens are remembered; the oldest go first.
+    public static let capacity = 100_000
+
+    private struct Claims: JWTPayload {
+        var iss: String
+        var aud: String
+        var sub: String
+        var sid: String
+        var iat: Int
+        var exp: Int
+
+        // Times and names are checked by `AccessTokens`, which has the clock and the settings.
+        func verify(using algorithm: some JWTAlgorithm) {}
+    }
+
+    private struct Verified {
+        var identity: Identity
+        var expiresAt: Timestamp
+    }
+
+    // Guarded by the mutex, because every request needs the answer at once, without suspending.
+    private struct State {
+        var verified: OrderedDictionary<String, Verified> = [:]
+        var ended: [Identifier: Timestamp] = [:]
+        var endedLimit = 1_024  // Past it, what has served its time is looked for.
+    }
+
+    private let state = Mutex(State())
+    private let keys: JWTKeyCollection
+    private let keyID: String
+    private let settings: AuthoritySettings
+    private let clock: any WallClock
+
+    init(keys signing: SigningKeys, settings: AuthoritySettings, clock: any WallClock) async {
+        keyID = signing.keyID
+        keys = await JWTKeyCollection().add(
+            eddsa: EdDSA.PrivateKey(backing: signing.signingKey),
+            kid: JWKIdentifier(string: signing.keyID)
+        )
+        self.settings = settings
+        self.clock = clock
+    }
+
+    /// Makes a token that is valid from now on for ``AuthoritySettings/accessTokenLife``.
+    func issue(for identity: Identity) async throws -> String {
+        let now = clock.now().millisecondsSince1970 / 1_000
+        let claims = Claims(
+            iss: settings.issuer,
+            aud: settings.audience,
+            sub: identity.account.description,
+            sid: identity.session.description,
+            iat: Int(now),
+            exp: Int(now) + settings.accessTokenLife.secondsRoundedUp
+        )
+        return try await keys.sign(claims, kid: JWKIdentifier(string: keyID))
+    }
+
+    /// Returns whose token it is.
+    ///
+    /// - Throws: `unauthenticated`, `token_expired` or `session_ended`, in this order.
+    public func verify(_ token: String) async throws(Problem) -> Identity {
+        let now = clock.now()
+        if let verified = remembered(token) {
+            return try check(verified, now)
+        }
+        guard let verified = await verifySignature(of: token) else {
+            throw Problem(
+                .unauthenticated,
+                "Send 'Authorization: Bearer' with an access token that this server issued."
+            )
+        }
+        let identity = try check(verified, now)
+        remember(verified, for: token)
+        return identity
+    }
+
+    /// Returns whose token it is if that is known already, without looking at the signature.
+    public func verifyRemembered(_ token: String) throws(Problem) -> Identity? {
+        guard let verified = remembered(token) else { return nil }
+        return try check(verified, clock.now())
+    }
+
+    /// Makes the access tokens of a session worthless from now on.
+    func end(_ session: Identifier, at moment: Timestamp) {
+        let forgotten = moment - settings.accessTokenLife
+        state.withLock { state in
+            state.ended[session] = moment
+            guard state.ended.count > state.endedLimit else { return }
+            state.ended = state.ended.filter { $0.value >= forgotten }
+            state.endedLimit = max(1_024, 2 * state.ended.count)
+        }
+    }
+
+    private func remembered(_ token: String) -> Verified? {
+        state.withLock { $0.verified[token] }
+    }
+
+    private func remember(_ verified: Verified, for token: String) {
+        state.withLock { state in
+            state.verified[token] = verified
+            if state.verified.count > Self.capacity {
+                // A quarter at once: removing from the front of an ordered dictionary is linear.
+                state.verified.removeFirst(Self.capacity / 4)
+            }
+        }
+    }
+
+    private func check(_ verified: Verified, _ now: Timestamp) throws(Problem) -> Identity {
+        guard now < verified.expiresAt else {
+            throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
+        }
+        guard state.withLock({ $0.ended[verified.identity.session] == nil }) else {
+            throw Problem(.sessionEnded, "Sign in again: this session was ended.")
+        }
+        return verified.identity
+    }
+
+    private func verifySignature(of token: String) async -> Verified? {
+        guard token.utf8.count <= 2_048, headerIsOurs(token),
+            let claims = try? await keys.verify(token, as: Claims.self),
+            claims.iss == settings.issuer, claims.aud == settings.audience,
+            let account = Identifier(claims.sub), let session = Identifier(claims.sid)
+        else { return nil }
+        return Verified(
+            identity: Identity(account: account, session: session),
+            expiresAt: Timestamp(millisecondsSince1970: Int64(claims.exp) * 1_000)
+        )
+    }
+
+    private func headerIsOurs(_ token: String) -> Bool {
+        struct Header: Decodable {
+            var alg: String
+            var kid: String
+        }
+        guard let part = token.split(separator: ".", maxSplits: 1).first,
+            let json = Base64URL.decode(part),
+            let header = try? JSONDecoder().decode(Header.self, from: Data(json))
+        else { return false }
+        return header.alg == "EdDSA" && header.kid == keyID
+    }
+}

@@ -1,0 +1,163 @@
+import Crypto
+public import SanguineModel
+
+/// A sign-in, and whether it made the account.
+public struct GuestOutcome: Sendable {
+    /// The account with its new session.
+    public var signedIn: SignedIn
+    /// Whether the account is new.
+    public var isNew: Bool
+    /// The feed number at which a new account is contained; `nil` for a known one.
+    public var head: Int64?
+}
+
+extension Authority {
+    /// Creates the device's account or finds it, and signs the device in.
+    ///
+    /// Safe under concurrency and retries: of any number of simultaneous first calls one creates the
+    /// account, and all are answered with it.
+    ///
+    /// - Throws: `invalid_content`, `device_secret_mismatch`.
+    public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
+        let device = try check(request)
+        // A known device, the common case, costs no turn of the writer to find out.
+        let found = try await read { storage throws(StorageError) in
+            try await storage.load([.device(device.id)])
+        }
+        if let known = found.device(device.id), known.secretHash == device.secretHash {
+            return try await signIn(known.account)
+        }
+        switch try await perform(identity.guest(device)) {
+        case .created(let account, let session):
+            let signedIn = SignedIn(
+                account: account.profile,
+                session: try await issue(session)
+            )
+            let head: Int64 = settings.grant > 0 ? 2 : 1
+            return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
+        case .known(let account):
+            return try await signIn(account)
+        }
+    }
+
+    /// Rotates a refresh token.
+    ///
+    /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family has ended then),
+    ///   `session_ended`.
+    public func refresh(_ request: RefreshRequest) async throws(Problem) -> Session {
+        guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
+            throw .refreshInvalid
+        }
+        switch try await perform(identity.refresh(token)) {
+        case .rotated(let session):
+            return try await issue(session)
+        case .reused(let session):
+            tokens.end(session.id, at: clock.now())
+            throw Problem(
+                .refreshReused,
+                "Sign in again: the token was used before, so this session was ended for safety."
+            )
+        }
+    }
+
+    /// Ends the session, and with it its access and refresh tokens.
+    public func signOut(_ identity: Identity) async throws(Problem) {
+        try await perform(self.identity.signOut(identity.session))
+        tokens.end(identity.session, at: clock.now())
+    }
+
+    /// The owner's account, and the head of its feed.
+    public func account(_ id: Identifier) async throws(Problem) -> (Account, head: Int64) {
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([.account(id), .balance(id)])
+        }
+        guard let row = loaded.account(id), let feed = loaded.balance(id) else { throw .noAccount }
+        return (row.profile, feed.head)
+    }
+
+    /// Changes time zone, language, display name and settings by a merge patch (RFC 7396).
+    ///
+    /// - Throws: `invalid_content`, `not_found`.
+    public func patchAccount(
+        _ id: Identifier,
+        _ patch: JSONValue
+    ) async throws(Problem) -> (Account, head: Int64) {
+        try await perform(identity.patch(id, patch))
+    }
+
+    /// Sets what the account pays for. For support.
+    public func setPlan(
+        _ plan: Account.Plan,
+        of account: Identifier
+    ) async throws(Problem) -> (Account, head: Int64) {
+        try await perform(identity.setPlan(plan, of: account))
+    }
+
+    /// Finds an account by the device that made it. For support.
+    public func account(deviceID: String) async throws(Problem) -> Account? {
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([.device(deviceID)])
+        }
+        guard let device = loaded.device(deviceID) else { return nil }
+        return try await account(device.account).0
+    }
+
+    /// Finds an account by its verified e-mail address. For support.
+    public func account(email: String) async throws(Problem) -> Account? {
+        try await read { storage throws(StorageError) in
+            try await storage.account(email: email)
+        }?.profile
+    }
+
+    private var identity: IdentityCommands {
+        IdentityCommands(settings: settings, now: clock.now())
+    }
+
+    private func check(_ request: GuestRequest) throws(Problem) -> IdentityCommands.Device {
+        let range = WireLimits.deviceIdCharacters
+        guard range.contains(request.deviceId.count),
+            request.deviceId.utf8.count <= 4 * range.upperBound
+        else {
+            throw Problem(
+                .invalidContent,
+                "Set 'deviceId' to \(range.lowerBound) to \(range.upperBound) characters."
+            )
+        }
+        guard let secret = Base64URL.decode(request.deviceSecret),
+            secret.count == WireLimits.deviceSecretBytes
+        else {
+            throw Problem(
+                .invalidContent,
+                """
+                Set 'deviceSecret' to \(WireLimits.deviceSecretBytes) random bytes in base64url \
+                without padding.
+                """
+            )
+        }
+        return IdentityCommands.Device(
+            id: request.deviceId,
+            secretHash: Array(SHA256.hash(data: secret)),
+            timeZone: try ProfilePatch.timeZone(request.timeZone ?? settings.defaultTimeZone),
+            language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)
+        )
+    }
+
+    private func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
+        let (account, session) = try await perform(identity.signIn(account))
+        let signedIn = SignedIn(account: account.profile, session: try await issue(session))
+        return GuestOutcome(signedIn: signedIn, isNew: false)
+    }
+
+    private func issue(_ session: SessionRow) async throws(Problem) -> Session {
+        let identity = Identity(account: session.account, session: session.id)
+        guard let accessToken = try? await tokens.issue(for: identity) else {
+            throw Problem(.internalFault, "Try again; if it lasts, check the server's signing keys.")
+        }
+        let refresh = RefreshToken(session: session.id, generation: session.generation)
+        return Session(
+            accessToken: accessToken,
+            expiresIn: settings.accessTokenLife.secondsRoundedUp,
+            refreshToken: refresh.text(key: keys.refreshKey)
+        )
+    }
+}

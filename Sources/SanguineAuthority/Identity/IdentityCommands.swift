@@ -1,0 +1,188 @@
+import Foundation
+import SanguineModel
+
+/// The commands of accounts and sessions.
+struct IdentityCommands: Sendable {
+    let settings: AuthoritySettings
+    let now: Timestamp
+
+    /// A guest's device, checked.
+    struct Device: Sendable {
+        var id: String
+        var secretHash: [UInt8]
+        var timeZone: String
+        var language: String
+    }
+
+    /// What a guest's call found.
+    enum Guest: Sendable {
+        case created(AccountRow, SessionRow)
+        case known(Identifier)
+    }
+
+    /// Makes the device's account, its first balance and a session, unless the device is known.
+    func guest(_ device: Device) -> Command<Guest> {
+        Command(keys: [.device(device.id)]) { loaded throws(Problem) in
+            if let known = loaded.device(device.id) {
+                guard known.secretHash == device.secretHash else {
+                    throw Problem(
+                        .deviceSecretMismatch,
+                        """
+                        Send the secret with which this device made its account. If it is lost, \
+                        start over with a new 'deviceId'.
+                        """
+                    )
+                }
+                return Decision(.known(known.account))
+            }
+            let id = Identifier(at: now)
+            let account = AccountRow(
+                profile: Account(
+                    id: id,
+                    kind: .guest,
+                    timeZone: device.timeZone,
+                    language: device.language,
+                    createdAt: now
+                ),
+                seq: 1
+            )
+            var draft = LedgerDraft(
+                BalanceRow(
+                    account: id,
+                    head: 1,
+                    available: 0,
+                    held: 0,
+                    seq: 1,
+                    changedAt: now
+                ),
+                now: now
+            )
+            if settings.grant > 0 { draft.grant(settings.grant, reason: "welcome") }
+            let session = newSession(for: id)
+            let deviceRow = DeviceRow(
+                id: device.id,
+                secretHash: device.secretHash,
+                account: id,
+                createdAt: now
+            )
+            // The balance is put even when nothing is granted: an account without one is none.
+            let ledger = settings.grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
+            return Decision(
+                .created(account, session),
+                changes: [.put(.device(deviceRow)), .put(.account(account))] + ledger
+                    + [.put(.session(session))]
+            )
+        }
+    }
+
+    /// Begins a session of an account that exists.
+    func signIn(_ account: Identifier) -> Command<(AccountRow, SessionRow)> {
+        Command(keys: [.account(account)]) { loaded throws(Problem) in
+            guard let row = loaded.account(account) else { throw .noAccount }
+            let session = newSession(for: account)
+            return Decision((row, session), changes: [.put(.session(session))])
+        }
+    }
+
+    /// What presenting a refresh token leads to.
+    enum Rotation: Sendable {
+        /// The session goes on with its newest generation.
+        case rotated(SessionRow)
+        /// An old token came again: the family ended, now or before.
+        case reused(SessionRow)
+    }
+
+    /// Rotates, answers a lost rotation again, or detects reuse and ends the family.
+    func refresh(_ token: RefreshToken) -> Command<Rotation> {
+        Command(keys: [.session(token.session)]) { loaded throws(Problem) in
+            guard var session = loaded.session(token.session),
+                token.generation <= session.generation, now < session.expiresAt
+            else { throw .refreshInvalid }
+            if session.endedAt != nil {
+                guard token.generation == session.generation else {
+                    return Decision(.reused(session))
+                }
+                throw Problem(.sessionEnded, "Sign in again: this session was ended.")
+            }
+            if token.generation == session.generation {
+                session.generation += 1
+                session.rotatedAt = now
+                session.expiresAt = now + settings.refreshTokenLife
+                return Decision(.rotated(session), changes: [.put(.session(session))])
+            }
+            // The answer that carried the newest token may have been lost: as long as nobody has
+            // used that token, its predecessor is answered with it again.
+            let isPredecessor = token.generation == session.generation - 1
+            if isPredecessor, now - session.rotatedAt <= settings.rotationGrace {
+                return Decision(.rotated(session))
+            }
+            session.endedAt = now
+            return Decision(.reused(session), changes: [.put(.session(session))])
+        }
+    }
+
+    /// Ends a session. Ending one that has ended changes nothing.
+    func signOut(_ session: Identifier) -> Command<Void> {
+        Command(keys: [.session(session)]) { loaded in
+            guard var row = loaded.session(session), row.endedAt == nil else {
+                return Decision(())
+            }
+            row.endedAt = now
+            return Decision((), changes: [.put(.session(row))])
+        }
+    }
+
+    /// Applies a merge patch (RFC 7396) to what the owner may change.
+    func patch(_ account: Identifier, _ patch: JSONValue) -> Command<(Account, head: Int64)> {
+        Command(keys: [.account(account), .balance(account)]) { loaded throws(Problem) in
+            guard var row = loaded.account(account), var feed = loaded.balance(account) else {
+                throw .noAccount
+            }
+            let before = row.profile
+            row.profile = try ProfilePatch.apply(patch, to: row.profile)
+            guard row.profile != before else { return Decision((before, feed.head)) }
+            feed.head += 1
+            row.seq = feed.head
+            return Decision(
+                (row.profile, feed.head),
+                changes: [.put(.account(row)), .put(.balance(feed))]
+            )
+        }
+    }
+
+    /// Sets what the account pays for.
+    func setPlan(
+        _ plan: Account.Plan,
+        of account: Identifier
+    ) -> Command<(Account, head: Int64)> {
+        Command(keys: [.account(account), .balance(account)]) { loaded throws(Problem) in
+            guard var row = loaded.account(account), var feed = loaded.balance(account) else {
+                throw .noAccount
+            }
+            guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
+            row.profile.plan = plan
+            feed.head += 1
+            row.seq = feed.head
+            return Decision(
+                (row.profile, feed.head),
+                changes: [.put(.account(row)), .put(.balance(feed))]
+            )
+        }
+    }
+
+    private func newSession(for account: Identifier) -> SessionRow {
+        SessionRow(
+            id: Identifier(at: now),
+            account: account,
+            generation: 0,
+            rotatedAt: now,
+            expiresAt: now + settings.refreshTokenLife
+        )
+    }
+}
+
+extension Problem {
+    static var refreshInvalid: Problem {
+        Problem(.refreshInvalid, "Sign in again: this refresh token is unknown or has expired.")
+    }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import SanguineModel
+
+/// What an owner may change of their profile, and the rules for it.
+enum ProfilePatch {
+    /// Returns the profile with the merge patch (RFC 7396) applied. Members that are not the owner's
+    /// to change are ignored, as all unknown members are.
+    static func apply(_ patch: JSONValue, to account: Account) throws(Problem) -> Account {
+        var account = account
+        if let value = patch["timeZone"] {
+            account.timeZone = try timeZone(value.string)
+        }
+        if let value = patch["language"] {
+            account.language = try language(value.string)
+        }
+        if let value = patch["displayName"] {
+            account.displayName = try value == .null ? nil : displayName(value.string)
+        }
+        if let value = patch["settings"] {
+            account.settings = try settings(account.settings.merging(value))
+        }
+        return account
+    }
+
+    static func timeZone(_ name: String?) throws(Problem) -> String {
+        // `TimeZone` also takes abbreviations and offsets; IANA names have an area and a place.
+        guard let name, ["UTC", "GMT"].contains(name) || name.contains("/"),
+            TimeZone(identifier: name) != nil
+        else {
+            throw Problem(
+                .invalidContent,
+                "Set 'timeZone' to an IANA name, such as 'Europe/Istanbul' or 'UTC'."
+            )
+        }
+        return name
+    }
+
+    /// A BCP 47 tag in form: subtags of 1 to 8 letters and digits, at most 35 characters.
+    static func language(_ tag: String?) throws(Problem) -> String {
+        guard let tag, tag.utf8.count <= 35,
+            tag.wholeMatch(of: #/[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*/#) != nil
+        else {
+            throw Problem(.invalidContent, "Set 'language' to a BCP 47 tag, such as 'tr' or 'en-GB'.")
+        }
+        return tag
+    }
+
+    private static func displayName(_ name: String?) throws(Problem) -> String {
+        let range = WireLimits.displayNameCharacters
+        guard let name, range.contains(name.count) else {
+            throw Problem(
+                .invalidContent,
+                "Set 'displayName' to \(range.lowerBound) to \(range.upperBound) characters."
+            )
+        }
+        return name
+    }
+
+    private static func settings(_ settings: JSONValue) throws(Problem) -> JSONValue {
+        guard case .object = settings,
+            AnswerEncoder.encode(settings).count <= WireLimits.settingsBytes
+        else {
+            throw Problem(
+                .invalidContent,
+                "Keep 'settings' an object of at most \(WireLimits.settingsBytes) bytes as JSON."
+            )
+        }
+        return settings
+    }
+}

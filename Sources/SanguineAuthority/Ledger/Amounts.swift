@@ -1,0 +1,35 @@
+import SanguineModel
+
+/// The rules for what requests may ask of the ledger.
+enum Amounts {
+    /// Throws unless the amount is in range: from `least` to ``WireLimits/amount``.
+    static func check(_ amount: Int64, atLeast least: Int64 = 1) throws(Problem) {
+        guard (least...WireLimits.amount).contains(amount) else {
+            throw Problem(
+                .invalidContent,
+                "Set 'amount' to a whole number from \(least) to \(WireLimits.amount)."
+            )
+        }
+    }
+
+    /// Throws unless the reason has 1 to 200 characters.
+    static func check(reason: String) throws(Problem) {
+        guard WireLimits.reasonCharacters.contains(reason.count) else {
+            let range = WireLimits.reasonCharacters
+            throw Problem(
+                .invalidContent,
+                "Set 'reason' to \(range.lowerBound) to \(range.upperBound) characters."
+            )
+        }
+    }
+
+    /// Throws unless a grant leaves the account within ``WireLimits/amount``, held included.
+    static func checkGrant(_ amount: Int64, to balance: BalanceRow) throws(Problem) {
+        guard balance.available + balance.held <= WireLimits.amount - amount else {
+            throw Problem(
+                .invalidContent,
+                "Grant less: a balance, with what is held, is at most \(WireLimits.amount)."
+            )
+        }
+    }
+}

@@ -1,0 +1,164 @@
+public import SanguineModel
+
+extension Authority {
+    /// The balance as of the newest commit.
+    ///
+    /// - Parameters:
+    ///   - account: Whose.
+    ///   - operations: Idempotency keys of which to say whether the balance contains them; at most
+    ///     ``WireLimits/operationsAsked``. All as of the same moment as the balance.
+    /// - Throws: `not_found` if the account is gone, `malformed_request` for too many operations.
+    public func balance(
+        _ account: Identifier,
+        operations: [String] = []
+    ) async throws(Problem) -> Balance {
+        guard operations.count <= WireLimits.operationsAsked else {
+            throw Problem(
+                .malformedRequest,
+                "Ask about at most \(WireLimits.operationsAsked) operations."
+            )
+        }
+        let keys = [Key.balance(account)] + operations.map { .operation(account, key: $0) }
+        var loaded = try await load(keys)
+        // What is held for a running operation stands with its hold. A hold that appears between
+        // two looks means another look; a commit does not come between all of them for ever.
+        for _ in 0..<Self.looks where !operations.isEmpty {
+            let holds = operations.compactMap { runningHold(account, $0, loaded) }
+            loaded = try await load(keys + holds.map(Key.hold))
+            let isWhole = operations.allSatisfy {
+                runningHold(account, $0, loaded).map { loaded.hold($0) != nil } ?? true
+            }
+            if isWhole { break }
+        }
+        guard let row = loaded.balance(account) else { throw .noAccount }
+        var balance = encoder.message(row)
+        if !operations.isEmpty {
+            balance.operations = states(of: operations, account, loaded)
+        }
+        return balance
+    }
+
+    /// The balance as JSON, with its head: the fast path of the call that apps make most.
+    public func balanceJSON(
+        _ account: Identifier
+    ) async throws(Problem) -> (body: [UInt8], head: Int64) {
+        guard let row = try await load([.balance(account)]).balance(account) else {
+            throw .noAccount
+        }
+        return (Array(encoder.json(row).utf8), row.head)
+    }
+
+    /// Spends at once.
+    ///
+    /// - Throws: in this order `idempotency_mismatch`, `operation_in_progress`,
+    ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`.
+    public func spend(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>
+    ) async throws(Problem) -> Answer {
+        try await perform(ledger.spend(account, submission))
+    }
+
+    /// Gives tokens. For support.
+    public func grant(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>
+    ) async throws(Problem) -> Answer {
+        try await perform(ledger.grant(account, submission))
+    }
+
+    /// Sets an amount aside.
+    public func hold(
+        _ account: Identifier,
+        _ submission: Submission<HoldRequest>
+    ) async throws(Problem) -> Answer {
+        try await perform(ledger.hold(account, submission))
+    }
+
+    /// Charges at most what a hold had set aside, and gives back the rest.
+    ///
+    /// - Throws: as ``spend(_:_:)``, before it `not_found`, after it `hold_settled`.
+    public func capture(
+        _ hold: Identifier,
+        _ account: Identifier,
+        _ submission: Submission<CaptureRequest>
+    ) async throws(Problem) -> Answer {
+        try await perform(ledger.capture(hold, account, submission))
+    }
+
+    /// Gives back what a hold had set aside.
+    public func release(
+        _ hold: Identifier,
+        _ account: Identifier,
+        _ submission: Submission<Void>
+    ) async throws(Problem) -> Answer {
+        try await perform(ledger.release(hold, account, submission))
+    }
+
+    /// A page of the ledger, newest first.
+    ///
+    /// - Parameters:
+    ///   - account: Whose.
+    ///   - limit: How many; clamped to 1 up to ``WireLimits/largestPage``. Default: 20.
+    ///   - cursor: `nextCursor` of the page before, or `nil` for the first.
+    /// - Throws: `malformed_request` for a cursor that is not of this account's ledger.
+    public func ledger(
+        of account: Identifier,
+        limit: Int? = nil,
+        cursor: String? = nil
+    ) async throws(Problem) -> Page<LedgerEntry> {
+        let limit = min(max(1, limit ?? WireLimits.defaultPage), WireLimits.largestPage)
+        let position: Cursor? =
+            if let cursor { try Cursor(cursor, list: "ledger", account: account) } else { nil }
+        let found = try await read { storage throws(StorageError) in
+            try await storage.transfers(of: account, before: position?.number, limit: limit + 1)
+        }
+        let page = found.prefix(limit)
+        let hasMore = found.count > limit
+        return Page(
+            items: page.map(\.transfer.entry),
+            hasMore: hasMore,
+            nextCursor: hasMore
+                ? page.last.map { Cursor($0.number, list: "ledger", account: account).text } : nil
+        )
+    }
+
+    private static let looks = 8
+
+    private var ledger: LedgerCommands {
+        LedgerCommands(encoder: encoder, now: clock.now(), holdLife: settings.holdLife)
+    }
+
+    private func load(_ keys: [Key]) async throws(Problem) -> Loaded {
+        try await read { storage throws(StorageError) in try await storage.load(keys) }
+    }
+
+    private func runningHold(_ account: Identifier, _ key: String, _ loaded: Loaded) -> Identifier?
+    {
+        guard case .running(let hold) = loaded.operation(account, key: key)?.state else {
+            return nil
+        }
+        return hold
+    }
+
+    private func states(
+        of operations: [String],
+        _ account: Identifier,
+        _ loaded: Loaded
+    ) -> [String: OperationState] {
+        var states: [String: OperationState] = [:]
+        for key in operations {
+            states[key] =
+                switch loaded.operation(account, key: key)?.state {
+                case nil: OperationState(.unknown)
+                case .running(let hold):
+                    OperationState(
+                        .running,
+                        held: hold.flatMap { loaded.hold($0)?.amount } ?? 0
+                    )
+                case .done, .forgotten: OperationState(.settled)
+                }
+        }
+        return states
+    }
+}

@@ -1,0 +1,184 @@
+import SanguineModel
+
+/// The ledger's commands: each names what it loads and decides with it, purely.
+///
+/// Every one decides its refusals in the order of the wire contract: not found, idempotency,
+/// invalid content, cannot pay.
+struct LedgerCommands: Sendable {
+    let encoder: AnswerEncoder
+    let now: Timestamp
+    let holdLife: Duration
+
+    func spend(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
+        operation(account, submission) { request, balance, _ throws(Problem) in
+            try Amounts.check(request.amount)
+            try Amounts.check(reason: request.reason)
+            var draft = LedgerDraft(balance, now: now)
+            try draft.spend(request.amount, reason: request.reason)
+            return Draft(draft, answer: encoder.balance(draft.balance))
+        }
+    }
+
+    func grant(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
+        operation(account, submission) { request, balance, _ throws(Problem) in
+            try Amounts.check(request.amount)
+            try Amounts.check(reason: request.reason)
+            try Amounts.checkGrant(request.amount, to: balance)
+            var draft = LedgerDraft(balance, now: now)
+            draft.grant(request.amount, reason: request.reason)
+            return Draft(draft, answer: encoder.balance(draft.balance))
+        }
+    }
+
+    func hold(_ account: Identifier, _ submission: Submission<HoldRequest>) -> Command<Answer> {
+        operation(account, submission) { request, balance, _ throws(Problem) in
+            try Amounts.check(request.amount)
+            let seconds = request.expiresIn ?? holdLife.secondsRoundedUp
+            guard WireLimits.holdSeconds.contains(seconds) else {
+                let range = WireLimits.holdSeconds
+                throw Problem(
+                    .invalidContent,
+                    "Set 'expiresIn' to \(range.lowerBound) to \(range.upperBound) seconds."
+                )
+            }
+            let hold = HoldRow(
+                id: Identifier(at: now),
+                account: account,
+                amount: request.amount,
+                expiresAt: now + .seconds(seconds),
+                reason: "hold"
+            )
+            var draft = LedgerDraft(balance, now: now)
+            try draft.hold(hold.amount, reason: hold.reason)
+            return Draft(
+                draft,
+                rows: [.hold(hold)],
+                answer: encoder.hold(hold, draft.balance)
+            )
+        }
+    }
+
+    func capture(
+        _ id: Identifier,
+        _ account: Identifier,
+        _ submission: Submission<CaptureRequest>
+    ) -> Command<Answer> {
+        settle(id, account, submission) { request, hold throws(Problem) in
+            try Amounts.check(request.amount, atLeast: 0)
+            guard request.amount <= hold.amount else {
+                throw Problem(
+                    .invalidContent,
+                    "Capture at most \(hold.amount): a hold cannot be charged more than it is."
+                )
+            }
+            return .captured(request.amount)
+        }
+    }
+
+    func release(
+        _ id: Identifier,
+        _ account: Identifier,
+        _ submission: Submission<Void>
+    ) -> Command<Answer> {
+        settle(id, account, submission) { _, _ in .released }
+    }
+
+    /// A draft with the other rows that it writes and the answer that it earns.
+    private struct Draft {
+        var ledger: LedgerDraft
+        var rows: [Row]
+        var answer: StoredAnswer
+
+        init(_ ledger: LedgerDraft, rows: [Row] = [], answer: StoredAnswer) {
+            self.ledger = ledger
+            self.rows = rows
+            self.answer = answer
+        }
+    }
+
+    /// The frame of every operation on one account's balance.
+    private func operation<Content>(
+        _ account: Identifier,
+        _ submission: Submission<Content>,
+        alsoLoading keys: [Key] = [],
+        requiring found: @escaping @Sendable (Loaded) throws(Problem) -> Void = { _ in },
+        draft: @escaping @Sendable (Content, BalanceRow, Loaded) throws(Problem) -> Draft
+    ) -> Command<Answer> {
+        let operation = Key.operation(account, key: submission.key)
+        return Command(keys: [.balance(account), operation] + keys) { loaded throws(Problem) in
+            guard let balance = loaded.balance(account) else { throw .noAccount }
+            try found(loaded)
+            let row = loaded.operation(account, key: submission.key)
+            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                return Decision(Answer(answer, replayed: true))
+            }
+            let draft = try draft(try submission.content.get(), balance, loaded)
+            let done = OperationRow(
+                account: account,
+                key: submission.key,
+                fingerprint: submission.fingerprint.bytes,
+                state: .done(draft.answer),
+                at: now
+            )
+            return Decision(
+                Answer(draft.answer),
+                changes: draft.ledger.changes + draft.rows.map(Change.put)
+                    + [.put(.operation(done))]
+            )
+        }
+    }
+
+    /// The frame of capture and release.
+    private func settle<Content>(
+        _ id: Identifier,
+        _ account: Identifier,
+        _ submission: Submission<Content>,
+        as state: @escaping @Sendable (Content, HoldRow) throws(Problem) -> HoldRow.State
+    ) -> Command<Answer> {
+        // Holds of function calls are the server's to settle: to a client they do not exist.
+        let found: @Sendable (Loaded) throws(Problem) -> Void = { loaded throws(Problem) in
+            guard let hold = loaded.hold(id), hold.account == account, hold.operation == nil else {
+                throw .noHold
+            }
+        }
+        return operation(account, submission, alsoLoading: [.hold(id)], requiring: found) {
+            content, balance, loaded throws(Problem) in
+            guard var hold = loaded.hold(id) else { throw .noHold }
+            var draft = LedgerDraft(balance, now: now)
+            let wanted = try state(content, hold)
+            // What was settled just so before is answered alike, and nothing moves.
+            guard hold.state != wanted else {
+                return Draft(draft, answer: encoder.balance(balance))
+            }
+            guard hold.state == .open else { throw .holdSettled(hold) }
+            if case .captured(let amount) = wanted {
+                draft.capture(amount, of: hold)
+            } else {
+                draft.release(hold)
+            }
+            hold.state = wanted
+            return Draft(draft, rows: [.hold(hold)], answer: encoder.balance(draft.balance))
+        }
+    }
+}
+
+extension Problem {
+    /// The account is gone.
+    static var noAccount: Problem {
+        Problem(.notFound, "Sign in again: this account does not exist any more.")
+    }
+
+    static var noHold: Problem {
+        Problem(.notFound, "Use the 'id' of a hold that this account placed.")
+    }
+
+    static func holdSettled(_ hold: HoldRow) -> Problem {
+        let end =
+            switch hold.state {
+            case .captured(let amount): "captured with \(amount)"
+            case .expired: "released because it expired"
+            default: "released"
+            }
+        return Problem(.holdSettled, "Nothing is left to do: the hold was \(end) before.")
+    }
+}

@@ -1,0 +1,31 @@
+public import SanguineModel
+
+extension Authority {
+    /// All daily allowances of an account, by name.
+    public func quotas(_ account: Identifier) async throws(Problem) -> (Items<Quota>, head: Int64) {
+        let keys =
+            [Key.account(account), .balance(account)]
+            + settings.quotas.keys.map { .quota(account, name: $0) }
+        let loaded = try await read { storage throws(StorageError) in try await storage.load(keys) }
+        guard let row = loaded.account(account), let feed = loaded.balance(account) else {
+            throw .noAccount
+        }
+        return (Items(items: quota.all(of: row.profile, loaded)), feed.head)
+    }
+
+    /// Uses up part of a daily allowance.
+    ///
+    /// - Throws: in this order `not_found` for an unknown name, `idempotency_mismatch`,
+    ///   `operation_in_progress`, `idempotency_expired`, `invalid_content`, `quota_exhausted`.
+    public func consume(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<ConsumeRequest>
+    ) async throws(Problem) -> Answer {
+        try await perform(quota.consume(name, account, submission))
+    }
+
+    private var quota: QuotaCommands {
+        QuotaCommands(limits: settings.quotas, now: clock.now())
+    }
+}

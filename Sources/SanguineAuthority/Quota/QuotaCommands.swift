@@ -1,0 +1,117 @@
+import Foundation
+import SanguineModel
+
+/// Daily allowances: whose day it is, and what is left of it.
+///
+/// A period belongs to one day of the user's calendar. A new one begins only when *both* the moment
+/// has passed at which the old one was to end, by the zone that the account had then, *and* the
+/// account's zone now shows a later day. So travelling, or setting another zone, never gives a second
+/// allowance for one day, and over any stretch of time there are no more periods than dates.
+struct QuotaCommands: Sendable {
+    let limits: [String: Int64]
+    let now: Timestamp
+
+    func consume(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<ConsumeRequest>
+    ) -> Command<Answer> {
+        let keys: [Key] = [
+            .account(account), .balance(account), .quota(account, name: name),
+            .operation(account, key: submission.key),
+        ]
+        return Command(keys: keys) { loaded throws(Problem) in
+            guard let profile = loaded.account(account)?.profile,
+                var feed = loaded.balance(account)
+            else { throw .noAccount }
+            guard let limit = limits[name] else { throw .noQuota }
+            let row = loaded.operation(account, key: submission.key)
+            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                return Decision(Answer(answer, replayed: true))
+            }
+            let amount = try submission.content.get().amount ?? 1
+            try Amounts.check(amount)
+
+            var period = current(name, of: profile, loaded.quota(account, name: name))
+            guard profile.plan == .premium || period.used <= limit - amount else {
+                throw exhausted(quota(period, of: profile, limit: limit))
+            }
+            feed.head += 1
+            // Premium accounts are counted without end; the count must not overflow.
+            period.used = min(period.used, WireLimits.amount) + amount
+            period.seq = feed.head
+            let answer = StoredAnswer(
+                status: 200,
+                body: AnswerEncoder.encode(quota(period, of: profile, limit: limit)),
+                head: feed.head
+            )
+            let done = OperationRow(
+                account: account,
+                key: submission.key,
+                fingerprint: submission.fingerprint.bytes,
+                state: .done(answer),
+                at: now
+            )
+            return Decision(
+                Answer(answer),
+                changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
+            )
+        }
+    }
+
+    /// All allowances of an account, by name, as they are now.
+    func all(of profile: Account, _ loaded: Loaded) -> [Quota] {
+        limits.sorted { $0.key < $1.key }.map { name, limit in
+            let period = current(name, of: profile, loaded.quota(profile.id, name: name))
+            return quota(period, of: profile, limit: limit)
+        }
+    }
+
+    /// The period that runs now: the stored one, or a fresh one if that is over.
+    private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
+        let zone = profile.zone
+        let today = CalendarDay(containing: now, in: zone)
+        if let row, now < row.resetsAt || today <= row.day { return row }
+        return QuotaRow(
+            account: profile.id,
+            name: name,
+            day: today,
+            used: 0,
+            resetsAt: today.next.start(in: zone),
+            seq: row?.seq ?? 0
+        )
+    }
+
+    private func quota(_ period: QuotaRow, of profile: Account, limit: Int64) -> Quota {
+        Quota(
+            name: period.name,
+            limit: limit,
+            used: period.used,
+            resetsAt: max(period.resetsAt, period.day.next.start(in: profile.zone)),
+            unlimited: profile.plan == .premium
+        )
+    }
+
+    private func exhausted(_ quota: Quota) -> Problem {
+        var problem = Problem(
+            .quotaExhausted,
+            "Wait until 'resetsAt', or change to a plan that 'lifts' names.",
+            retryAfter: max(1, (quota.resetsAt - now).secondsRoundedUp)
+        )
+        problem.resetsAt = quota.resetsAt
+        problem.lifts = [Account.Plan.premium.rawValue]
+        return problem
+    }
+}
+
+extension Account {
+    /// The zone whose midnights end the user's days. Names are checked before they are stored; one
+    /// that a later system no longer knows counts as UTC.
+    var zone: TimeZone { TimeZone(identifier: timeZone) ?? .gmt }
+}
+
+extension Problem {
+    static var noQuota: Problem {
+        Problem(.notFound, "Use a name that GET /v1/quotas lists.")
+    }
+}

@@ -1,0 +1,70 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SanguineAuthority
+import SanguineModel
+
+/// `/metrics` and `/admin/v1`, on a port of their own that listens on loopback.
+struct AdminRoutes: Sendable {
+    let authority: Authority
+    let gate: Gate
+    let metrics: OpenMetricsRegistry
+
+    func add(to routes: Router<ServerContext>) {
+        routes.get("metrics", use: scrape)
+        let admin = routes.group("admin/v1")
+        admin.get("accounts", use: find)
+        admin.post("accounts/:id/grants", use: grant)
+        admin.put("accounts/:id/plan", use: setPlan)
+    }
+
+    @Sendable
+    private func scrape(_ request: Request, _ context: ServerContext) async throws -> Response {
+        Response(
+            status: .ok,
+            headers: [.contentType: OpenMetricsRegistry.contentType],
+            body: .init(byteBuffer: ByteBuffer(string: metrics.render()))
+        )
+    }
+
+    @Sendable
+    private func find(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let query = request.uri.queryParameters
+        let account: Account? =
+            if let device = query["deviceId"] {
+                try await authority.account(deviceID: String(device))
+            } else if let email = query["email"] {
+                try await authority.account(email: String(email))
+            } else {
+                throw Problem(.malformedRequest, "Add '?deviceId=' or '?email=' to the path.")
+            }
+        guard let account else {
+            throw Problem(.notFound, "Check the device id or the address: no account has it.")
+        }
+        return Answers.read(account, to: request)
+    }
+
+    @Sendable
+    private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let submission = try await gate.adminSubmission(request, context, as: SpendRequest.self) {
+            "\($0.amount) \($0.reason)"
+        }
+        return Answers.answer(try await authority.grant(try accountID(context), submission))
+    }
+
+    @Sendable
+    private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
+        struct Body: Codable { var plan: Account.Plan }
+        let bytes = try await gate.collect(request, context)
+        let plan = try gate.decode(Body.self, from: bytes).get().plan
+        let (account, head) = try await authority.setPlan(plan, of: try accountID(context))
+        return Answers.changed(account, head: head)
+    }
+
+    private func accountID(_ context: ServerContext) throws(Problem) -> Identifier {
+        guard let id = context.parameters.get("id").flatMap({ Identifier($0) }) else {
+            throw Problem(.notFound, "Use an account id as the path names it.")
+        }
+        return id
+    }
+}

@@ -1,0 +1,122 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SanguineAuthority
+import SanguineModel
+
+extension HTTPField.Name {
+    static let idempotencyKey = Self("Idempotency-Key")!
+    static let idempotencyReplayed = Self("Idempotency-Replayed")!
+    static let sanguineHead = Self("Sanguine-Head")!
+    static let userID = Self("X-User-Id")!
+    static let rateLimit = Self("RateLimit")!
+    static let rateLimitPolicy = Self("RateLimit-Policy")!
+    static let cacheStatus = Self("Cache-Status")!
+}
+
+/// Makes responses of answers.
+enum Answers {
+    static let json = "application/json"
+    static let problemJSON = "application/problem+json"
+
+    /// An answer that was stored with its change, fresh or once more.
+    static func answer(_ answer: Answer) -> Response {
+        let isProblem = answer.stored.status >= 400
+        var headers: HTTPFields = [.contentType: isProblem ? problemJSON : json]
+        headers[.cacheControl] = "no-store"
+        if let head = answer.stored.head { headers[.sanguineHead] = String(head) }
+        if answer.replayed { headers[.idempotencyReplayed] = "true" }
+        return Response(
+            status: .init(code: answer.stored.status),
+            headers: headers,
+            body: .init(byteBuffer: ByteBuffer(bytes: answer.stored.body))
+        )
+    }
+
+    /// A change that is not stored under a key.
+    static func changed(
+        _ body: some Encodable,
+        status: HTTPResponse.Status = .ok,
+        head: Int64?
+    ) -> Response {
+        let stored = StoredAnswer(status: status.code, body: encode(body), head: head)
+        return answer(Answer(stored))
+    }
+
+    /// What is the same for everyone, or for its reader alone, with a validator.
+    ///
+    /// - Parameters:
+    ///   - body: The JSON.
+    ///   - isPersonal: Whether a shared cache must not keep it.
+    ///   - tag: What changes whenever the body does; `nil` takes a hash of the body.
+    ///   - request: The request, whose `If-None-Match` may make the answer 304.
+    static func read(
+        _ body: [UInt8],
+        isPersonal: Bool = true,
+        tag: String? = nil,
+        to request: Request
+    ) -> Response {
+        let tag = "\"\(tag ?? hash(body))\""
+        var headers: HTTPFields = [.eTag: tag]
+        headers[.cacheControl] = isPersonal ? "private, no-cache" : "no-cache"
+        if let known = request.headers[.ifNoneMatch], matches(known, tag) {
+            return Response(status: .notModified, headers: headers)
+        }
+        headers[.contentType] = json
+        return Response(
+            status: .ok,
+            headers: headers,
+            body: .init(byteBuffer: ByteBuffer(bytes: body))
+        )
+    }
+
+    static func read(
+        _ body: some Encodable,
+        isPersonal: Bool = true,
+        tag: String? = nil,
+        to request: Request
+    ) -> Response {
+        read(encode(body), isPersonal: isPersonal, tag: tag, to: request)
+    }
+
+    static func problem(_ problem: Problem) -> Response {
+        var headers: HTTPFields = [.contentType: problemJSON]
+        headers[.cacheControl] = "no-store"
+        if let seconds = problem.retryAfter { headers[.retryAfter] = String(seconds) }
+        if problem.status == 401 { headers[.wwwAuthenticate] = "Bearer" }
+        return Response(
+            status: .init(code: problem.status),
+            headers: headers,
+            body: .init(byteBuffer: ByteBuffer(bytes: encode(problem)))
+        )
+    }
+
+    static func encode(_ body: some Encodable) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return Array(try encoder.encode(body))
+        } catch {
+            preconditionFailure("The wire's messages hold nothing that JSON cannot: \(error)")
+        }
+    }
+
+    /// `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.
+    private static func matches(_ header: String, _ tag: String) -> Bool {
+        header.split(separator: ",").contains { candidate in
+            var candidate = candidate.trimmingPrefix(while: \.isWhitespace)
+            while candidate.last?.isWhitespace == true { candidate.removeLast() }
+            if candidate.hasPrefix("W/") { candidate.removeFirst(2) }
+            return candidate == "*" || candidate == tag
+        }
+    }
+
+    private static func hash(_ body: [UInt8]) -> String {
+        var hash = SHA256.hash(data: body).makeIterator()
+        var value: UInt64 = 0
+        for _ in 0..<8 { value = value << 8 | UInt64(hash.next() ?? 0) }
+        return String(value, radix: 36)
+    }
+}

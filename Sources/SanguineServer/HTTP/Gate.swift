@@ -1,0 +1,216 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SanguineAuthority
+import SanguineModel
+
+/// Lets a request in, or refuses it, in the order of the wire contract: malformed (400, 413, 415),
+/// unauthenticated (401), another's identity (403), too fast (429). What comes after is the
+/// handler's and the authority's.
+struct Gate: Sendable {
+    let authority: Authority
+    let bodyBytes: Int
+    let accountLimiter: RateLimiter<Identifier>
+    let addressLimiter: RateLimiter<String>
+
+    /// A request that was let in.
+    struct Admitted<Content: Sendable>: Sendable {
+        var identity: Identity
+        var submission: Submission<Content>
+    }
+
+    /// Lets in a request that reads.
+    func read(_ request: Request, _ context: ServerContext) async throws(Problem) -> Identity {
+        let identity = try await authenticate(request)
+        try checkRate(identity, context)
+        return identity
+    }
+
+    /// Lets in a request that changes something under an idempotency key.
+    ///
+    /// The fingerprint is taken of what the body means: a repetition may write it differently.
+    func submit<Content: Codable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        as type: Content.Type = Content.self,
+        meaning: (Content) -> String
+    ) async throws(Problem) -> Admitted<Content> {
+        let submission = try await submission(request, context, meaning)
+        let identity = try await authenticate(request)
+        try checkRate(identity, context)
+        return Admitted(identity: identity, submission: submission)
+    }
+
+    /// Lets in a request of support, which comes through the admin port and has no token.
+    func adminSubmission<Content: Codable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        as type: Content.Type = Content.self,
+        meaning: (Content) -> String
+    ) async throws(Problem) -> Submission<Content> {
+        try await submission(request, context, meaning)
+    }
+
+    private func submission<Content: Codable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        _ meaning: (Content) -> String
+    ) async throws(Problem) -> Submission<Content> {
+        let key = try idempotencyKey(request)
+        let bytes = try await collect(request, context)
+        let content = try decode(Content.self, from: bytes)
+        let text =
+            switch content {
+            case .success(let content): meaning(content)
+            case .failure: String(buffer: bytes)
+            }
+        return Submission(
+            key: key,
+            fingerprint: Fingerprint(request.method.rawValue, request.uri.path, text),
+            content: content
+        )
+    }
+
+    /// Lets in a request that has a body and needs no key.
+    func body<Content: Decodable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        as type: Content.Type = Content.self
+    ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
+        let content = try decode(Content.self, from: try await collect(request, context))
+        let identity = try await authenticate(request)
+        try checkRate(identity, context)
+        return (identity, content)
+    }
+
+    /// Lets in a request without a token, limited by its address.
+    func anonymous<Content: Decodable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        as type: Content.Type = Content.self
+    ) async throws(Problem) -> Content {
+        let content = try decode(Content.self, from: try await collect(request, context))
+        try checkRate(addressLimiter.admit(context.address), context)
+        return try content.get()
+    }
+
+    /// Returns the request's key.
+    func idempotencyKey(_ request: Request) throws(Problem) -> String {
+        guard let key = request.headers[.idempotencyKey] else {
+            throw Problem(
+                .idempotencyKeyMissing,
+                "Send an 'Idempotency-Key' header with a new UUID, and the same one on a retry."
+            )
+        }
+        guard WireLimits.idempotencyKeyCharacters.contains(key.utf8.count),
+            key.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else {
+            throw Problem(
+                .idempotencyKeyInvalid,
+                "Send an 'Idempotency-Key' of 1 to 128 visible ASCII characters."
+            )
+        }
+        return key
+    }
+
+    /// Reads a body. None at all counts as `{}`.
+    func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> ByteBuffer {
+        let bytes: ByteBuffer
+        do {
+            bytes = try await request.body.collect(upTo: bodyBytes)
+        } catch is NIOTooManyBytesError {
+            throw Problem(.bodyTooLarge, "Send at most \(bodyBytes) bytes.")
+        } catch {
+            throw Problem(.malformedBody, "Send the body whole: it ended early.")
+        }
+        guard bytes.readableBytes > 0 else { return ByteBuffer(string: "{}") }
+        guard Self.isJSON(request.headers[.contentType]) else {
+            throw Problem(.unsupportedMediaType, "Send 'Content-Type: application/json'.")
+        }
+        return bytes
+    }
+
+    /// Decodes JSON. What is no JSON is thrown; what is JSON of another shape is returned.
+    func decode<Content: Decodable>(
+        _ type: Content.Type,
+        from bytes: ByteBuffer
+    ) throws(Problem) -> Result<Content, Problem> {
+        do {
+            return .success(try JSONDecoder().decode(type, from: Data(bytes.readableBytesView)))
+        } catch let error as DecodingError {
+            if let problem = Self.content(error) { return .failure(problem) }
+        } catch {}
+        throw Problem(.malformedBody, "Send a JSON object in UTF-8.")
+    }
+
+    private func authenticate(_ request: Request) async throws(Problem) -> Identity {
+        guard let header = request.headers[.authorization],
+            header.prefix(7).lowercased() == "bearer "
+        else {
+            throw Problem(
+                .unauthenticated,
+                "Send 'Authorization: Bearer' with an access token that this server issued."
+            )
+        }
+        let token = String(header.dropFirst(7))
+        let identity: Identity =
+            if let known = try authority.tokens.verifyRemembered(token) {
+                known
+            } else {
+                try await authority.tokens.verify(token)
+            }
+        if let claimed = request.headers[.userID], Identifier(claimed) != identity.account {
+            throw Problem(
+                .identityMismatch,
+                "Leave 'X-User-Id' out, or set it to the 'sub' of the access token."
+            )
+        }
+        return identity
+    }
+
+    private func checkRate(_ identity: Identity, _ context: ServerContext) throws(Problem) {
+        try checkRate(accountLimiter.admit(identity.account), context)
+    }
+
+    private func checkRate(_ decision: RateDecision, _ context: ServerContext) throws(Problem) {
+        context.exchange.rate = decision
+        guard decision.isAdmitted else {
+            throw Problem(
+                .rateLimited,
+                "Wait for 'Retry-After', then send the request again.",
+                retryAfter: decision.retryAfterSeconds
+            )
+        }
+    }
+
+    private static func isJSON(_ contentType: String?) -> Bool {
+        guard let contentType else { return false }
+        if contentType == Answers.json { return true }
+        let type = contentType.prefix { $0 != ";" && $0 != " " }.lowercased()
+        return type == Answers.json || type.hasSuffix("+json")
+    }
+
+    /// The problem of JSON that has another shape than the call takes, or `nil` if it is no JSON.
+    private static func content(_ error: DecodingError) -> Problem? {
+        switch error {
+        case .keyNotFound(let key, let context):
+            let path = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
+            return Problem(.invalidContent, "Add the member '\(path)'.")
+        case .typeMismatch(_, let context), .valueNotFound(_, let context):
+            guard !context.codingPath.isEmpty else { return nil }
+            return wrong(context)
+        case .dataCorrupted(let context):
+            // Broken JSON has no path; a value that does not fit its member has one.
+            guard !context.codingPath.isEmpty else { return nil }
+            return wrong(context)
+        @unknown default:
+            return nil
+        }
+    }
+
+    private static func wrong(_ context: DecodingError.Context) -> Problem {
+        let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+        return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
+    }
+}

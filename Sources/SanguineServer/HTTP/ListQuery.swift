@@ -1,0 +1,48 @@
+import Foundation
+import Hummingbird
+import SanguineModel
+
+/// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
+struct ListQuery: Sendable {
+    /// How many items, or `nil` for the default. More than the largest page is clamped.
+    let limit: Int?
+    /// Where to go on, or `nil` for the start.
+    let cursor: String?
+    /// The members that each item keeps, or `nil` for all.
+    let fields: Set<String>?
+
+    /// Reads the query.
+    ///
+    /// - Throws: `malformed_request` for a limit that is no number of 1 and more.
+    init(_ request: Request) throws(Problem) {
+        let parameters = request.uri.queryParameters
+        if let text = parameters["limit"] {
+            guard let limit = Int(text), limit > 0 else {
+                throw Problem(.malformedRequest, "Set 'limit' to a whole number from 1.")
+            }
+            self.limit = limit
+        } else {
+            limit = nil
+        }
+        cursor = parameters["cursor"].map(String.init)
+        fields = parameters["fields"].map { Set($0.split(separator: ",").map(String.init)) }
+    }
+
+    /// The page as an answer, with the items' members that were asked for.
+    func response<Item>(to request: Request, _ page: Page<Item>) throws -> Response {
+        let body = Answers.encode(page)
+        guard let fields else { return Answers.read(body, to: request) }
+        var json = try JSONDecoder().decode(JSONValue.self, from: Data(body))
+        guard case .object(var members) = json, case .array(let items) = members["items"] else {
+            return Answers.read(body, to: request)
+        }
+        members["items"] = .array(
+            items.map { item in
+                guard case .object(let members) = item else { return item }
+                return .object(members.filter { fields.contains($0.key) })
+            }
+        )
+        json = .object(members)
+        return Answers.read(json, to: request)
+    }
+}

@@ -1,0 +1,33 @@
+import Hummingbird
+import Logging
+import NIOCore
+import SanguineModel
+import Synchronization
+
+/// What travels with a request through middleware and handlers.
+struct ServerContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+
+    /// The peer's IP address, for the limit of calls without a token. Never logged.
+    let address: String
+
+    /// What the handlers tell the frame around them.
+    let exchange = Exchange()
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        address = source.channel.remoteAddress?.ipAddress ?? "unknown"
+    }
+}
+
+/// What a handler leaves behind for the frame, also when it throws.
+final class Exchange: Sendable {
+    // A class with a mutex: contexts are copied on their way in, and this must come back out.
+    private let decision = Mutex<RateDecision?>(nil)
+
+    /// How the request stands to its rate limit, once that was looked at.
+    var rate: RateDecision? {
+        get { decision.withLock { $0 } }
+        set { decision.withLock { $0 = newValue } }
+    }
+}

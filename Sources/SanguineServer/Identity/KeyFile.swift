@@ -1,0 +1,77 @@
+public import Foundation
+public import SanguineAuthority
+
+/// The file that keeps the authority's secrets: `keys.json` in the data folder, mode 0600.
+public enum KeyFile {
+    /// The file's name.
+    public static let name = "keys.json"
+
+    /// Reads the keys, or makes and keeps new ones at the first start.
+    ///
+    /// A file that others may read is refused, and so is one that cannot be read: making new keys
+    /// instead would sign everyone out.
+    ///
+    /// - Parameter folder: The data folder, which exists.
+    public static func loadOrCreate(in folder: URL) throws(KeyFileError) -> SigningKeys {
+        let file = folder.appending(path: name)
+        guard FileManager.default.fileExists(atPath: file.path) else { return try create(file) }
+        let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
+        let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0o777
+        guard mode & 0o077 == 0 else { throw .readableByOthers(path: file.path, mode: mode) }
+        guard let data = try? Data(contentsOf: file), let keys = SigningKeys(encoded: data) else {
+            throw .unreadable(path: file.path)
+        }
+        return keys
+    }
+
+    private static func create(_ file: URL) throws(KeyFileError) -> SigningKeys {
+        let keys = SigningKeys()
+        // Written whole under another name first: a crash leaves no half of a key.
+        let draft = file.appendingPathExtension("new")
+        try? FileManager.default.removeItem(at: draft)
+        let descriptor = open(draft.path, O_CREAT | O_EXCL | O_WRONLY, 0o600)
+        guard descriptor >= 0 else { throw .notWritten(path: file.path, reason: lastError) }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        do {
+            try handle.write(contentsOf: keys.encoded)
+            try handle.synchronize()
+            try handle.close()
+            try FileManager.default.moveItem(at: draft, to: file)
+        } catch {
+            throw .notWritten(path: file.path, reason: "\(error)")
+        }
+        return keys
+    }
+
+    private static var lastError: String { String(cString: strerror(errno)) }
+}
+
+/// A reason why the keys are not to be had.
+public enum KeyFileError: Error, Hashable {
+    /// Others than the owner may read the file.
+    case readableByOthers(path: String, mode: Int)
+    /// The file is there, and its content is no keys.
+    case unreadable(path: String)
+    /// The file could not be written.
+    case notWritten(path: String, reason: String)
+}
+
+extension KeyFileError: CustomStringConvertible {
+    /// What happened, and what to do about it.
+    public var description: String {
+        switch self {
+        case .readableByOthers(let path, let mode):
+            """
+            The signing keys in \(path) can be read by others (mode \(String(mode, radix: 8))). \
+            Run 'chmod 600' on the file; if it may have been read, delete it, which signs everyone out.
+            """
+        case .unreadable(let path):
+            """
+            The signing keys in \(path) cannot be read. Restore the file from a backup; deleting it \
+            makes new keys and signs everyone out.
+            """
+        case .notWritten(let path, let reason):
+            "The signing keys could not be written to \(path): \(reason). Check the folder's rights."
+        }
+    }
+}
