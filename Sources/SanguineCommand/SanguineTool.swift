@@ -1,0 +1,58 @@
+import ArgumentParser
+
+/// The `sanguine` command: arguments and wiring, nothing else.
+struct SanguineTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sanguine",
+        abstract: "The data layer of an app whose user never waits.",
+        discussion: """
+            Start with 'sanguine demo', which plays a guest's first minutes. \
+            'sanguine serve' is a whole backend; 'ask', 'balance' and 'quota' are a client of it.
+            """,
+        version: "0.1.0",
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Run:",
+                subcommands: [Serve.self, StandIn.self, DemoCommand.self, ConfigCommand.self]
+            ),
+            CommandGroup(name: "Support:", subcommands: [Ledger.self, AccountCommand.self]),
+            CommandGroup(
+                name: "Use:",
+                subcommands: [AskCommand.self, BalanceCommand.self, QuotaCommand.self]
+            ),
+        ]
+    )
+}
+
+/// Parses, runs, and ends with the exit status that the documentation promises: 0 done, 1 failed,
+/// 2 wrong usage. Errors go to standard error.
+@main
+enum Main {
+    static func main() async {
+        do {
+            var command = try SanguineTool.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            exit(for: error)
+        }
+    }
+
+    private static func exit(for error: any Error) -> Never {
+        let message = SanguineTool.fullMessage(for: error)
+        switch SanguineTool.exitCode(for: error) {
+        case .success:
+            Output.write(message)
+            SanguineTool.exit()
+        case .validationFailure:
+            Output.complain(message)
+            SanguineTool.exit(withError: ExitCode(2))
+        default:
+            if !(error is ExitCode) { Output.complain("Error: \(error)") }
+            SanguineTool.exit(withError: ExitCode.failure)
+        }
+    }
+}

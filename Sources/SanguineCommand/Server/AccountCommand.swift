@@ -1,0 +1,125 @@
+import ArgumentParser
+import SanguineAuthority
+import SanguineModel
+import SanguineSQLite
+
+/// `sanguine account`.
+struct AccountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "account",
+        abstract: "Look up accounts.",
+        subcommands: [Show.self]
+    )
+
+    /// `sanguine account show`.
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show an account with its balance, quotas and newest ledger entries.",
+            discussion: "Works beside a running server. Name the account by one of --id, --device, --email."
+        )
+
+        @OptionGroup var data: DataOptions
+        @OptionGroup var options: SettingsOptions
+
+        @Option(help: "The account's id.")
+        var id: String?
+
+        @Option(help: "The id of the device that made the account.")
+        var device: String?
+
+        @Option(help: "The account's verified e-mail address.")
+        var email: String?
+
+        @Option(help: "How many ledger entries to show.")
+        var entries = 10
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        func validate() throws {
+            guard [id, device, email].compactMap(\.self).count == 1 else {
+                throw ValidationError("Name the account by exactly one of --id, --device, --email.")
+            }
+            guard id.map({ Identifier($0) != nil }) ?? true else {
+                throw ValidationError("Set '--id' to a UUID.")
+            }
+            guard (0...1_000).contains(entries) else {
+                throw ValidationError("Set '--entries' to 0 to 1000.")
+            }
+        }
+
+        func run() async throws {
+            let settings = try await options.load().settings
+            let inspection = try SQLiteStorage.inspect(folder: data.folder)
+            let shown = try await find(in: inspection, quotas: settings.quotas.map(\.name))
+            await inspection.close()
+            if json { try Output.write(json: shown) } else { shown.print(unit: settings.accounts.unit) }
+        }
+
+        private func find(
+            in inspection: SQLiteInspection,
+            quotas: [String]
+        ) async throws -> ShownAccount {
+            guard let id = try await accountID(in: inspection) else {
+                throw Failure("No account is known by that. Check the id, and '--data'.")
+            }
+            let keys = [Key.account(id), .balance(id)] + quotas.map { .quota(id, name: $0) }
+            let loaded = try await inspection.load(keys)
+            guard let account = loaded.account(id), let balance = loaded.balance(id) else {
+                throw Failure("No account has that id. Check the id, and '--data'.")
+            }
+            return ShownAccount(
+                account: account.profile,
+                available: balance.available,
+                held: balance.held,
+                head: balance.head,
+                quotas: quotas.compactMap { name in
+                    loaded.quota(id, name: name).map {
+                        .init(name: name, day: $0.day, used: $0.used, resetsAt: $0.resetsAt)
+                    }
+                },
+                ledger: try await inspection.transfers(of: id, limit: entries).map(\.transfer.entry)
+            )
+        }
+
+        private func accountID(in inspection: SQLiteInspection) async throws -> Identifier? {
+            if let id { return Identifier(id) }
+            if let device {
+                return try await inspection.load([.device(device)]).device(device)?.account
+            }
+            guard let email else { return nil }
+            return try await inspection.account(email: email)?.id
+        }
+    }
+}
+
+/// What support sees of an account.
+struct ShownAccount: Encodable {
+    struct UsedQuota: Encodable {
+        var name: String
+        var day: CalendarDay
+        var used: Int64
+        var resetsAt: Timestamp
+    }
+
+    var account: Account
+    var available: Int64
+    var held: Int64
+    var head: Int64
+    var quotas: [UsedQuota]
+    var ledger: [LedgerEntry]
+
+    func print(unit: String) {
+        Output.write("account   \(account.id)  \(account.kind.rawValue), \(account.plan.rawValue)")
+        Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
+        Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
+        for quota in quotas {
+            Output.write("quota     \(quota.name): \(quota.used) used on \(quota.day), resets \(quota.resetsAt)")
+        }
+        for entry in ledger {
+            let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"
+            let columns = [entry.kind.rawValue.padded(to: 8), amount.padded(to: 8)]
+            Output.write("ledger    \(entry.at)  \(columns.joined())  → \(entry.balanceAfter)  \(entry.reason)")
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import ArgumentParser
+import SanguineServer
+
+/// `sanguine config`.
+struct ConfigCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config",
+        abstract: "Print every setting with its value and where that comes from.",
+        discussion: "Takes the flags of 'serve', and prints what it would run with. Secrets are not shown."
+    )
+
+    @OptionGroup var options: SettingsOptions
+
+    @Flag(help: "Print the reference of all settings in Markdown instead.")
+    var reference = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    private struct Line: Encodable {
+        var key: String
+        var value: String
+        var source: String
+    }
+
+    func run() async throws {
+        if reference {
+            Output.write(SettingsReference.markdown())
+            return
+        }
+        let loaded = try await options.load()
+        for warning in loaded.warnings { Output.complain("Warning: \(warning)") }
+        if json {
+            try Output.write(
+                json: loaded.effective.map {
+                    Line(key: $0.key, value: $0.value, source: "\($0.source)")
+                }
+            )
+            return
+        }
+        let keys = loaded.effective.map(\.key.count).max() ?? 0
+        let values = min(40, loaded.effective.map(\.value.count).max() ?? 0)
+        for line in loaded.effective {
+            let value = line.value.isEmpty ? "–" : line.value
+            Output.write("\(line.key.padded(to: keys))  \(value.padded(to: values))  \(line.source)")
+        }
+    }
+}
+
+extension String {
+    /// The text with spaces after it, up to a width in characters.
+    func padded(to width: Int) -> String {
+        self + String(repeating: " ", count: max(0, width - count))
+    }
+}

@@ -1,0 +1,57 @@
+import ArgumentParser
+import Foundation
+import Logging
+import Metrics
+import SanguineServer
+import SanguineSQLite
+import ServiceLifecycle
+
+/// `sanguine serve`.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the authority: accounts, balances, quotas and metered functions.",
+        discussion: """
+            Prints 'listening on http://…' when it takes requests. Stops on SIGTERM or SIGINT: \
+            requests in flight finish first. 'sanguine config' lists all settings.
+            """
+    )
+
+    @OptionGroup var data: DataOptions
+    @OptionGroup var options: SettingsOptions
+
+    func run() async throws {
+        let loaded = try await options.load()
+        let settings = loaded.settings
+        let level = Logger.Level(rawValue: settings.log.level) ?? .info
+        LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level) }
+        let logger = Logger(label: "sanguine")
+        for warning in loaded.warnings { logger.warning("\(warning)") }
+
+        let registry = OpenMetricsRegistry()
+        MetricsSystem.bootstrap(registry)
+        let accessLog = settings.log.access ? AccessLog() : nil
+        let storage = try SQLiteStorage(folder: data.folder)
+        do {
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: data.folder),
+                settings: settings,
+                registry: registry,
+                accessLog: accessLog,
+                logger: logger
+            ) { ports in
+                Output.write("listening on http://\(settings.http.host):\(ports.http)")
+            }
+            try await ServiceGroup(
+                services: [server],
+                gracefulShutdownSignals: [.sigterm, .sigint],
+                logger: logger
+            ).run()
+        } catch {
+            await storage.close()
+            throw error
+        }
+        await storage.close()
+        await accessLog?.flush()
+    }
+}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import Foundation
+import SanguineServer
+
+/// The flags that set what the environment and the file can set too. Flags win.
+struct SettingsOptions: ParsableArguments {
+    @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
+    var config: String?
+
+    @Option(help: "The address that the API listens on; 0.0.0.0 listens on all.")
+    var host: String?
+
+    @Option(help: "The port of the API; 0 picks a free one.")
+    var port: String?
+
+    @Option(help: "The address for metrics and administration; whoever reaches it is trusted.")
+    var adminHost: String?
+
+    @Option(help: "The port for metrics and administration. Default: the API's + 1.")
+    var adminPort: String?
+
+    @Option(help: "The base URL of a server that speaks OpenAI's API.")
+    var upstream: String?
+
+    @Option(help: "The least level that is logged: trace, debug, info, notice, warning or error.")
+    var logLevel: String?
+
+    /// The variables of other parts of the command.
+    static let otherVariables: Set<String> = [
+        DataOptions.variable, ClientOptions.serverVariable, ClientOptions.folderVariable,
+    ]
+
+    func load() async throws -> SettingsLoader.Loaded {
+        let flags = [
+            "http.host": host, "http.port": port, "http.adminHost": adminHost,
+            "http.adminPort": adminPort, "upstream.url": upstream, "log.level": logLevel,
+        ]
+        return try await SettingsLoader(
+            flags: flags.compactMapValues(\.self),
+            environment: ProcessInfo.processInfo.environment,
+            file: config,
+            otherVariables: Self.otherVariables
+        ).load()
+    }
+}
+
+/// Where a server keeps its data.
+struct DataOptions: ParsableArguments {
+    static let variable = "SANGUINE_DATA"
+
+    @Option(help: "The data folder. Default: what SANGUINE_DATA names, or 'sanguine-data' here.")
+    var data: String?
+
+    var folder: URL {
+        let named = ProcessInfo.processInfo.environment[Self.variable].flatMap { $0.isEmpty ? nil : $0 }
+        return URL(filePath: data ?? named ?? "sanguine-data", directoryHint: .isDirectory)
+    }
+}

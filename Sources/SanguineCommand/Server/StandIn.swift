@@ -1,0 +1,43 @@
+import ArgumentParser
+import Logging
+import SanguineServer
+import ServiceLifecycle
+
+/// `sanguine stand-in`.
+struct StandIn: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stand-in",
+        abstract: "Run a local stand-in for a language model, for demonstrations and tests.",
+        discussion: """
+            Speaks OpenAI's chat completions on loopback and answers deterministically. Prints \
+            'listening on http://127.0.0.1:…' when it takes requests.
+            """
+    )
+
+    @Option(help: "The port; 0 picks a free one.")
+    var port = 8_090
+
+    @Option(help: "Milliseconds from a request to its answer.")
+    var latencyMs = 0
+
+    func validate() throws {
+        guard (0...65_535).contains(port) else {
+            throw ValidationError("Set '--port' to 0 to 65535.")
+        }
+        guard (0...600_000).contains(latencyMs) else {
+            throw ValidationError("Set '--latency-ms' to 0 to 600000.")
+        }
+    }
+
+    func run() async throws {
+        LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .notice) }
+        let server = StandInServer(port: port, latency: .milliseconds(latencyMs)) { port in
+            Output.write("listening on http://127.0.0.1:\(port)")
+        }
+        try await ServiceGroup(
+            services: [server],
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: Logger(label: "sanguine.stand-in")
+        ).run()
+    }
+}

@@ -1,9 +1,0 @@
-import Hummingbird
-import ArgumentParser
-import Configuration
-//import GRDB
-
-
-
-import Metrics
-print("hi")
