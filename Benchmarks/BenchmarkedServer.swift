@@ -1,0 +1,106 @@
+import Foundation
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+import Hummingbird
+import Logging
+import NIOCore
+import SanguineModel
+import SanguineServer
+import SanguineSQLite
+import ServiceLifecycle
+
+/// The real server on a durable store, and a bare Hummingbird route, in one process.
+struct BenchmarkedServer: Sendable {
+    let port: Int
+    let barePort: Int
+    let tokens: [String]
+
+    /// How many accounts share the load.
+    static let accounts = 10
+
+    /// Starts both, runs the body, and stops both.
+    static func with<Value: Sendable>(
+        _ body: @escaping @Sendable (BenchmarkedServer) async throws -> Value
+    ) async throws -> Value {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-bench-\(ProcessInfo.processInfo.processIdentifier)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.accounts.grant = 1_000_000_000
+        // The limit is there, and never reached: what is measured is the path, not the refusal.
+        settings.limits.requestsPerMinute = 1_000_000_000
+        let storage = try SQLiteStorage(folder: folder)
+        let (serverPorts, serverPort) = AsyncStream.makeStream(of: Int.self)
+        let (barePorts, barePort) = AsyncStream.makeStream(of: Int.self)
+        let server = try await SanguineServer(
+            storage: storage,
+            keys: KeyFile.loadOrCreate(in: folder),
+            settings: settings,
+            accessLog: AccessLog(sink: NullSink()),
+            logger: quiet
+        ) { serverPort.yield($0.http) }
+        let value = try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await server.run() }
+            group.addTask { try await bare { barePort.yield($0) }.run() }
+            let port = await first(of: serverPorts)
+            let benchmarked = BenchmarkedServer(
+                port: port,
+                barePort: await first(of: barePorts),
+                tokens: try await signIn(port: port)
+            )
+            let value = try await body(benchmarked)
+            group.cancelAll()
+            return value
+        }
+        await storage.close()
+        return value
+    }
+
+    /// A server that answers `GET /` with twelve bytes, and does nothing else.
+    static func bare(onListening: @escaping @Sendable (Int) -> Void) -> some Service {
+        let router = Router()
+        router.get("/") { _, _ in "Hello, world" }
+        return Application(
+            router: router,
+            configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { onListening($0.localAddress?.port ?? 0) },
+            logger: quiet
+        )
+    }
+
+    static var quiet: Logger {
+        var logger = Logger(label: "bench")
+        logger.logLevel = .error
+        return logger
+    }
+
+    private static func first(of ports: AsyncStream<Int>) async -> Int {
+        for await port in ports { return port }
+        return 0
+    }
+
+    private static func signIn(port: Int) async throws -> [String] {
+        var tokens: [String] = []
+        for number in 0..<accounts {
+            let body = GuestRequest(
+                deviceId: "bench-device-\(1_000 + number)",
+                deviceSecret: String(repeating: "A", count: 43)
+            )
+            guard let url = URL(string: "http://127.0.0.1:\(port)/v1/accounts/guest") else { continue }
+            var request = URLRequest(url: url)
+            request.httpMethod = "POST"
+            request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+            request.httpBody = try JSONEncoder().encode(body)
+            let (data, _) = try await URLSession.shared.data(for: request)
+            tokens.append(try JSONDecoder().decode(SignedIn.self, from: data).session.accessToken)
+        }
+        return tokens
+    }
+}
+
+/// Takes the access log, and keeps none of it.
+private struct NullSink: LogSink {
+    func write(_ lines: [UInt8]) {}
+}

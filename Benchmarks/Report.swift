@@ -1,0 +1,86 @@
+import Foundation
+
+/// One figure beside the one that it is measured against, in the same process and run.
+struct Figure: Codable {
+    var name: String
+    var value: Double
+    var unit: String
+    var baseline: String
+    var baselineValue: Double
+    /// `value` divided by `baselineValue`.
+    var ratio: Double
+    /// What the ratio should be, as text: `≥ 0.40`, `≤ 3`, or `–` if it is only watched.
+    var aim: String
+    var met: Bool
+
+    /// A rate: more is better.
+    init(rate name: String, _ value: Double, unit: String, of baseline: String, _ base: Double, ratio: Double, atLeast aim: Double) {
+        self.name = name
+        self.value = value
+        self.unit = unit
+        self.baseline = baseline
+        baselineValue = base
+        self.ratio = ratio
+        self.aim = "≥ \(Self.short(aim))"
+        met = ratio >= aim
+    }
+
+    /// A cost: less is better.
+    init(cost name: String, _ value: Double, unit: String, of baseline: String, _ base: Double, atMost aim: Double?) {
+        self.name = name
+        self.value = value
+        self.unit = unit
+        self.baseline = baseline
+        baselineValue = base
+        let ratio = value / base
+        self.ratio = ratio
+        self.aim = aim.map { "≤ \(Self.short($0))" } ?? "–"
+        met = aim.map { ratio <= $0 } ?? true
+    }
+
+    static func short(_ number: Double) -> String {
+        switch abs(number) {
+        case 1_000...: number.formatted(.number.precision(.fractionLength(0)).locale(Locale(identifier: "en_US")))
+        case 10...: number.formatted(.number.precision(.fractionLength(1)).locale(Locale(identifier: "en_US")))
+        default: number.formatted(.number.precision(.fractionLength(2)).locale(Locale(identifier: "en_US")))
+        }
+    }
+}
+
+/// The figures as a table for people and as JSON for programs.
+struct Report {
+    var figures: [Figure] = []
+    /// What others measured on like machines, printed beside ours and never compared by a program.
+    var peers: [String] = []
+
+    func printTable() {
+        let header = ["figure", "ours", "unit", "baseline", "its value", "ratio", "aim", "met"]
+        let rows = figures.map { figure in
+            [
+                figure.name, Figure.short(figure.value), figure.unit, figure.baseline,
+                Figure.short(figure.baselineValue), Figure.short(figure.ratio), figure.aim,
+                figure.aim == "–" ? "" : figure.met ? "yes" : "no",
+            ]
+        }
+        let widths = header.indices.map { column in
+            ([header] + rows).map { $0[column].count }.max() ?? 0
+        }
+        for row in [header] + rows {
+            let cells = zip(row, widths).map { cell, width in
+                cell + String(repeating: " ", count: width - cell.count)
+            }
+            print(cells.joined(separator: "  "))
+        }
+        for peer in peers { print(peer) }
+    }
+
+    func write(to file: URL) throws {
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(),
+            withIntermediateDirectories: true
+        )
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try encoder.encode(figures).write(to: file)
+    }
+}
