@@ -29,7 +29,9 @@ struct ClientOptions: ParsableArguments {
 
     /// The client, with its state restored.
     func client() throws -> SanguineClient {
-        try SanguineClient(.init(server: url, folder: stateFolder))
+        var configuration = SanguineClient.Configuration(server: url)
+        configuration.folder = stateFolder
+        return try SanguineClient(configuration)
     }
 
     private var url: URL? {

@@ -1,0 +1,48 @@
+import ArgumentParser
+import Sanguine
+import SanguineModel
+
+/// `sanguine ask`.
+struct AskCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ask",
+        abstract: "Ask the server's language model a question, and pay for it.",
+        discussion: """
+            The first call makes a guest account for this device. The answer goes to standard \
+            output, what it cost to standard error.
+            """
+    )
+
+    @Argument(help: "The question.")
+    var question: String
+
+    @OptionGroup var options: ClientOptions
+
+    private struct Asked: Encodable {
+        var output: String
+        var charged: Int64
+        var tokensRemaining: Int64
+        var held: Int64
+        var head: Int64
+    }
+
+    func run() async throws {
+        let client = try options.client()
+        defer { client.close() }
+        let result = try await client.result(of: Ask(question: question))
+        if options.json {
+            try Output.write(
+                json: Asked(
+                    output: result.output,
+                    charged: result.charged,
+                    tokensRemaining: result.tokensRemaining,
+                    held: result.held,
+                    head: result.head
+                )
+            )
+        } else {
+            Output.write(result.output)
+            Output.complain("\(result.charged) charged, \(result.tokensRemaining) left")
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import Sanguine
+import SanguineModel
+
+/// `sanguine balance`.
+struct BalanceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "balance",
+        abstract: "Show what may be spent; without a network, what was last known and how long ago."
+    )
+
+    @OptionGroup var options: ClientOptions
+
+    private struct Shown: Encodable {
+        var unit: String
+        var available: Int64
+        var held: Int64
+        var head: Int64
+        var ageSeconds: Int
+        var error: String?
+    }
+
+    func run() async throws {
+        let client = try options.client()
+        defer { client.close() }
+        let failure = await LastKnown.refresh(.balance, of: client)
+        let state = client.snapshot(of: .balance)
+        guard let balance = state.value else { throw LastKnown.nothing(failure) }
+        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        if options.json {
+            try Output.write(
+                json: Shown(
+                    unit: balance.unit,
+                    available: balance.available,
+                    held: balance.held,
+                    head: balance.head,
+                    ageSeconds: Int(age.components.seconds),
+                    error: failure?.code
+                )
+            )
+            return
+        }
+        let held = balance.held > 0 ? ", \(balance.held) held" : ""
+        let note = failure == nil ? "" : "  (as of \(age.spoken) ago)"
+        Output.write("\(balance.available) \(balance.unit)\(held)\(note)")
+        if let failure { Output.complain("\(failure)") }
+    }
+}
+
+/// What the commands do that show something also when the server cannot be reached.
+enum LastKnown {
+    /// Fetches the query's value. Returns why that failed, or `nil`.
+    static func refresh<Value>(_ query: Query<Value>, of client: SanguineClient) async
+        -> SanguineError?
+    {
+        do throws(SanguineError) {
+            _ = try await client.refresh(query)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// The failure of a command that has nothing to show.
+    static func nothing(_ failure: SanguineError?) -> Failure {
+        Failure(failure.map { "\($0)" } ?? "Nothing is known yet. Try again when the server runs.")
+    }
+}

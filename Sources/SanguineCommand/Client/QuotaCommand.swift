@@ -1,0 +1,32 @@
+import ArgumentParser
+import Sanguine
+import SanguineModel
+
+/// `sanguine quota`.
+struct QuotaCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "quota",
+        abstract: "Show the daily allowances; without a network, what was last known."
+    )
+
+    @OptionGroup var options: ClientOptions
+
+    func run() async throws {
+        let client = try options.client()
+        defer { client.close() }
+        let failure = await LastKnown.refresh(.quotas, of: client)
+        let state = client.snapshot(of: .quotas)
+        guard let quotas = state.value else { throw LastKnown.nothing(failure) }
+        if options.json {
+            try Output.write(json: quotas)
+        } else {
+            for quota in quotas {
+                let left = quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
+                Output.write("\(quota.name)  \(left), resets \(quota.resetsAt)")
+            }
+        }
+        guard let failure else { return }
+        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        Output.complain("As of \(age.spoken) ago. \(failure)")
+    }
+}

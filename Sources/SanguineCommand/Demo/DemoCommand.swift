@@ -1,0 +1,44 @@
+import ArgumentParser
+import Foundation
+import Logging
+import SanguineServer
+
+/// `sanguine demo`.
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Play a guest's first minutes: a real server, a real client, a stand-in model.",
+        discussion: """
+            Starts both servers on free ports in a folder that is removed afterwards, prints what \
+            the user saw and when, and verifies the ledger. Exits 1 at any surprise.
+            """
+    )
+
+    @Option(help: "Milliseconds that the stand-in model takes for an answer.")
+    var latencyMs = 1_200
+
+    func validate() throws {
+        guard (50...10_000).contains(latencyMs) else {
+            throw ValidationError("Set '--latency-ms' to 50 to 10000.")
+        }
+    }
+
+    func run() async throws {
+        LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .error) }
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let timeline = Timeline()
+        let latency = Duration.milliseconds(latencyMs)
+        try await RunningServer.withStandIn(latency: latency) { standIn in
+            let story = Story(
+                folder: folder,
+                upstream: "http://127.0.0.1:\(standIn)",
+                latency: latency,
+                timeline: timeline
+            )
+            try await story.play()
+        }
+        timeline.printSummary()
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+import Logging
+import SanguineAuthority
+import SanguineServer
+import SanguineSQLite
+import ServiceLifecycle
+
+/// Servers that run for as long as a body does, in this process, on free ports.
+enum RunningServer {
+    /// Runs the stand-in model, and passes its port.
+    static func withStandIn(
+        latency: Duration,
+        _ body: @Sendable (Int) async throws -> Void
+    ) async throws {
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        let standIn = StandInServer(port: 0, latency: latency, logger: logger) { port.yield($0) }
+        try await run(standIn, ports, body)
+    }
+
+    /// Runs an authority on the folder's data, and passes its port. Afterwards everything is closed.
+    static func withAuthority(
+        folder: URL,
+        upstream: String,
+        _ body: @Sendable (Int) async throws -> Void
+    ) async throws {
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.upstream.url = upstream
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        let storage = try SQLiteStorage(folder: folder)
+        do {
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: folder),
+                settings: settings,
+                logger: logger
+            ) { port.yield($0.http) }
+            try await run(server, ports, body)
+        } catch {
+            await storage.close()
+            throw error
+        }
+        await storage.close()
+    }
+
+    private static var logger: Logger { Logger(label: "sanguine.demo") }
+
+    /// Runs the service, and shuts it down gracefully when the body is done.
+    private static func run(
+        _ service: any Service,
+        _ ports: AsyncStream<Int>,
+        _ body: @Sendable (Int) async throws -> Void
+    ) async throws {
+        let group = ServiceGroup(services: [service], logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                // Ends the group also when the body throws, and then passes the error on.
+                let result: Result<Void, any Error>
+                do {
+                    var listening = ports.makeAsyncIterator()
+                    guard let port = await listening.next() else { return }
+                    result = .success(try await body(port))
+                } catch {
+                    result = .failure(error)
+                }
+                await group.triggerGracefulShutdown()
+                try result.get()
+            }
+            try await tasks.waitForAll()
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineSQLite
+
+/// A guest's first minutes, with everything that must be true on the way.
+struct Story: Sendable {
+    /// Something that did not happen as it must.
+    struct Surprise: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    let folder: URL
+    let upstream: String
+    let latency: Duration
+    let timeline: Timeline
+
+    private var serverFolder: URL { folder.appending(path: "server", directoryHint: .isDirectory) }
+    private var phone: URL { folder.appending(path: "phone", directoryHint: .isDirectory) }
+
+    func play() async throws {
+        Output.write("  Sanguine: a guest's first minutes, with a model that takes \(latency.spoken)")
+        try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
+            let client = try makeClient(port: port)
+            try await open(client)
+            try await ask(client)
+            try await askThreeAtOnce(client)
+            try await overreach(client)
+            client.close()
+        }
+        try await offline()
+        try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
+            try await comeBack(port: port)
+        }
+        try await verify()
+    }
+
+    // MARK: Chapters
+
+    private func open(_ client: SanguineClient) async throws {
+        timeline.chapter("The app opens for the first time")
+        try expect(client.cached(.balance) == nil, "A new device knows a balance already.")
+        timeline.note("first frame: no balance yet, and nothing blocks")
+        let balance = try await client.value(of: .balance)
+        try expect(balance.available == 100, "A guest begins with \(balance.available).")
+        timeline.note("a guest account was made; the screen shows \(balance.available) tokens")
+    }
+
+    private func ask(_ client: SanguineClient) async throws {
+        timeline.chapter("A question")
+        let before = try balance(client)
+        let asked = timeline.elapsed
+        async let answer = client.result(of: Ask(question: "Why is the sky blue?"))
+        let shown = try await change(from: before, client)
+        let delay = timeline.elapsed - asked
+        timeline.note("asked; \(Timeline.milliseconds(delay)) later the screen shows \(shown.available)")
+        let result = try await answer
+        let waited = timeline.elapsed - asked
+        timeline.note("“\(result.output.prefix(60))…”")
+        let settled = try balance(client)
+        try expect(settled.available == before.available - result.charged, "The charge is not shown.")
+        try expect(result.tokensRemaining == settled.available, "Answer and screen disagree.")
+        timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
+        timeline.note("waiting for the server would have shown the change \(Timeline.seconds(waited)) late")
+        timeline.saved(waited - delay)
+    }
+
+    private func askThreeAtOnce(_ client: SanguineClient) async throws {
+        timeline.chapter("Three questions at once, while the balance is being reloaded")
+        let before = try balance(client)
+        let seen = Seen()
+        let watcher = Task {
+            for await state in client.updates(of: .balance) {
+                guard let value = state.value, seen.add(value.available) else { continue }
+                timeline.note("the screen shows \(value.available)")
+            }
+        }
+        defer { watcher.cancel() }
+        let asked = timeline.elapsed
+        let charged = try await withThrowingTaskGroup(of: Int64.self) { group in
+            for topic in ["tea", "the sea", "patience"] {
+                group.addTask {
+                    try await client.result(of: Ask(question: "Tell me about \(topic).")).charged
+                }
+            }
+            group.addTask {
+                _ = try await client.refresh(.balance)
+                return 0
+            }
+            return try await group.reduce(0, +)
+        }
+        let settled = try balance(client)
+        try expect(
+            settled.available == before.available - charged && settled.held == 0,
+            "\(before.available) less \(charged) is shown as \(settled.available)."
+        )
+        try expect(seen.hasNoDance, "The number danced: \(seen.all).")
+        timeline.note("all three answered, \(charged) charged; the number never went the wrong way")
+        timeline.saved(timeline.elapsed - asked)
+    }
+
+    private func overreach(_ client: SanguineClient) async throws {
+        timeline.chapter("A call that fails")
+        let before = try balance(client)
+        do throws(SanguineError) {
+            _ = try await client.call(Echo(text: ""))
+            throw .notConfigured("a server that refuses an empty text")
+        } catch {
+            guard case .problem(let problem) = error, problem.code == .invalidContent else {
+                throw error
+            }
+            timeline.note("refused: \(problem.detail)")
+        }
+        try expect(try balance(client) == before, "A refusal left a trace in the balance.")
+        timeline.note("its hold is gone again: the screen shows \(before.available)")
+    }
+
+    private func offline() async throws {
+        timeline.chapter("The server is gone, and the app is started anew")
+        let client = try makeClient(port: 1)
+        defer { client.close() }
+        let asked = timeline.elapsed
+        let shown = try balance(client)
+        let state = client.snapshot(of: .balance)
+        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        timeline.note(
+            "first frame, \(Timeline.milliseconds(timeline.elapsed - asked)): "
+                + "\(shown.available) tokens, known \(age.spoken) ago"
+        )
+        do throws(SanguineError) {
+            _ = try await client.refresh(.balance)
+            throw .notConfigured("a server that is gone")
+        } catch {
+            guard case .transport = error else { throw error }
+        }
+        try expect(try balance(client) == shown, "A failed reload took the last value away.")
+        timeline.note("reloading fails; the last value stays")
+    }
+
+    private func comeBack(port: Int) async throws {
+        timeline.chapter("The server is back")
+        let client = try makeClient(port: port)
+        defer { client.close() }
+        let remembered = try balance(client)
+        _ = try await client.refresh(.balance)
+        let confirmed = try balance(client)
+        try expect(confirmed.available == remembered.available, "The number changed over the restart.")
+        timeline.note("same guest, same number: \(confirmed.available)")
+    }
+
+    private func verify() async throws {
+        timeline.chapter("The books")
+        let inspection = try SQLiteStorage.inspect(folder: serverFolder)
+        let report = try await inspection.verifyLedger()
+        await inspection.close()
+        try expect(report.differences.isEmpty, "The ledger does not add up: \(report.differences).")
+        try expect(report.accounts == 1, "There are \(report.accounts) accounts, and one guest.")
+        timeline.note("\(report.transfers) entries recomputed: every balance is their sum")
+    }
+
+    // MARK: Helpers
+
+    private func makeClient(port: Int) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://127.0.0.1:\(port)"))
+        configuration.folder = phone
+        return try SanguineClient(configuration)
+    }
+
+    private func balance(_ client: SanguineClient) throws -> Balance {
+        guard let balance = client.cached(.balance) else {
+            throw Surprise(description: "The balance is not cached.")
+        }
+        return balance
+    }
+
+    /// Waits for the first balance that differs.
+    private func change(from before: Balance, _ client: SanguineClient) async throws -> Balance {
+        for await state in client.updates(of: .balance) {
+            if let value = state.value, value.available != before.available { return value }
+        }
+        throw Surprise(description: "The balance never changed.")
+    }
+
+    private func expect(_ condition: Bool, _ surprise: String) throws {
+        guard condition else { throw Surprise(description: surprise) }
+    }
+}
