@@ -19,6 +19,7 @@ public final class SanguineClient: Sendable {
     let exchange: Exchange
     let call: ServerCall
     let derived: DerivedQueries
+    let queries: QueryCache
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -27,7 +28,12 @@ public final class SanguineClient: Sendable {
     /// ``storeReport``.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made.
-    public init(_ configuration: Configuration) throws(SanguineError) {
+    public convenience init(_ configuration: Configuration) throws(SanguineError) {
+        try self.init(configuration, authorizer: nil)
+    }
+
+    /// Creates a client whose user is proven by something else than its own session, as in tests.
+    init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
         self.configuration = configuration
         do throws(StoreError) {
             store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
@@ -41,9 +47,24 @@ public final class SanguineClient: Sendable {
             transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
             clock: configuration.clock
         )
-        let authorizer: any Authorizer = AnonymousAuthorizer()
+        let authorizer = authorizer ?? AnonymousAuthorizer()
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
         derived = DerivedQueries()
+        queries = QueryCache(
+            store: store,
+            attempts: ReadAttempts(
+                backend: QueryRequest.Backend(
+                    call: call,
+                    baseURL: configuration.baseURL,
+                    baseHeaders: configuration.baseHeaders
+                ),
+                delay: configuration.delay,
+                random: configuration.random
+            ),
+            authorizer: authorizer,
+            clock: configuration.clock,
+            memoryBytes: configuration.memoryBytes
+        )
     }
 
     deinit { close() }
@@ -55,6 +76,7 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
+        queries.close()
         ownTransport?.close()
         store.close()
     }
