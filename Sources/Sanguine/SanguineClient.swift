@@ -1,0 +1,61 @@
+import Foundation
+import SanguineModel
+
+/// An app's data: reads that are there at once, writes that are visible at once.
+///
+/// ```swift
+/// let client = try SanguineClient(.init(server: url))
+///
+/// let balance = client.cached(.balance)
+/// let profile = try await client.value(of: .profile("42"))
+/// ```
+///
+/// Create one for the whole app and keep it. It restores its state when it is created. It may be
+/// used from any thread.
+public final class SanguineClient: Sendable {
+    // No mutable state of its own: each part guards its own.
+    let configuration: Configuration
+    let store: ClientStore
+    let exchange: Exchange
+    let call: ServerCall
+    let derived: DerivedQueries
+    private let ownTransport: URLSessionTransport?
+
+    /// Creates a client and restores its state.
+    ///
+    /// A disk that cannot be used is no error: the client then works in memory and says so in
+    /// ``storeReport``.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made.
+    public init(_ configuration: Configuration) throws(SanguineError) {
+        self.configuration = configuration
+        do throws(StoreError) {
+            store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
+        } catch {
+            throw .store(error)
+        }
+        let ownTransport =
+            configuration.transport == nil ? URLSessionTransport(clock: configuration.delay) : nil
+        self.ownTransport = ownTransport
+        exchange = Exchange(
+            transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
+            clock: configuration.clock
+        )
+        let authorizer: any Authorizer = AnonymousAuthorizer()
+        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        derived = DerivedQueries()
+    }
+
+    deinit { close() }
+
+    /// How the store on disk is doing.
+    public var storeReport: StoreReport { store.report }
+
+    /// Ends everything that is under way, and gives connections and files back.
+    ///
+    /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
+    public func close() {
+        ownTransport?.close()
+        store.close()
+    }
+}
