@@ -19,6 +19,9 @@ public final class SanguineClient: Sendable {
     let exchange: Exchange
     let call: ServerCall
     let derived: DerivedQueries
+    let session: SessionKeeper
+    let balance: BalanceKeeper
+    let functions: FunctionCaller
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -41,9 +44,24 @@ public final class SanguineClient: Sendable {
             transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
             clock: configuration.clock
         )
-        let authorizer: any Authorizer = AnonymousAuthorizer()
-        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
-        derived = DerivedQueries()
+        session = SessionKeeper(
+            configuration: configuration,
+            exchange: exchange,
+            store: store,
+            vault: configuration.identityVault
+        )
+        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: session)
+        balance = BalanceKeeper(
+            configuration: configuration,
+            call: call,
+            store: store,
+            epoch: session.epoch
+        )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        var derived = DerivedQueries()
+        derived.serve(.balance, from: balance)
+        self.derived = derived
+        session.onChange { [balance] in balance.adopt($0) }
     }
 
     deinit { close() }
@@ -55,6 +73,8 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
+        session.close()
+        balance.close()
         ownTransport?.close()
         store.close()
     }

@@ -1,4 +1,5 @@
 import Foundation
+import OrderedCollections
 import SanguineModel
 
 /// The balance's state as it is stored: everything but the candidate, which the next fetch replaces.

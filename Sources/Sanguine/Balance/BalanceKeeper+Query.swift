@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import Synchronization
 
 // The balance as a query: `cached`, `value`, `updates`, and the fetch behind them.
 extension BalanceKeeper {

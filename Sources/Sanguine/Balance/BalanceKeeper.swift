@@ -63,7 +63,7 @@ final class BalanceKeeper: DerivedQuery {
         } else if state.account != nil {
             state.reset()  // A kill in the middle of a sign-out left it.
         }
-        var guarded = Guarded(state: state, epoch: epoch.number)
+        var guarded = Guarded(state: state, epoch: epoch.number, revision: 1)
         guarded.shown = guarded.present
         self.guarded = Mutex(guarded)
     }

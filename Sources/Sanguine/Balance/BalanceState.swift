@@ -1,4 +1,4 @@
-import Collections
+import OrderedCollections
 import SanguineModel
 
 /// What the client knows of the user's balance, and the only code that decides what they see.

@@ -36,3 +36,17 @@ protocol IdentityVault: Sendable {
     /// - Throws: ``SanguineError/store(_:)`` if it can be neither read nor kept.
     func identity() throws(SanguineError) -> DeviceIdentity
 }
+
+extension SanguineClient.Configuration {
+    /// Where this client's device identity is kept.
+    ///
+    /// The keychain where there is one; but a client that was given a folder has all of its state in
+    /// there, so that two folders are two devices.
+    var identityVault: any IdentityVault {
+        guard let storeFolder else { return MemoryIdentityVault() }
+        #if canImport(Security)
+        if folder == nil { return KeychainIdentityVault(label: server?.absoluteString ?? "") }
+        #endif
+        return FileIdentityVault(folder: storeFolder)
+    }
+}
