@@ -20,6 +20,9 @@ public final class SanguineClient: Sendable {
     let call: ServerCall
     let derived: DerivedQueries
     let queries: QueryCache
+    let session: SessionKeeper
+    let balance: BalanceKeeper
+    let functions: FunctionCaller
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -47,9 +50,21 @@ public final class SanguineClient: Sendable {
             transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
             clock: configuration.clock
         )
-        let authorizer = authorizer ?? AnonymousAuthorizer()
+        session = SessionKeeper(
+            configuration: configuration,
+            exchange: exchange,
+            store: store,
+            vault: configuration.identityVault
+        )
+        let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
-        derived = DerivedQueries()
+        balance = BalanceKeeper(
+            configuration: configuration,
+            call: call,
+            store: store,
+            epoch: session.epoch
+        )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
@@ -65,6 +80,13 @@ public final class SanguineClient: Sendable {
             clock: configuration.clock,
             memoryBytes: configuration.memoryBytes
         )
+        var derived = DerivedQueries()
+        derived.serve(.balance, from: balance)
+        self.derived = derived
+        session.onChange { [balance, queries] epoch in
+            balance.adopt(epoch)
+            queries.adopt(epoch)
+        }
     }
 
     deinit { close() }
@@ -77,6 +99,8 @@ public final class SanguineClient: Sendable {
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
         queries.close()
+        session.close()
+        balance.close()
         ownTransport?.close()
         store.close()
     }
