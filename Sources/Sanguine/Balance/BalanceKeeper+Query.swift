@@ -1,0 +1,153 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+// The balance as a query: `cached`, `value`, `updates`, and the fetch behind them.
+extension BalanceKeeper {
+    func cached() -> Balance? { guarded.withLock { $0.shown.value } }
+
+    func snapshot() -> QueryState<Balance> { guarded.withLock { $0.shown } }
+
+    func value() async throws(SanguineError) -> Balance {
+        let now = configuration.clock.now()
+        let fresh = guarded.withLock { $0.isFresh(at: now) ? $0.shown.value : nil }
+        if let fresh { return fresh }
+        return try await refresh()
+    }
+
+    func refresh() async throws(SanguineError) -> Balance {
+        // A first balance may be ambiguous, if a call began during its fetch. The next one asks
+        // about that call.
+        for _ in 1...2 {
+            try await fetch().value()
+            if let balance = cached() { return balance }
+        }
+        throw .outcomeUnknown(operation: "of a call in flight")
+    }
+
+    func invalidate() {
+        let isObserved = guarded.withLock { guarded in
+            guarded.isInvalidated = true
+            return !guarded.observers.isEmpty
+        }
+        if isObserved { _ = fetch() }
+    }
+
+    func updates() -> AsyncStream<QueryState<Balance>> {
+        // Each element is whole, so the newest is all that a slow reader needs.
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: QueryState<Balance>.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let now = configuration.clock.now()
+        let (number, isFresh) = guarded.withLock { guarded -> (Int?, Bool) in
+            continuation.yield(guarded.shown)
+            guard !guarded.isClosed else { return (nil, true) }
+            let number = guarded.nextObserver
+            guarded.nextObserver += 1
+            guarded.observers[number] = continuation
+            return (number, guarded.isFresh(at: now))
+        }
+        guard let number else {
+            continuation.finish()
+            return stream
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.guarded.withLock { _ = $0.observers.removeValue(forKey: number) }
+        }
+        if !isFresh { _ = fetch() }
+        return stream
+    }
+
+    /// Fetches the balance, or joins the fetch that is under way.
+    func fetch() -> OneShot<Void> {
+        let outcome = OneShot<Void>()
+        let (shared, epoch) = change { guarded -> (OneShot<Void>?, UInt64) in
+            guard !guarded.isClosed else {
+                outcome.resolve(.failure(.closed))
+                return (outcome, guarded.epoch)
+            }
+            if let fetch = guarded.fetch { return (fetch, guarded.epoch) }
+            guarded.fetch = outcome
+            guarded.needsAnotherFetch = false
+            return (nil, guarded.epoch)
+        }
+        if let shared { return shared }
+        Task { await self.run(outcome, SessionEpoch(number: epoch, account: nil)) }
+        return outcome
+    }
+
+    private func run(_ outcome: OneShot<Void>, _ epoch: SessionEpoch) async {
+        let beginning = configuration.clock.now()
+        var failures = 0
+        while true {
+            do throws(SanguineError) {
+                let inquiry = guarded.withLock { $0.state.inquiry() }
+                let balance = try await request(inquiry, epoch)
+                land(.success((balance, inquiry)), outcome, epoch)
+                return
+            } catch {
+                failures += 1
+                var random = configuration.random
+                let delay = RetrySchedule.standard.delay(
+                    afterFailures: failures,
+                    of: error,
+                    using: &random
+                )
+                let waited = configuration.clock.now() - beginning
+                guard let delay, waited + delay < BalanceLimits.fetchTimeout,
+                    (try? await configuration.delay.sleep(for: delay)) != nil
+                else {
+                    land(.failure(error), outcome, epoch)
+                    return
+                }
+            }
+        }
+    }
+
+    private func request(
+        _ inquiry: BalanceInquiry,
+        _ epoch: SessionEpoch
+    ) async throws(SanguineError) -> Balance {
+        let keys = inquiry.keys.joined(separator: ",")
+        return try await call.get(
+            "/v1/balance",
+            query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
+            timeout: BalanceLimits.fetchTimeout,
+            epoch: epoch,
+            as: Balance.self
+        ).value
+    }
+
+    private func land(
+        _ result: Result<(Balance, BalanceInquiry), SanguineError>,
+        _ outcome: OneShot<Void>,
+        _ epoch: SessionEpoch
+    ) {
+        let now = configuration.clock.now()
+        let goesOn = change { guarded -> Bool in
+            guard guarded.fetch === outcome, guarded.epoch == epoch.number else { return false }
+            guarded.fetch = nil
+            switch result {
+            case .success(let (balance, inquiry)):
+                guarded.error = nil
+                guarded.isInvalidated = false
+                guarded.state.fetched(balance, for: inquiry, at: now)
+                return guarded.needsAnotherFetch && guarded.state.wantsFetch
+            case .failure(let error):
+                guarded.error = error
+                return false
+            }
+        }
+        persist()
+        outcome.resolve(result.map { _ in })
+        if goesOn { _ = fetch() }
+    }
+}
+
+extension BalanceKeeper.Guarded {
+    /// Whether the value may be given out without a fetch.
+    fileprivate func isFresh(at now: Timestamp) -> Bool {
+        state.isFresh(at: now) && !isInvalidated && !state.wantsFetch
+    }
+}

@@ -1,0 +1,198 @@
+import Foundation
+import Logging
+import SanguineModel
+import Synchronization
+
+/// Keeps the balance that the user sees: answers at once, tells of changes, stores and fetches.
+///
+/// ``BalanceState`` decides; this performs. Whatever concerns a user of an earlier epoch is ignored.
+///
+/// Invariants:
+///
+/// 1. Observers are told the newest state, in order, and never one equal to the last.
+/// 2. What is stored is never older than what was stored before it.
+/// 3. At most one fetch is under way.
+///
+/// Mutable state: `guarded`, by its mutex, never held over I/O; observers' streams are yielded to
+/// under it, so that they see changes in their order (yielding only schedules). And the stored
+/// state, by `stored`, which is held over the write: those who wait for it find their own change
+/// written too, and go on without a write of their own.
+final class BalanceKeeper: DerivedQuery {
+    static let stateName = "balance"
+
+    struct Guarded {
+        var state: BalanceState
+        /// The present epoch's number.
+        var epoch: UInt64
+        /// What observers were told last, and what `cached` answers.
+        var shown = QueryState<Balance>()
+        var observers: [Int: AsyncStream<QueryState<Balance>>.Continuation] = [:]
+        var nextObserver = 0
+        var fetch: OneShot<Void>?
+        var error: SanguineError?
+        var isInvalidated = false
+        /// Whether a call ended while a fetch was under way, so that it may not be in it.
+        var needsAnotherFetch = false
+        var isClosed = false
+        /// Counts changes; says what is stored.
+        var revision: UInt64 = 0
+    }
+
+    let guarded: Mutex<Guarded>
+    private let stored = Mutex<UInt64>(0)
+    private let store: ClientStore
+    let call: ServerCall
+    let configuration: SanguineClient.Configuration
+
+    /// Restores what an earlier process left for the user of this epoch.
+    init(
+        configuration: SanguineClient.Configuration,
+        call: ServerCall,
+        store: ClientStore,
+        epoch: SessionEpoch
+    ) {
+        self.configuration = configuration
+        self.call = call
+        self.store = store
+        var state = BalanceState()
+        if let data = try? store.state(Self.stateName), let archive = BalanceArchive(data) {
+            state = BalanceState(restoring: archive)
+        }
+        if let account = epoch.account {
+            state.signedIn(account)
+        } else if state.account != nil {
+            state.reset()  // A kill in the middle of a sign-out left it.
+        }
+        var guarded = Guarded(state: state, epoch: epoch.number, revision: 1)
+        guarded.shown = guarded.present
+        self.guarded = Mutex(guarded)
+    }
+
+    /// The last balances that the server gave, the newest last.
+    var history: [RecordedBalance] { guarded.withLock { $0.state.history } }
+
+    /// Takes over an epoch: another's balance and calls are forgotten, also on disk.
+    func adopt(_ epoch: SessionEpoch) {
+        let overtaken = change { guarded -> OneShot<Void>? in
+            guard epoch.number >= guarded.epoch else { return nil }
+            var overtaken: OneShot<Void>?
+            if epoch.number > guarded.epoch {
+                guarded.epoch = epoch.number
+                guarded.state.reset()
+                guarded.error = nil
+                overtaken = guarded.fetch
+                guarded.fetch = nil
+            }
+            if let account = epoch.account { guarded.state.signedIn(account) }
+            return overtaken
+        }
+        persist()
+        overtaken?.resolve(.failure(.userChanged))
+    }
+
+    /// Ends all waiting with ``SanguineError/closed``, and all streams.
+    func close() {
+        let (fetch, observers) = guarded.withLock { guarded in
+            guarded.isClosed = true
+            defer { (guarded.fetch, guarded.observers) = (nil, [:]) }
+            return (guarded.fetch, guarded.observers.values)
+        }
+        fetch?.resolve(.failure(.closed))
+        for observer in observers { observer.finish() }
+    }
+
+    /// Writes what has changed since the last write. Durable when it returns.
+    func persist() {
+        stored.withLock { stored in
+            let (revision, archive) = guarded.withLock { ($0.revision, BalanceArchive($0.state)) }
+            guard revision > stored else { return }
+            do {
+                try store.setState(Self.stateName, try archive.encoded())
+                stored = revision
+            } catch {
+                // The number stays right in this process; the next fetch repairs a later one's.
+                configuration.logger.error(
+                    "The balance could not be stored.",
+                    metadata: ["reason": "\(error)"]
+                )
+            }
+        }
+    }
+
+    /// The one door through which anything changes.
+    func change<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
+        guarded.withLock { guarded in
+            defer {
+                guarded.revision += 1
+                let present = guarded.present
+                if present != guarded.shown {
+                    guarded.shown = present
+                    for observer in guarded.observers.values { observer.yield(present) }
+                }
+            }
+            return body(&guarded)
+        }
+    }
+}
+
+extension BalanceKeeper.Guarded {
+    /// What there is to show.
+    fileprivate var present: QueryState<Balance> {
+        QueryState(
+            value: state.visible,
+            asOf: state.base?.receivedAt,
+            isFetching: fetch != nil,
+            error: error
+        )
+    }
+}
+
+// MARK: - Calls
+
+extension BalanceKeeper {
+    /// Shows a call's hold, at once.
+    ///
+    /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if too many calls are pending, and
+    ///   ``SanguineError/userChanged`` if the epoch is over.
+    func began(
+        _ key: String,
+        of function: String,
+        expectedCost: Int64,
+        epoch: SessionEpoch
+    ) throws(SanguineError) {
+        let now = configuration.clock.now()
+        let refusal = change { guarded -> SanguineError? in
+            guard !guarded.isClosed else { return .closed }
+            guard guarded.epoch == epoch.number else { return .userChanged }
+            let isTaken = guarded.state.began(
+                key,
+                function: function,
+                expectedCost: expectedCost,
+                at: now
+            )
+            return isTaken ? nil : .problem(Self.tooManyCalls)
+        }
+        if let refusal { throw refusal }
+    }
+
+    /// Takes in how a call ended, stores it, and fetches if nothing else brings a balance.
+    func ended(_ epoch: SessionEpoch, _ event: (inout BalanceState) -> Void) {
+        let wantsFetch = change { guarded -> Bool in
+            guard guarded.epoch == epoch.number else { return false }
+            event(&guarded.state)
+            let wantsFetch = guarded.state.wantsFetch && !guarded.isClosed
+            guarded.needsAnotherFetch = wantsFetch && guarded.fetch != nil
+            return wantsFetch
+        }
+        persist()
+        if wantsFetch { _ = fetch() }
+    }
+
+    private static let tooManyCalls = Problem(
+        .overloaded,
+        """
+        \(BalanceLimits.pendingCalls) calls wait for their answers. Wait for some of them before \
+        you make more.
+        """
+    )
+}

@@ -1,0 +1,26 @@
+/// The limits and defaults of the client's balance. One place, with units.
+enum BalanceLimits {
+    /// Calls whose effect is not yet in the base. One more is refused.
+    static let pendingCalls = 1_000
+    /// Answered calls that may wait for a base while others are in flight, before one is fetched.
+    static let answeredCalls = 50
+    /// Balances kept with their times, to show without a network.
+    static let history = 10
+    /// Functions whose cost is learned; the least recently called is forgotten first.
+    static let learnedFunctions = 100
+    /// How long a balance counts as fresh.
+    static let freshness = Duration.seconds(120)
+    /// When a request for the balance gives up.
+    static let fetchTimeout = Duration.seconds(8)
+    /// When one sending of a call gives up. Language models may take long.
+    static let callTimeout = Duration.seconds(60)
+    /// How often a call is sent at most, with the same idempotency key.
+    static let callAttempts = 4
+    /// How often a call asks after one that the server says is still running.
+    static let callInquiries = 30
+    /// The longest that `Retry-After` may make a call wait before its next sending.
+    static let longestWait = Duration.seconds(60)
+    /// When a call without answer counts as ended, if the server cannot say what became of it. Its
+    /// hold lasts ten minutes.
+    static let unansweredLifetime = Duration.seconds(15 * 60)
+}

@@ -1,0 +1,6 @@
+extension SanguineClient {
+    /// The last 10 different balances that the server gave, the newest last, with their times.
+    ///
+    /// They survive a restart and end with a sign-out.
+    public var balanceHistory: [RecordedBalance] { balance.history }
+}

@@ -1,0 +1,102 @@
+import SanguineModel
+
+/// What a failed sending of a call means, and when the call is sent again.
+///
+/// A call is always sent with the same idempotency key, so that sending it again is safe. What must
+/// be decided with care is that it has *not* happened: only then may its hold be lifted. Once one
+/// sending may have reached the server, a later refusal proves that only if the server decides it
+/// after it has looked the key up (`protocol.md`, order of refusals).
+///
+/// | failure | first sending | after one that may have arrived |
+/// |---|---|---|
+/// | never reached the server | again, then refused | again, then unknown |
+/// | timed out, broken off, 408, 500, a proxy's 5xx | again, then unknown | again, then unknown |
+/// | 402 | refused | refused: decided after the look-up |
+/// | 429, 503 of the server itself | refused | again, then unknown |
+/// | 409 `operation_in_progress` | again when it says | again when it says |
+/// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
+/// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
+/// | any other refusal | refused | unknown |
+struct CallAttempts: Sendable {
+    enum Verdict: Hashable, Sendable {
+        /// Send it again after that long.
+        case again(after: Duration)
+        /// It never took effect.
+        case refused
+        /// It failed after its hold was taken, and that was released.
+        case released
+        /// Whether it took effect is not known here; the balance's next fetch asks.
+        case unknown
+    }
+
+    private static let schedule = RetrySchedule(attempts: BalanceLimits.callAttempts)
+
+    private var failures = 0
+    private var inquiries = 0
+    private(set) var mayHaveHappened = false
+
+    /// A sending has failed.
+    mutating func failed(
+        _ error: SanguineError,
+        using random: inout some RandomNumberGenerator
+    ) -> Verdict {
+        switch error {
+        case .transport(.offline):
+            return again(after: error, using: &random, else: refusedUnlessHappened)
+        case .transport(.timedOut), .transport(.interrupted):
+            mayHaveHappened = true
+            return again(after: error, using: &random, else: .unknown)
+        case .problem(let problem):
+            return failed(problem, using: &random)
+        case .notConfigured, .store, .conflictingQuery, .queryFailed:
+            return refusedUnlessHappened
+        case .transport, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
+            mayHaveHappened = true
+            return .unknown
+        }
+    }
+
+    /// No token could be had, so this time nothing was sent.
+    func notSent() -> Verdict { refusedUnlessHappened }
+
+    private mutating func failed(
+        _ problem: Problem,
+        using random: inout some RandomNumberGenerator
+    ) -> Verdict {
+        let error = SanguineError.problem(problem)
+        switch (problem.status, problem.code) {
+        case (_, .operationInProgress):
+            mayHaveHappened = true
+            inquiries += 1
+            guard inquiries <= BalanceLimits.callInquiries else { return .unknown }
+            return .again(after: min(BalanceLimits.longestWait, error.retryAfter ?? .seconds(1)))
+        case (_, .upstreamFailed), (_, .upstreamTimeout):
+            return .released
+        case (_, .idempotencyExpired), (_, .idempotencyMismatch):
+            mayHaveHappened = true
+            return .unknown
+        case (402, _):
+            return .refused
+        case (_, .rateLimited), (_, .overloaded), (_, .upstreamMissing):
+            guard mayHaveHappened else { return .refused }
+            return again(after: error, using: &random, else: .unknown)
+        case (408, _), (500..., _):
+            mayHaveHappened = true
+            return again(after: error, using: &random, else: .unknown)
+        default:
+            return refusedUnlessHappened
+        }
+    }
+
+    private var refusedUnlessHappened: Verdict { mayHaveHappened ? .unknown : .refused }
+
+    private mutating func again(
+        after error: SanguineError,
+        using random: inout some RandomNumberGenerator,
+        else end: Verdict
+    ) -> Verdict {
+        failures += 1
+        let delay = Self.schedule.delay(afterFailures: failures, of: error, using: &random)
+        return delay.map { .again(after: $0) } ?? end
+    }
+}

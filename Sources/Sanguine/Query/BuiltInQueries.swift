@@ -1,0 +1,42 @@
+public import SanguineModel
+
+// Made once: a look-up of `.balance` should not build its key each time.
+private enum BuiltIn {
+    static let balance = Query<Balance>(
+        derived: "$balance",
+        policy: .fresh(for: .minutes(2)).stored(.onDisk).timeout(ClientLimits.balanceTimeout)
+    ) { request in
+        try await request.get("/v1/balance")
+    }
+
+    static let quotas = Query<[Quota]>(
+        "$quotas",
+        policy: .fresh(for: .minutes(1)).stored(.onDisk)
+    ) { request in
+        try await request.get("/v1/quotas", as: Items<Quota>.self).items
+    }
+
+    static let account = Query<Account>(
+        "$account",
+        policy: .fresh(for: .hours(1)).stored(.onDisk)
+    ) { request in
+        try await request.get("/v1/account")
+    }
+}
+
+extension Query where Value == Balance {
+    /// What the user may spend: the server's balance and, on top of it, the calls in flight.
+    ///
+    /// Fresh for 2 minutes; a request for it may take 8 seconds.
+    public static var balance: Self { BuiltIn.balance }
+}
+
+extension Query where Value == [Quota] {
+    /// The daily allowances and what is left of them. Fresh for a minute.
+    public static var quotas: Self { BuiltIn.quotas }
+}
+
+extension Query where Value == Account {
+    /// What the server knows of the user. Fresh for an hour.
+    public static var account: Self { BuiltIn.account }
+}

@@ -1,0 +1,72 @@
+public import Foundation
+
+/// What a query's closure fetches with: the backend's address, the user's token, the time allowed.
+///
+/// Requests to the Sanguine server carry the user's token; requests to any other host never do.
+public struct QueryRequest: Sendable {
+    /// How long one request may take; from the policy.
+    public let timeout: Duration
+
+    let base: URL?
+    let backend: Backend
+    let epoch: SessionEpoch?
+
+    /// The two ways out of a client.
+    struct Backend: Sendable {
+        let call: ServerCall
+        let baseURL: URL?
+        let baseHeaders: @Sendable () -> [String: String]
+    }
+
+    /// Gets a path and decodes the JSON of the answer.
+    ///
+    /// - Parameters:
+    ///   - path: Below the query's base address; or an absolute address.
+    ///   - query: Parameters to append; encoded here.
+    ///   - headers: More header fields.
+    ///   - type: What to decode. Default: what the context asks for.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func get<Value: Decodable & Sendable>(
+        _ path: String,
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        as type: Value.Type = Value.self
+    ) async throws(SanguineError) -> Value {
+        let response = try await response(path, query: query, headers: headers)
+        return try WireCoding.decode(type, from: response.body)
+    }
+
+    /// Sends a request and returns the response, undecoded.
+    ///
+    /// - Parameters:
+    ///   - path: Below the query's base address; or an absolute address.
+    ///   - method: The HTTP method. It must be one that changes nothing: reads are repeated.
+    ///   - query: Parameters to append; encoded here.
+    ///   - headers: More header fields.
+    ///   - json: A body in JSON.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func response(
+        _ path: String,
+        method: String = "GET",
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        json: Data? = nil
+    ) async throws(SanguineError) -> TransportResponse {
+        var request = try TransportRequest(
+            method: method,
+            base: base ?? backend.baseURL ?? backend.call.server,
+            path: path,
+            query: query,
+            headers: headers,
+            json: json,
+            timeout: timeout
+        )
+        if let server = backend.call.server, request.url.origin == server.origin {
+            return try await backend.call.send(request, epoch: epoch)
+        }
+        if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
+            request.headers.merge(backend.baseHeaders()) { own, _ in own }
+        }
+        return try await backend.call.exchange.send(request)
+    }
+}

@@ -1,0 +1,82 @@
+import SanguineModel
+
+/// When a failed read is tried again.
+///
+/// The wait after the n-th failure is `base × 2^(n−1)`, at most `cap`, then up to a quarter longer
+/// or shorter by chance, so that clients that failed together do not come back together. A server
+/// that says `Retry-After` is heeded: no try comes sooner. If it asks for more than `cap`, there is
+/// no further try, and the error, which carries the time, goes to the caller at once.
+public struct RetrySchedule: Hashable, Sendable {
+    /// How often at most, the first time included.
+    public var attempts: Int
+    /// The wait after the first failure. Default: 1 second.
+    public var base: Duration
+    /// The longest wait before chance is added. Default: 30 seconds.
+    public var cap: Duration
+    /// By what part of itself a wait may be longer or shorter. Default: a quarter.
+    public var jitter: Double
+
+    /// Creates a schedule.
+    public init(
+        attempts: Int,
+        base: Duration = .seconds(1),
+        cap: Duration = .seconds(30),
+        jitter: Double = 0.25
+    ) {
+        self.attempts = max(1, attempts)
+        self.base = base
+        self.cap = cap
+        self.jitter = min(max(0, jitter), 1)
+    }
+
+    /// Three attempts, with about 1 and 2 seconds between them.
+    public static let standard = RetrySchedule(attempts: 3)
+
+    /// One attempt.
+    public static let never = RetrySchedule(attempts: 1)
+
+    /// The wait before the next attempt, or `nil` if there is none.
+    ///
+    /// - Parameters:
+    ///   - failures: How many attempts have failed, 1 and more.
+    ///   - error: What the last one failed with.
+    ///   - random: Where chance comes from.
+    public func delay(
+        afterFailures failures: Int,
+        of error: SanguineError,
+        using random: inout some RandomNumberGenerator
+    ) -> Duration? {
+        guard failures < attempts, error.isWorthAnotherRead else { return nil }
+        let wanted = error.retryAfter ?? .zero
+        guard wanted <= cap else { return nil }
+        // 2^20 s is past any cap; the exponent is bounded so that nothing overflows.
+        let backoff = min(cap, base * (1 << min(max(0, failures - 1), 20)))
+        let factor = 1 + Double.random(in: -jitter...jitter, using: &random)
+        return max(wanted, backoff * factor)
+    }
+}
+
+extension SanguineError {
+    /// Whether the same read may succeed if it is made again.
+    ///
+    /// | error | again |
+    /// |---|---|
+    /// | no answer: timed out, offline, interrupted | yes |
+    /// | status 408, 429, 500, 502, 503, 504 | yes |
+    /// | any other status | no: the same question gets the same answer |
+    /// | answer too large, not decodable, no HTTP | no |
+    /// | cancelled, closed, user changed, store | no |
+    var isWorthAnotherRead: Bool {
+        switch self {
+        case .transport(.timedOut), .transport(.offline), .transport(.interrupted): true
+        case .problem(let problem): [408, 429, 500, 502, 503, 504].contains(problem.status)
+        default: false
+        }
+    }
+
+    /// How long the server asked to wait; `nil` if it did not.
+    public var retryAfter: Duration? {
+        guard case .problem(let problem) = self else { return nil }
+        return problem.retryAfter.map { .seconds($0) }
+    }
+}

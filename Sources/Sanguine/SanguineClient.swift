@@ -1,0 +1,107 @@
+import Foundation
+import SanguineModel
+
+/// An app's data: reads that are there at once, writes that are visible at once.
+///
+/// ```swift
+/// let client = try SanguineClient(.init(server: url))
+///
+/// let balance = client.cached(.balance)
+/// let profile = try await client.value(of: .profile("42"))
+/// ```
+///
+/// Create one for the whole app and keep it. It restores its state when it is created. It may be
+/// used from any thread.
+public final class SanguineClient: Sendable {
+    // No mutable state of its own: each part guards its own.
+    let configuration: Configuration
+    let store: ClientStore
+    let exchange: Exchange
+    let call: ServerCall
+    let derived: DerivedQueries
+    let queries: QueryCache
+    let session: SessionKeeper
+    let balance: BalanceKeeper
+    let functions: FunctionCaller
+    private let ownTransport: URLSessionTransport?
+
+    /// Creates a client and restores its state.
+    ///
+    /// A disk that cannot be used is no error: the client then works in memory and says so in
+    /// ``storeReport``.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made.
+    public convenience init(_ configuration: Configuration) throws(SanguineError) {
+        try self.init(configuration, authorizer: nil)
+    }
+
+    /// Creates a client whose user is proven by something else than its own session, as in tests.
+    init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
+        self.configuration = configuration
+        do throws(StoreError) {
+            store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
+        } catch {
+            throw .store(error)
+        }
+        let ownTransport =
+            configuration.transport == nil ? URLSessionTransport(clock: configuration.delay) : nil
+        self.ownTransport = ownTransport
+        exchange = Exchange(
+            transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
+            clock: configuration.clock
+        )
+        session = SessionKeeper(
+            configuration: configuration,
+            exchange: exchange,
+            store: store,
+            vault: configuration.identityVault
+        )
+        let authorizer = authorizer ?? session
+        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        balance = BalanceKeeper(
+            configuration: configuration,
+            call: call,
+            store: store,
+            epoch: session.epoch
+        )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        queries = QueryCache(
+            store: store,
+            attempts: ReadAttempts(
+                backend: QueryRequest.Backend(
+                    call: call,
+                    baseURL: configuration.baseURL,
+                    baseHeaders: configuration.baseHeaders
+                ),
+                delay: configuration.delay,
+                random: configuration.random
+            ),
+            authorizer: authorizer,
+            clock: configuration.clock,
+            memoryBytes: configuration.memoryBytes
+        )
+        var derived = DerivedQueries()
+        derived.serve(.balance, from: balance)
+        self.derived = derived
+        session.onChange { [balance, queries] epoch in
+            balance.adopt(epoch)
+            queries.adopt(epoch)
+        }
+    }
+
+    deinit { close() }
+
+    /// How the store on disk is doing.
+    public var storeReport: StoreReport { store.report }
+
+    /// Ends everything that is under way, and gives connections and files back.
+    ///
+    /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
+    public func close() {
+        queries.close()
+        session.close()
+        balance.close()
+        ownTransport?.close()
+        store.close()
+    }
+}

@@ -1,0 +1,82 @@
+public import SanguineModel
+
+/// Why the client could not do what it was asked to.
+public enum SanguineError: Error, Hashable, Sendable {
+    /// The server refused, or has a fault. Decide by ``Problem/code``.
+    ///
+    /// An error of a backend that does not speak `application/problem+json` has the code
+    /// `http_<status>`.
+    case problem(Problem)
+    /// There was no answer.
+    case transport(TransportError)
+    /// The answer is not of the declared type. The text names the type and the place.
+    case decoding(String)
+    /// The store on disk failed.
+    case store(StoreError)
+    /// The operation was sent, and it will not be known here whether it took effect.
+    case outcomeUnknown(operation: String)
+    /// The user changed while this was under way; the answer was dropped.
+    case userChanged
+    /// The calling task was cancelled.
+    case cancelled
+    /// The client was closed.
+    case closed
+    /// The configuration lacks something that the call needs. The text names it.
+    case notConfigured(String)
+    /// Two queries share a name and have values of different types.
+    case conflictingQuery(name: String)
+    /// A query's own closure threw. The text describes the error.
+    case queryFailed(String)
+}
+
+extension SanguineError {
+    /// A stable name: the problem's own code, or the name of the case in snake case.
+    public var code: String {
+        switch self {
+        case .problem(let problem): problem.code.rawValue
+        case .transport(.timedOut): "timed_out"
+        case .transport(.cancelled), .cancelled: "cancelled"
+        case .transport(.offline): "offline"
+        case .transport(.interrupted): "interrupted"
+        case .transport(.bodyTooLarge): "answer_too_large"
+        case .transport(.invalid): "invalid_exchange"
+        case .decoding: "decoding"
+        case .store: "store"
+        case .outcomeUnknown: "outcome_unknown"
+        case .userChanged: "user_changed"
+        case .closed: "closed"
+        case .notConfigured: "not_configured"
+        case .conflictingQuery: "conflicting_query"
+        case .queryFailed: "query_failed"
+        }
+    }
+}
+
+extension SanguineError: CustomStringConvertible {
+    /// What happened, and what to do next.
+    public var description: String {
+        switch self {
+        case .problem(let problem): problem.description
+        case .transport(let error): error.description
+        case .decoding(let detail):
+            "The answer is not what the declaration says: \(detail). Compare the type with the API."
+        case .store(let error): error.description
+        case .outcomeUnknown(let operation):
+            """
+            It is not known whether operation \(operation) took effect: its answer was lost. Fetch \
+            what it changes and show that.
+            """
+        case .userChanged:
+            "The user signed out or changed meanwhile. Ask again for the present user."
+        case .cancelled: "The task that asked was cancelled."
+        case .closed: "The client is closed. Create a new one."
+        case .notConfigured(let missing):
+            "The client's configuration lacks \(missing). Set it in SanguineClient.Configuration."
+        case .conflictingQuery(let name):
+            """
+            Two queries with values of different types are named '\(name)'. Give each its own name.
+            """
+        case .queryFailed(let detail): "The query's closure threw: \(detail)."
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+
+/// How this device proves that it is itself: made once, kept for good.
+///
+/// It is kept durably before the server first hears of it. So a process that is killed while its
+/// account is being created comes back to that same account.
+struct DeviceIdentity: Hashable, Codable, Sendable {
+    /// A random UUID.
+    let deviceId: String
+    /// 32 random bytes in base64url without padding. Never logged.
+    let deviceSecret: String
+
+    /// Makes an identity from the system's secure random numbers.
+    static func random() -> DeviceIdentity {
+        var random = SystemRandomNumberGenerator()
+        let secret = (0..<4).flatMap { _ in
+            withUnsafeBytes(of: random.next() as UInt64) { Array($0) }
+        }
+        let text = Data(secret).base64EncodedString()
+            .replacing("+", with: "-")
+            .replacing("/", with: "_")
+            .replacing("=", with: "")
+        return DeviceIdentity(
+            deviceId: UUID().uuidString.lowercased(),
+            deviceSecret: text
+        )
+    }
+}
+
+/// Where a device's identity is kept.
+protocol IdentityVault: Sendable {
+    /// Returns the identity that is kept, or makes one and keeps it durably before it returns.
+    ///
+    /// Of several processes that do so at once all get the same.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if it can be neither read nor kept.
+    func identity() throws(SanguineError) -> DeviceIdentity
+}
+
+extension SanguineClient.Configuration {
+    /// Where this client's device identity is kept.
+    ///
+    /// The keychain where there is one; but a client that was given a folder has all of its state in
+    /// there, so that two folders are two devices.
+    var identityVault: any IdentityVault {
+        guard let storeFolder else { return MemoryIdentityVault() }
+        #if canImport(Security)
+        if folder == nil { return KeychainIdentityVault(label: server?.absoluteString ?? "") }
+        #endif
+        return FileIdentityVault(folder: storeFolder)
+    }
+}

@@ -1,0 +1,64 @@
+#if canImport(Security)
+import Foundation
+import Security
+
+/// Keeps the device's identity in the keychain: on this device only, readable after the first
+/// unlock, so that background work can sign in. It outlives the app's removal, and with it the
+/// guest's account does.
+struct KeychainIdentityVault: IdentityVault {
+    /// What tells one server's identity from another's: the server's address.
+    private let label: String
+
+    /// Keeps the identity for the server of that address.
+    init(label: String) { self.label = label }
+
+    func identity() throws(SanguineError) -> DeviceIdentity {
+        if let kept = try read() { return kept }
+        let new = DeviceIdentity.random()
+        guard let data = try? JSONEncoder().encode(new) else {
+            throw .store(.writeFailed("device identity: it cannot be encoded"))
+        }
+        var item = item
+        item[kSecValueData] = data
+        item[kSecAttrAccessible] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
+        switch SecItemAdd(item as CFDictionary, nil) {
+        case errSecSuccess:
+            return new
+        case errSecDuplicateItem:
+            // Another process was first.
+            if let kept = try read() { return kept }
+            throw .store(.readFailed("device identity: the keychain's item cannot be read"))
+        case let status:
+            throw .store(.writeFailed("device identity: keychain status \(status)"))
+        }
+    }
+
+    private func read() throws(SanguineError) -> DeviceIdentity? {
+        var query = item
+        query[kSecReturnData] = true
+        query[kSecMatchLimit] = kSecMatchLimitOne
+        var result: CFTypeRef?
+        switch SecItemCopyMatching(query as CFDictionary, &result) {
+        case errSecSuccess:
+            guard let data = result as? Data,
+                let kept = try? JSONDecoder().decode(DeviceIdentity.self, from: data)
+            else {
+                throw .store(.readFailed("device identity: the keychain's item is of another kind"))
+            }
+            return kept
+        case errSecItemNotFound:
+            return nil
+        case let status:
+            throw .store(.readFailed("device identity: keychain status \(status)"))
+        }
+    }
+
+    private var item: [CFString: Any] {
+        [
+            kSecClass: kSecClassGenericPassword,
+            kSecAttrService: "sanguine.device-identity",
+            kSecAttrAccount: label,
+        ]
+    }
+}
+#endif

@@ -1,0 +1,19 @@
+public import SanguineModel
+
+extension SanguineClient {
+    /// The id of the account that is signed in; `nil` before the first call of the server and after
+    /// a sign-out.
+    public var accountId: Identifier? { session.epoch.account }
+
+    /// Signs the user out: ends the session and removes their balance and cached values.
+    ///
+    /// All of that is done before this suspends, and an answer that arrives later changes nothing.
+    /// Then the server is told, once, for at most 8 seconds; if it cannot be reached, the session
+    /// ends there by age.
+    ///
+    /// The device's identity stays. A guest who signs out and goes on is this device's guest again:
+    /// the same account, with the same balance.
+    public nonisolated(nonsending) func signOut() async {
+        await session.signOut()
+    }
+}

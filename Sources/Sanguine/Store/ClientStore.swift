@@ -1,0 +1,349 @@
+import Foundation
+import GRDB
+import Logging
+import SanguineModel
+import Synchronization
+
+/// What the client keeps over restarts: named states, and entries of the cache.
+///
+/// Every call is synchronous; a write is durable when it returns. A damaged row is dropped and
+/// counted, a damaged file is put aside and replaced by a fresh one, and without a usable disk the
+/// store works in memory. All of it is said in ``report`` and in the log.
+///
+/// Invariants:
+///
+/// 1. A user's entry of an epoch before the last ``removeUserEntries(before:)`` is never written.
+/// 2. An entry of the audience `user` is read by its owner alone.
+/// 3. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
+///
+/// Mutable state: `guarded`, by its mutex, which is never held over a call of the database; and the
+/// database, which serialises its own accesses.
+///
+/// A class with locks and not an actor, because `cached` must answer at once, and because GRDB's
+/// async calls give up half-way when their task is cancelled.
+final class ClientStore: Sendable {
+    private struct Guarded {
+        var database: DatabaseQueue?
+        var report: StoreReport
+        /// The first epoch whose users' entries may still be written.
+        var firstEpoch: UInt64 = 0
+        /// What all entries cost, in bytes; at least what is true, never less.
+        var entryBytes: Int64 = 0
+    }
+
+    private let guarded: Mutex<Guarded>
+    private let folder: URL?
+    private let entryLimitBytes: Int64
+    private let logger: Logger
+
+    /// Opens or creates the store; never fails, see ``report``.
+    ///
+    /// - Parameters:
+    ///   - folder: Where the file lies; `nil` keeps everything in memory.
+    ///   - entryLimitBytes: How much the cache's entries may take. Default: 64 MB.
+    init(
+        folder: URL?,
+        entryLimitBytes: Int64 = ClientLimits.diskBytes,
+        logger: Logger
+    ) throws(StoreError) {
+        self.folder = folder
+        self.entryLimitBytes = entryLimitBytes
+        self.logger = logger
+        guarded = Mutex(try Self.open(folder, logger: logger))
+        let bytes = try? perform(.reading) { database in
+            try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry")
+        }
+        guarded.withLock { $0.entryBytes = bytes ?? 0 }
+    }
+
+    /// How the store is doing.
+    var report: StoreReport { guarded.withLock { $0.report } }
+
+    /// Ends all access; later calls throw ``StoreError/closed``.
+    func close() {
+        let database = guarded.withLock { guarded in
+            defer { guarded.database = nil }
+            return guarded.database
+        }
+        try? database?.close()
+    }
+
+    // MARK: - States
+
+    /// The state of that name, or `nil` if it was never set or is damaged.
+    func state(_ name: String) throws(StoreError) -> Data? {
+        let row = try perform(.reading) { database in
+            try Row.fetchOne(
+                database,
+                sql: "SELECT data, checksum FROM state WHERE name = ?",
+                arguments: [name]
+            )
+        }
+        guard let row else { return nil }
+        guard let data = Data.fromDatabaseValue(row["data"]),
+            Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(name, data)
+        else {
+            dropped("state '\(name)'")
+            try setState(name, nil)
+            return nil
+        }
+        return data
+    }
+
+    /// Writes or, with `nil`, removes the state of that name. Durable when it returns.
+    func setState(_ name: String, _ data: Data?) throws(StoreError) {
+        try perform(.writing) { database in
+            guard let data else {
+                try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
+                return
+            }
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO state (name, data, checksum) VALUES (?, ?, ?)",
+                arguments: [name, data, RowChecksum.of(name, data)]
+            )
+        }
+    }
+
+    // MARK: - Entries
+
+    /// The entry of that key as far as the owner may see it, or `nil`.
+    func entry(_ key: String, owner: String) throws(StoreError) -> StoredEntry? {
+        let row = try perform(.reading) { database in
+            try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT audience, owner, as_of, stale, value, checksum FROM entry
+                    WHERE key = ? AND (audience <> 'user' OR owner = ?)
+                    """,
+                arguments: [key, owner]
+            )
+        }
+        guard let row else { return nil }
+        guard let value = Data.fromDatabaseValue(row["value"]),
+            let audience = String.fromDatabaseValue(row["audience"])
+                .flatMap(Policy.Audience.init(rawValue:)),
+            let rowOwner = String.fromDatabaseValue(row["owner"]),
+            let asOf = Int64.fromDatabaseValue(row["as_of"]),
+            let isStale = Bool.fromDatabaseValue(row["stale"]),
+            Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(key, value)
+        else {
+            dropEntry(key)
+            return nil
+        }
+        return StoredEntry(
+            key: key,
+            audience: audience,
+            owner: rowOwner,
+            asOf: Timestamp(millisecondsSince1970: asOf),
+            isStale: isStale,
+            value: value
+        )
+    }
+
+    /// A change of one entry.
+    enum EntryChange: Sendable, Hashable {
+        /// Written, in place of what was there.
+        case put(StoredEntry, epoch: UInt64)
+        /// Kept, and no longer fresh.
+        case markStale(key: String)
+
+        /// Bytes that it takes while it waits.
+        var cost: Int {
+            if case .put(let entry, _) = self { entry.cost } else { 0 }
+        }
+    }
+
+    /// Makes changes, in one transaction. Users' entries of an ended epoch are left out.
+    func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
+        let written = try perform(.writing) { database in
+            // Inside of the database's own queue: a removal comes wholly before or wholly after.
+            let firstEpoch = self.guarded.withLock { $0.firstEpoch }
+            var written: Int64 = 0
+            for change in changes {
+                switch change {
+                case .put(let entry, let epoch):
+                    guard entry.audience != .user || epoch >= firstEpoch else { continue }
+                    try Self.insert(entry, into: database)
+                    written += Int64(entry.cost)
+                case .markStale(let key):
+                    try database.execute(
+                        sql: "UPDATE entry SET stale = 1 WHERE key = ?",
+                        arguments: [key]
+                    )
+                }
+            }
+            return written
+        }
+        let isOverLimit = guarded.withLock { guarded in
+            guarded.entryBytes += written
+            return guarded.entryBytes > entryLimitBytes
+        }
+        if isOverLimit { try trimEntries() }
+    }
+
+    /// Removes one entry.
+    func removeEntry(_ key: String) throws(StoreError) {
+        try perform(.writing) { database in
+            try database.execute(sql: "DELETE FROM entry WHERE key = ?", arguments: [key])
+        }
+    }
+
+    /// Removes every entry of the audience `user`, and refuses those of earlier epochs from now on.
+    func removeUserEntries(before epoch: UInt64) throws(StoreError) {
+        guarded.withLock { $0.firstEpoch = max($0.firstEpoch, epoch) }
+        try perform(.writing) { database in
+            try database.execute(sql: "DELETE FROM entry WHERE audience = 'user'")
+        }
+    }
+
+    /// Removes the users' entries that belong to anybody else: what a kill during sign-out left.
+    func removeUserEntries(notOwnedBy owner: String) throws(StoreError) {
+        let strangers = try perform(.reading) { database in
+            try Bool.fetchOne(
+                database,
+                sql: "SELECT EXISTS (SELECT 1 FROM entry WHERE audience = 'user' AND owner <> ?)",
+                arguments: [owner]
+            )
+        }
+        guard strangers == true else { return }
+        try perform(.writing) { database in
+            try database.execute(
+                sql: "DELETE FROM entry WHERE audience = 'user' AND owner <> ?",
+                arguments: [owner]
+            )
+        }
+    }
+
+    /// Counts an entry that could not be decoded, and removes it.
+    func dropEntry(_ key: String) {
+        dropped("entry '\(key)'")
+        try? removeEntry(key)
+    }
+
+    private static func insert(_ entry: StoredEntry, into database: Database) throws {
+        try database.execute(
+            sql: """
+                INSERT OR REPLACE INTO entry
+                    (key, audience, owner, as_of, stale, cost, checksum, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                entry.key, entry.audience.rawValue, entry.owner,
+                entry.asOf.millisecondsSince1970, entry.isStale, entry.cost,
+                RowChecksum.of(entry.key, entry.value), entry.value,
+            ]
+        )
+    }
+
+    private func trimEntries() throws(StoreError) {
+        let target = entryLimitBytes / 10 * 9  // Some room, or each write would trim again.
+        let left = try perform(.writing) { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM entry WHERE rowid IN (
+                        SELECT rowid FROM (
+                            SELECT rowid, sum(cost) OVER (
+                                ORDER BY as_of DESC, rowid DESC
+                            ) AS newer FROM entry
+                        ) WHERE newer > ?
+                    )
+                    """,
+                arguments: [target]
+            )
+            return try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry") ?? 0
+        }
+        guarded.withLock { $0.entryBytes = left }
+    }
+}
+
+// MARK: - Failures
+
+extension ClientStore {
+    private enum Access { case reading, writing }
+
+    /// Runs a transaction; once more on a fresh file if the present one turns out to be damaged.
+    private func perform<Value>(
+        _ access: Access,
+        _ body: (Database) throws -> Value
+    ) throws(StoreError) -> Value {
+        var isSecondTry = false
+        while true {
+            guard let database = guarded.withLock({ $0.database }) else { throw .closed }
+            do {
+                return switch access {
+                case .reading: try database.read(body)
+                case .writing: try database.write(body)
+                }
+            } catch where StoreFile.isDamage(error) && !isSecondTry && replace(database, error) {
+                isSecondTry = true
+            } catch {
+                guarded.withLock { $0.report.failure = "\(error)" }
+                logger.error("The store failed.", metadata: ["reason": "\(error)"])
+                throw access == .reading ? .readFailed("\(error)") : .writeFailed("\(error)")
+            }
+        }
+    }
+
+    /// Puts a file aside that turned out to be damaged while it was in use.
+    private func replace(_ damaged: DatabaseQueue, _ error: any Error) -> Bool {
+        guard let folder else { return false }
+        // Under the lock, so that of two threads that find the damage one repairs it. Nothing in
+        // here comes back to this object.
+        return guarded.withLock { guarded in
+            guard guarded.database === damaged else { return guarded.database != nil }
+            try? damaged.close()
+            let file = folder.appending(path: StoreFile.name)
+            guard let aside = try? StoreFile.moveAside(file, suffix: "damaged"),
+                let fresh = try? StoreFile.open(in: folder)
+            else { return false }
+            guarded.database = fresh.database
+            guarded.entryBytes = 0
+            guarded.report.movedAside.append(aside)
+            guarded.report.failure = "\(error)"
+            logger.error(
+                "The store was damaged. It was put aside, and a fresh one begun.",
+                metadata: ["file": "\(aside.path)", "reason": "\(error)"]
+            )
+            return true
+        }
+    }
+
+    private func dropped(_ what: String) {
+        guarded.withLock { $0.report.droppedRows += 1 }
+        logger.warning("A row of the store is damaged and was dropped: \(what).")
+    }
+
+    private static func open(_ folder: URL?, logger: Logger) throws(StoreError) -> Guarded {
+        do {
+            guard let folder else {
+                return Guarded(
+                    database: try StoreFile.inMemory(),
+                    report: StoreReport(place: .memory)
+                )
+            }
+            do {
+                let opened = try StoreFile.open(in: folder)
+                var report = StoreReport(place: .disk, failure: opened.reason)
+                if let aside = opened.movedAside {
+                    report.movedAside = [aside]
+                    logger.error(
+                        "The store could not be used. It was put aside, and a fresh one begun.",
+                        metadata: ["file": "\(aside.path)", "reason": "\(opened.reason ?? "")"]
+                    )
+                }
+                return Guarded(database: opened.database, report: report)
+            } catch {
+                logger.error(
+                    "The store cannot be kept on disk. Everything is lost with the process.",
+                    metadata: ["folder": "\(folder.path)", "reason": "\(error)"]
+                )
+                return Guarded(
+                    database: try StoreFile.inMemory(),
+                    report: StoreReport(place: .memoryInsteadOfDisk, failure: "\(error)")
+                )
+            }
+        } catch {
+            throw .readFailed("\(error)")
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import Foundation
+import SanguineModel
+
+/// A value of the cache as it lies on disk.
+struct StoredEntry: Sendable, Hashable {
+    /// The query's key.
+    var key: String
+    /// Who may see it.
+    var audience: Policy.Audience
+    /// The account it belongs to; empty for nobody's. Counts for the audience `user` alone.
+    var owner: String
+    /// When it arrived from its source.
+    var asOf: Timestamp
+    /// Whether it was invalidated since.
+    var isStale = false
+    /// The value in JSON.
+    var value: Data
+
+    /// What the row costs of the disk's limit, in bytes.
+    var cost: Int { value.count + key.utf8.count }
+}
+
+/// FNV-1a with 64 bits: notices a damaged row. It guards against disks and not against people.
+enum RowChecksum {
+    static func of(_ name: String, _ data: Data) -> Int64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        data.withUnsafeBytes { bytes in
+            for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        }
+        return Int64(bitPattern: hash)
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import SanguineModel
+
+/// An exchange above HTTP: statuses become problems, JSON becomes values, nobody is signed in.
+struct Exchange: Sendable {
+    let transport: any Transport
+    let clock: any WallClock
+
+    /// Sends a request and returns the response if its status is 200 to 299.
+    ///
+    /// - Throws: The problem for any other status; with `retryAfter` from the header if the body
+    ///   has none.
+    func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
+        let response: TransportResponse
+        do throws(TransportError) {
+            response = try await transport.send(request)
+        } catch .cancelled {
+            throw .cancelled
+        } catch {
+            throw .transport(error)
+        }
+        guard (200...299).contains(response.status) else {
+            throw .problem(Problem(response, now: clock.now()))
+        }
+        return response
+    }
+}
+
+extension TransportRequest {
+    /// A request to a path below a base address.
+    ///
+    /// - Parameters:
+    ///   - base: The address of the backend, with or without a path and a slash at its end.
+    ///   - path: Below the base, with or without a slash in front; or an absolute address.
+    ///   - query: Parameters to append; encoded here.
+    init(
+        method: String = "GET",
+        base: URL?,
+        path: String,
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        json: Data? = nil,
+        timeout: Duration = ClientLimits.requestTimeout
+    ) throws(SanguineError) {
+        let lowered = path.prefix(8).lowercased()
+        let isAbsolute = lowered.hasPrefix("http://") || lowered.hasPrefix("https://")
+        var text = path
+        if !isAbsolute {
+            guard let base else { throw .notConfigured("'server' or 'baseURL'") }
+            let root = base.absoluteString
+            text =
+                (root.hasSuffix("/") ? String(root.dropLast()) : root)
+                + (path.hasPrefix("/") ? path : "/" + path)
+        }
+        if !query.isEmpty {
+            var components = URLComponents()
+            components.queryItems = query
+            // RFC 3986 lets a plus stand; servers that read forms take it for a space.
+            let encoded = (components.percentEncodedQuery ?? "")
+                .replacingOccurrences(of: "+", with: "%2B")
+            text += (text.contains("?") ? "&" : "?") + encoded
+        }
+        guard let url = URL(string: text), url.host() != nil else {
+            throw .transport(.invalid("the address '\(text)' is not valid"))
+        }
+        var headers = headers
+        headers["Accept"] = headers["Accept"] ?? "application/json"
+        if json != nil { headers["Content-Type"] = "application/json" }
+        self.init(method: method, url: url, headers: headers, body: json, timeout: timeout)
+    }
+}
+
+extension Problem {
+    /// The problem in a response, or one made of its status if it carries none.
+    init(_ response: TransportResponse, now: Timestamp) {
+        if let problem = try? WireCoding.decode(Problem.self, from: response.body) {
+            self = problem
+        } else {
+            self.init(
+                ProblemCode(rawValue: "http_\(response.status)"),
+                "The backend answered with status \(response.status) and no further word."
+            )
+            title = "The request was refused."
+        }
+        status = response.status
+        if retryAfter == nil, let header = response.header("retry-after") {
+            retryAfter = RetryAfter.seconds(header, now: now)
+        }
+    }
+}

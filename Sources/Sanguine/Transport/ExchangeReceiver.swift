@@ -1,0 +1,148 @@
+import Foundation
+import Synchronization
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// Collects what arrives for each task of a session, and ends each exchange exactly once.
+///
+/// Invariants:
+///
+/// 1. An exchange that has begun ends once: by its completion, its timeout, its cancellation or the
+///    closing of the session, whichever comes first. The others find nothing to end.
+/// 2. No body in memory is larger than the limit.
+///
+/// Mutable state: `exchanges`, by task identifier, guarded by its mutex. Continuations are resumed
+/// outside of the lock.
+final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
+    typealias Ending = Result<TransportResponse, TransportError>
+
+    private struct Exchange {
+        let continuation: CheckedContinuation<Ending, Never>
+        var response: HTTPURLResponse?
+        var body = Data()
+    }
+
+    private let exchanges = Mutex<[Int: Exchange]>([:])
+    private let bodyLimitBytes: Int
+
+    init(bodyLimitBytes: Int) { self.bodyLimitBytes = bodyLimitBytes }
+
+    func begin(_ task: URLSessionTask, _ continuation: CheckedContinuation<Ending, Never>) {
+        exchanges.withLock { exchanges in
+            exchanges[task.taskIdentifier] = Exchange(continuation: continuation)
+        }
+    }
+
+    func end(_ task: URLSessionTask, _ ending: Ending) {
+        let exchange = exchanges.withLock { $0.removeValue(forKey: task.taskIdentifier) }
+        exchange?.continuation.resume(returning: ending)
+    }
+
+    func endAll(_ error: TransportError) {
+        let ended = exchanges.withLock { exchanges in
+            defer { exchanges = [:] }
+            return exchanges.values.map(\.continuation)
+        }
+        for continuation in ended { continuation.resume(returning: .failure(error)) }
+    }
+
+    func urlSession(
+        _ session: URLSession,
+        dataTask: URLSessionDataTask,
+        didReceive response: URLResponse,
+        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+        guard let http = response as? HTTPURLResponse else {
+            end(dataTask, .failure(.invalid("the answer is no HTTP")))
+            return completionHandler(.cancel)
+        }
+        guard http.expectedContentLength <= Int64(bodyLimitBytes) else {
+            end(dataTask, .failure(.bodyTooLarge(limitBytes: bodyLimitBytes)))
+            return completionHandler(.cancel)
+        }
+        exchanges.withLock { $0[dataTask.taskIdentifier]?.response = http }
+        completionHandler(.allow)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        let isTooLarge = exchanges.withLock { exchanges in
+            let size = (exchanges[dataTask.taskIdentifier]?.body.count ?? 0) + data.count
+            guard size <= bodyLimitBytes else { return true }
+            exchanges[dataTask.taskIdentifier]?.body.append(data)
+            return false
+        }
+        guard isTooLarge else { return }
+        end(dataTask, .failure(.bodyTooLarge(limitBytes: bodyLimitBytes)))
+        dataTask.cancel()
+    }
+
+    func urlSession(
+        _ session: URLSession,
+        task: URLSessionTask,
+        didCompleteWithError error: (any Error)?
+    ) {
+        let collected = exchanges.withLock { $0[task.taskIdentifier] }
+        if let error {
+            end(task, .failure(TransportError(error)))
+        } else if let http = collected?.response ?? task.response as? HTTPURLResponse {
+            end(task, .success(TransportResponse(http, body: collected?.body ?? Data())))
+        } else {
+            end(task, .failure(.invalid("there was no answer")))
+        }
+    }
+
+    func urlSession(
+        _ session: URLSession,
+        task: URLSessionTask,
+        willPerformHTTPRedirection response: HTTPURLResponse,
+        newRequest request: URLRequest,
+        completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        let isSameOrigin = request.url?.origin == task.currentRequest?.url?.origin
+        completionHandler(isSameOrigin ? request : nil)
+    }
+}
+
+extension TransportResponse {
+    fileprivate init(_ response: HTTPURLResponse, body: Data) {
+        var headers: [String: String] = [:]
+        for (name, value) in response.allHeaderFields {
+            headers["\(name)"] = "\(value)"
+        }
+        self.init(status: response.statusCode, headers: headers, body: body)
+    }
+}
+
+extension TransportError {
+    /// Sorts an error of `URLSession` by whether the server may have seen the request.
+    fileprivate init(_ error: any Error) {
+        guard let error = error as? URLError else {
+            self = .interrupted("\(error)")
+            return
+        }
+        switch error.code {
+        case .cancelled: self = .cancelled
+        case .timedOut: self = .timedOut
+        case .cannotConnectToHost: self = .offline("the connection was refused")
+        case .cannotFindHost, .dnsLookupFailed: self = .offline("the name is not known")
+        case .notConnectedToInternet, .dataNotAllowed, .internationalRoamingOff, .callIsActive:
+            self = .offline("there is no network")
+        case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
+            .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot,
+            .clientCertificateRejected, .clientCertificateRequired:
+            self = .offline("no secure connection could be made: \(error.localizedDescription)")
+        case .badURL, .unsupportedURL: self = .invalid("the address is not valid")
+        default: self = .interrupted(error.localizedDescription)
+        }
+    }
+}
+
+extension URL {
+    /// Scheme, host and port: who gets what is sent to this address.
+    var origin: [String]? {
+        guard let scheme = scheme?.lowercased(), let host = host()?.lowercased() else { return nil }
+        return [scheme, host, String(port ?? (scheme == "https" ? 443 : 80))]
+    }
+}

@@ -1,0 +1,385 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+@Suite("Balance, decided")
+struct BalanceStateTests {
+    static let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+
+    /// A client that has just fetched 100 tokens, and its authority.
+    struct Pair {
+        var state = BalanceState()
+        var ledger = SimulatedLedger(available: 100)
+
+        init() { fetch() }
+
+        var available: Int64? { state.visible?.available }
+        var held: Int64? { state.visible?.held }
+
+        mutating func begin(_ key: String, expecting cost: Int64 = 3) {
+            #expect(state.began(key, function: key, expectedCost: cost, at: BalanceStateTests.now))
+        }
+
+        mutating func hold(_ key: String, _ amount: Int64 = 3, fails: Bool = false) {
+            ledger.hold(key, amount, cost: amount, fails: fails)
+        }
+
+        mutating func answer(_ key: String) throws {
+            let answer = try #require(ledger.operations[key]?.answer)
+            state.answered(key, function: key, answer, at: BalanceStateTests.now)
+        }
+
+        mutating func fetch() {
+            let inquiry = state.inquiry()
+            state.fetched(ledger.balance(naming: inquiry.keys), for: inquiry, at: BalanceStateTests.now)
+        }
+    }
+
+    @Test func `without a balance there is nothing to show, also with a call in flight`() {
+        var state = BalanceState()
+        #expect(state.began("a", function: "ask", expectedCost: 3, at: Self.now))
+        #expect(state.visible == nil)
+    }
+
+    @Test func `a call is held when it begins and charged when it is answered`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        #expect(pair.available == 97 && pair.held == 3)
+        pair.hold("a")
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 97 && pair.held == 0)
+        #expect(pair.state.base?.balance.head == 2)
+        #expect(pair.state.pending.isEmpty)
+        #expect(!pair.state.wantsFetch)
+    }
+
+    @Test func `a first answer is a first balance`() throws {
+        var pair = Pair()
+        pair.state = BalanceState()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 97)
+    }
+
+    @Test func `two answers in the order of their charges keep each other's hold`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.begin("b")
+        #expect(pair.available == 94 && pair.held == 6)
+        pair.hold("a")
+        pair.hold("b")
+        pair.ledger.settle("a")
+        pair.ledger.settle("b")
+        try pair.answer("a")
+        #expect(pair.available == 94 && pair.held == 3)
+        #expect(pair.state.base?.balance.head == 0, "The answer may or may not have the other hold.")
+        try pair.answer("b")
+        #expect(pair.available == 94 && pair.held == 0)
+        #expect(pair.state.pending.isEmpty)
+    }
+
+    @Test func `two answers in the reverse order show the same`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.begin("b")
+        pair.hold("a")
+        pair.hold("b")
+        pair.ledger.settle("a")
+        pair.ledger.settle("b")
+        try pair.answer("b")
+        #expect(pair.available == 94 && pair.held == 3)
+        try pair.answer("a")
+        #expect(pair.available == 94 && pair.held == 0)
+        #expect(pair.state.base?.balance.head == 4)
+        #expect(pair.state.pending.isEmpty)
+    }
+
+    @Test func `a charge other than predicted moves the number once, at the answer`() throws {
+        var pair = Pair()
+        pair.begin("a", expecting: 3)
+        pair.begin("b", expecting: 3)
+        pair.hold("a", 5)
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 92)
+    }
+
+    @Test func `a refetch before the server has the call does not lift its hold`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.fetch()
+        #expect(pair.available == 97 && pair.held == 3)
+    }
+
+    @Test func `a refetch that contains the hold does not count it twice`() throws {
+        var pair = Pair()
+        pair.begin("a", expecting: 3)
+        pair.hold("a", 10)
+        pair.ledger.grant(50)
+        pair.fetch()
+        #expect(pair.state.base?.balance.available == 140)
+        #expect(pair.available == 147 && pair.held == 3)
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 140 && pair.held == 0)
+    }
+
+    @Test func `a refetch that contains the charge does not count it twice`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.settle("a")
+        pair.fetch()
+        #expect(pair.available == 97 && pair.held == 0)
+        #expect(pair.state.pending.count == 1, "Its answer is still awaited.")
+        try pair.answer("a")
+        #expect(pair.available == 97)
+        #expect(pair.state.pending.isEmpty)
+    }
+
+    @Test func `a fetch that cannot name a call waits for it`() throws {
+        var pair = Pair()
+        let inquiry = pair.state.inquiry()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.grant(50)
+        pair.state.fetched(pair.ledger.balance(), for: inquiry, at: Self.now)
+        #expect(pair.available == 97, "The fetch may or may not have the hold.")
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 147)
+    }
+
+    @Test func `a candidate is not spoilt by a call that begins after it came`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.begin("b")
+        pair.hold("a")
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        pair.begin("c")
+        pair.state.refused("b")
+        #expect(pair.state.base?.balance.available == 97)
+        #expect(pair.available == 94 && pair.held == 3)
+    }
+
+    @Test func `an older balance never replaces a newer one`() {
+        var pair = Pair()
+        let old = pair.ledger.balance()
+        pair.ledger.grant(5)
+        pair.fetch()
+        pair.state.fetched(old, for: pair.state.inquiry(), at: Self.now)
+        #expect(pair.available == 105)
+    }
+
+    @Test func `a refusal lifts exactly its own hold`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.begin("b", expecting: 5)
+        pair.state.refused("a")
+        #expect(pair.available == 95 && pair.held == 5)
+    }
+
+    @Test func `a failure that the base has on hold gives back what is held, once`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a", fails: true)
+        pair.fetch()
+        #expect(pair.available == 97)
+        pair.ledger.settle("a")
+        pair.state.released("a", head: pair.ledger.head)
+        #expect(pair.available == 100 && pair.held == 0)
+        #expect(pair.state.wantsFetch)
+        pair.fetch()
+        #expect(pair.available == 100 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `a balance from before a release does not show the hold again`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a", fails: true)
+        let inquiry = pair.state.inquiry()
+        let early = pair.ledger.balance(naming: inquiry.keys)
+        pair.ledger.settle("a")
+        pair.state.released("a", head: pair.ledger.head)
+        #expect(pair.available == 100)
+        pair.state.fetched(early, for: inquiry, at: Self.now)
+        #expect(pair.available == 100 && pair.held == 0)
+    }
+
+    @Test func `a refusal of a call that the base has on hold waits for a newer balance`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a", fails: true)
+        pair.fetch()
+        pair.state.refused("a")
+        #expect(pair.available == 100)
+        pair.ledger.settle("a")
+        pair.fetch()
+        #expect(pair.available == 100 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `a call given up that never happened leaves at the next fetch`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.state.gaveUp("a")
+        #expect(pair.available == 97)
+        pair.fetch()
+        #expect(pair.available == 100 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `a call given up that runs stays, and leaves with its charge`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a", 4)
+        pair.state.gaveUp("a")
+        pair.fetch()
+        #expect(pair.available == 97 && pair.held == 3)
+        pair.ledger.settle("a")
+        pair.fetch()
+        #expect(pair.available == 96 && pair.held == 0 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `a call that is given up while the fetch is under way is not taken for never sent`() {
+        var pair = Pair()
+        pair.begin("a")
+        let inquiry = pair.state.inquiry()
+        let early = pair.ledger.balance(naming: inquiry.keys)
+        pair.hold("a")
+        pair.state.gaveUp("a")
+        pair.state.fetched(early, for: inquiry, at: Self.now)
+        #expect(pair.available == 97 && pair.state.pending.count == 1)
+    }
+
+    @Test func `a server that cannot say what became of a call is believed after its hold's end`() {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.settle("a")
+        pair.state.gaveUp("a")
+        pair.state.fetched(pair.ledger.balance(), for: pair.state.inquiry(), at: Self.now)
+        #expect(pair.state.pending.count == 1)
+        let later = Self.now + BalanceLimits.unansweredLifetime
+        pair.state.fetched(pair.ledger.balance(), for: pair.state.inquiry(), at: later)
+        #expect(pair.available == 97 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `after a restart in mid-call the hold is still there and is reconciled`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a")
+        let archive = try #require(BalanceArchive(BalanceArchive(pair.state).encoded()))
+        pair.state = BalanceState(restoring: archive)
+        #expect(pair.available == 97 && pair.held == 3)
+        #expect(pair.state.wantsFetch)
+        pair.ledger.settle("a")
+        pair.fetch()
+        #expect(pair.available == 97 && pair.held == 0 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `an archive of another version is not read`() {
+        #expect(BalanceArchive(Data(#"{"version":0}"#.utf8)) == nil)
+        #expect(BalanceArchive(Data("nonsense".utf8)) == nil)
+    }
+
+    @Test func `more calls than one fetch may name are reconciled in turns`() {
+        var pair = Pair()
+        for number in 0..<250 {
+            pair.begin("\(number)", expecting: 0)
+            pair.state.gaveUp("\(number)")
+        }
+        var rounds = 0
+        while pair.state.wantsFetch, rounds < 10 {
+            #expect(pair.state.inquiry().keys.count <= WireLimits.operationsAsked)
+            pair.fetch()
+            rounds += 1
+        }
+        #expect(rounds == 3 && pair.state.pending.isEmpty)
+    }
+
+    @Test func `one call too many is refused and changes nothing`() {
+        var pair = Pair()
+        for number in 0..<BalanceLimits.pendingCalls { pair.begin("\(number)", expecting: 0) }
+        let before = pair.state.visible
+        #expect(!pair.state.began("more", function: "ask", expectedCost: 1, at: Self.now))
+        #expect(pair.state.visible == before)
+    }
+
+    @Test func `the visible number is never below zero`() {
+        var pair = Pair()
+        pair.begin("a", expecting: 1_000)
+        #expect(pair.available == 0)
+        pair.state.refused("a")
+        #expect(pair.available == 100)
+    }
+
+    @Test func `with one call always in flight a fetch is asked for in the end`() throws {
+        var pair = Pair()
+        pair.begin("long")
+        for number in 0...BalanceLimits.answeredCalls {
+            pair.begin("\(number)", expecting: 1)
+            pair.hold("\(number)", 1)
+            pair.ledger.settle("\(number)")
+            try pair.answer("\(number)")
+        }
+        #expect(pair.state.wantsFetch)
+        pair.fetch()
+        #expect(!pair.state.wantsFetch)
+        #expect(pair.available == 100 - 3 - 51)
+    }
+
+    @Test func `the last ten balances are kept with their times`() {
+        var pair = Pair()
+        for _ in 0..<20 {
+            pair.ledger.grant(1)
+            pair.fetch()
+            pair.fetch()
+        }
+        #expect(pair.state.history.map(\.balance.available) == Array(111...120))
+    }
+
+    @Test func `a balance is fresh for two minutes, and never from the future`() {
+        let pair = Pair()
+        #expect(pair.state.isFresh(at: Self.now + .seconds(120)))
+        #expect(!pair.state.isFresh(at: Self.now + .seconds(121)))
+        #expect(!pair.state.isFresh(at: Self.now - .seconds(1)))
+    }
+
+    @Test func `another account's balance and calls are forgotten, and what calls cost is not`() {
+        var pair = Pair()
+        let (first, second) = (Identifier(at: Self.now), Identifier(at: Self.now))
+        pair.state.signedIn(first)
+        #expect(pair.available == 100)
+        pair.begin("a")
+        pair.state.signedIn(second)
+        #expect(pair.state.visible == nil && pair.state.pending.isEmpty)
+        #expect(pair.state.account == second)
+    }
+
+    @Test func `costs are learned as a mean that is rounded up`() {
+        var costs = LearnedCosts()
+        #expect(costs.expectedCost(of: "ask") == nil)
+        costs.learn(2, of: "ask")
+        #expect(costs.expectedCost(of: "ask") == 2)
+        costs.learn(12, of: "ask")
+        #expect(costs.expectedCost(of: "ask") == 5)
+        costs.learn(3, of: "ask")
+        #expect(costs.expectedCost(of: "ask") == 5)
+        costs.learn(-1, of: "ask")
+        costs.learn(.max, of: "ask")
+        #expect(costs.expectedCost(of: "ask") == 5)
+    }
+
+    @Test func `of too many functions the one least recently called is forgotten`() {
+        var costs = LearnedCosts()
+        for number in 0...BalanceLimits.learnedFunctions { costs.learn(1, of: "f\(number)") }
+        #expect(costs.count == BalanceLimits.learnedFunctions)
+        #expect(costs.expectedCost(of: "f0") == nil)
+        #expect(costs.expectedCost(of: "f1") == 1)
+    }
+}

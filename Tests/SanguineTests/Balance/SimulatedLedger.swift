@@ -1,0 +1,87 @@
+import SanguineModel
+
+@testable import Sanguine
+
+/// An authority in a few lines: holds, charges, failures and grants, each with its number.
+struct SimulatedLedger {
+    struct Operation {
+        let hold: Int64
+        let cost: Int64
+        let fails: Bool
+        /// The number of its end; `nil` while it runs.
+        var end: Int64?
+        /// The balance right after its end.
+        var answer: CallAnswer?
+
+        /// What it takes from `available` in the end.
+        var charge: Int64 { fails ? 0 : cost }
+    }
+
+    let start: Int64
+    private(set) var available: Int64
+    private(set) var held: Int64 = 0
+    private(set) var head: Int64 = 0
+    private(set) var operations: [String: Operation] = [:]
+    private(set) var grants: [(head: Int64, amount: Int64)] = []
+
+    init(available: Int64) {
+        start = available
+        self.available = available
+    }
+
+    mutating func hold(_ key: String, _ amount: Int64, cost: Int64, fails: Bool) {
+        precondition(operations[key] == nil && cost <= amount)
+        head += 1
+        available -= amount
+        held += amount
+        operations[key] = Operation(hold: amount, cost: cost, fails: fails)
+    }
+
+    mutating func settle(_ key: String) {
+        guard var operation = operations[key], operation.end == nil else { return }
+        head += 1
+        held -= operation.hold
+        available += operation.hold - operation.charge
+        operation.end = head
+        operation.answer = CallAnswer(
+            charged: operation.charge,
+            available: available,
+            held: held,
+            head: head,
+            cached: false
+        )
+        operations[key] = operation
+    }
+
+    mutating func grant(_ amount: Int64) {
+        head += 1
+        available += amount
+        grants.append((head, amount))
+    }
+
+    /// What `GET /v1/balance?operations=` answers now.
+    func balance(naming keys: [String] = []) -> Balance {
+        var states: [String: OperationState] = [:]
+        for key in keys {
+            states[key] =
+                switch operations[key] {
+                case nil: OperationState(.unknown)
+                case let running? where running.end == nil: .init(.running, held: running.hold)
+                default: OperationState(.settled)
+                }
+        }
+        return Balance(
+            unit: "tokens",
+            available: available,
+            held: held,
+            head: head,
+            asOf: Timestamp(millisecondsSince1970: head),
+            operations: keys.isEmpty ? nil : states
+        )
+    }
+
+    /// What the user would have at that number, had none of our own calls been made.
+    func withoutCalls(at number: Int64) -> Int64 {
+        start + grants.lazy.filter { $0.head <= number }.reduce(0) { $0 + $1.amount }
+    }
+}

@@ -1,0 +1,119 @@
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+@Suite("Session, decided")
+struct SessionStateTests {
+    static let noon = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+    static let account = Identifier(at: noon)
+
+    static func session(_ number: Int, account: Identifier = account) -> StoredSession {
+        StoredSession(
+            Session(accessToken: "access-\(number)", expiresIn: 900, refreshToken: "refresh-\(number)"),
+            account: account,
+            at: noon
+        )
+    }
+
+    @Test func `the first need starts a guest and later ones wait for it`() {
+        var state = SessionState()
+        #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
+        #expect(state.need(at: Self.noon) == .wait(flight: 1))
+        #expect(state.landed(Self.session(1), flight: 1) == .signedIn(otherAccount: false))
+        #expect(state.need(at: Self.noon) == .use("access-1"))
+    }
+
+    @Test func `an account that becomes known begins no new epoch`() {
+        var state = SessionState()
+        _ = state.need(at: Self.noon)
+        _ = state.landed(Self.session(1), flight: 1)
+        #expect(state.epoch == SessionEpoch(number: 0, account: Self.account))
+    }
+
+    @Test func `a token in its last half minute is refreshed, and used meanwhile`() {
+        var state = SessionState(restoring: Self.session(1))
+        #expect(state.need(at: Self.noon + .seconds(869)) == .use("access-1"))
+        #expect(
+            state.need(at: Self.noon + .seconds(870)) == .start(.refresh("refresh-1"), flight: 1)
+        )
+        #expect(state.need(at: Self.noon + .seconds(880)) == .use("access-1"))
+        #expect(state.need(at: Self.noon + .seconds(900)) == .wait(flight: 1))
+    }
+
+    @Test func `a clock that was set back leaves the last word to the server`() {
+        var state = SessionState(restoring: Self.session(1))
+        let lastYear = Self.noon - .seconds(365 * 86_400)
+        #expect(state.need(at: lastYear) == .use("access-1"))
+        #expect(
+            state.rejected("access-1", at: lastYear) == .start(.refresh("refresh-1"), flight: 1)
+        )
+        #expect(state.need(at: lastYear) == .wait(flight: 1))
+    }
+
+    @Test func `the rejection of a token that was replaced starts nothing`() {
+        var state = SessionState(restoring: Self.session(2))
+        #expect(state.rejected("access-1", at: Self.noon) == .use("access-2"))
+    }
+
+    @Test func `a refresh that fails is tried with the same token by the next caller`() {
+        var state = SessionState(restoring: Self.session(1))
+        _ = state.rejected("access-1", at: Self.noon)
+        #expect(state.failed(nil, flight: 1) == .failed)
+        #expect(state.need(at: Self.noon) == .start(.refresh("refresh-1"), flight: 2))
+    }
+
+    @Test(arguments: [ProblemCode.refreshReused, .refreshInvalid, .sessionEnded])
+    func `a session that has ended is begun anew by the device, for the same account`(
+        code: ProblemCode
+    ) {
+        var state = SessionState(restoring: Self.session(1))
+        _ = state.rejected("access-1", at: Self.noon)
+        #expect(state.failed(code, flight: 1) == .goOn(.guest))
+        #expect(state.need(at: Self.noon) == .wait(flight: 1))
+        #expect(state.landed(Self.session(2), flight: 1) == .signedIn(otherAccount: false))
+        #expect(state.epoch == SessionEpoch(number: 0, account: Self.account))
+    }
+
+    @Test func `another account begins a new epoch`() {
+        let other = Identifier(at: Self.noon)
+        var state = SessionState(restoring: Self.session(1))
+        _ = state.rejected("access-1", at: Self.noon)
+        _ = state.failed(.sessionEnded, flight: 1)
+        let landing = state.landed(Self.session(2, account: other), flight: 1)
+        #expect(landing == .signedIn(otherAccount: true))
+        #expect(state.epoch == SessionEpoch(number: 1, account: other))
+    }
+
+    @Test func `a device that is refused ends in an error and is not asked again by itself`() {
+        var state = SessionState()
+        _ = state.need(at: Self.noon)
+        #expect(state.failed(.deviceSecretMismatch, flight: 1) == .failed)
+        #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
+    }
+
+    @Test func `what lands after a sign-out lands in nothing`() {
+        var state = SessionState(restoring: Self.session(1))
+        _ = state.rejected("access-1", at: Self.noon)
+        let (ended, overtaken) = state.signedOut()
+        #expect(ended?.accessToken == "access-1")
+        #expect(overtaken == 1)
+        #expect(!state.isCurrent(1))
+        #expect(state.landed(Self.session(2), flight: 1) == .overtaken)
+        #expect(state.failed(.refreshReused, flight: 1) == .overtaken)
+        #expect(state.session == nil)
+        #expect(state.epoch == SessionEpoch(number: 1, account: nil))
+        #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
+    }
+
+    @Test func `a token that lives shorter than the margin is used before it is refreshed`() {
+        let short = StoredSession(
+            Session(accessToken: "a", expiresIn: 6, refreshToken: "r"),
+            account: Self.account,
+            at: Self.noon
+        )
+        var state = SessionState(restoring: short)
+        #expect(state.need(at: Self.noon + .seconds(3)) == .use("a"))
+        #expect(state.need(at: Self.noon + .seconds(4)) == .start(.refresh("r"), flight: 1))
+    }
+}
