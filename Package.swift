@@ -187,6 +187,7 @@ let package = Package(
             dependencies: [
                 "Sanguine",
                 "SanguineTesting",
+                "SanguineAuthority",
                 "SanguineServer",
                 "SanguineSQLite",
                 "SanguineCommand",

@@ -1,4 +1,6 @@
+import NIOHTTP1
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 import Testing
 

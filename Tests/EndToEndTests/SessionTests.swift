@@ -1,3 +1,4 @@
+import NIOHTTP1
 import Sanguine
 import SanguineModel
 import SanguineTesting

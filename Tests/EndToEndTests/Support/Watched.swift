@@ -50,7 +50,7 @@ final class Watched<Value: Sendable>: Sendable {
 
     /// Returns once the condition holds.
     func when(_ condition: (Value) -> Bool) async throws {
-        try await first { condition($0) ? true : nil }
+        _ = try await first { condition($0) ? true : nil }
     }
 }
 
