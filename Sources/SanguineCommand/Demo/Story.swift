@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import SanguineAuthority
 import SanguineModel
-import SanguineServer
 import SanguineSQLite
 
 /// `sanguine account`.

@@ -5,7 +5,6 @@ import Metrics
 import SanguineServer
 import SanguineSQLite
 import ServiceLifecycle
-import UnixSignals
 
 /// `sanguine serve`.
 struct Serve: AsyncParsableCommand {

@@ -2,7 +2,6 @@ import ArgumentParser
 import Logging
 import SanguineServer
 import ServiceLifecycle
-import UnixSignals
 
 /// `sanguine stand-in`.
 struct StandIn: AsyncParsableCommand {
