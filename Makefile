@@ -8,6 +8,7 @@ SCRIPTS := $(wildcard Scripts/*.sh) .ci/run
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo test check bench format lint scripts consumer packages
 
 help: ## List these targets.
