@@ -17,7 +17,7 @@ extension Rule {
                 "@Test func testSetGet() {}",
                 "@Test func `sets`() {}",
                 "@Test(arguments: [(1, max(2, 3))]) func sets(a: (Int, Int)) {}",
-                "@Test(\n    .timeLimit(.minutes(1)),\n    arguments: 1...20\n)\n@MainActor\nfunc a() {}"
+                "@Test(\n    .tags(.a),\n    arguments: 1...20\n)\n@MainActor\nfunc a() {}"
             ),
             clean: samples(
                 in: "Tests/A/A.swift",
