@@ -195,6 +195,12 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // The samples of the documentation, so that they compile.
+        .testTarget(
+            name: "SnippetTests",
+            dependencies: ["Sanguine", "SanguineModel", "SanguineTesting"],
+            swiftSettings: strict
+        ),
         // The house style, as a test.
         .testTarget(name: "TidyTests", swiftSettings: strict),
     ]
