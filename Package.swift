@@ -120,6 +120,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -199,6 +200,12 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            swiftSettings: strict
+        ),
+        // The samples of the documentation, so that they compile.
+        .testTarget(
+            name: "SnippetTests",
+            dependencies: ["Sanguine", "SanguineModel", "SanguineTesting"],
             swiftSettings: strict
         ),
         // The house style, as a test.

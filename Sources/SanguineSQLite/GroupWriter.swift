@@ -60,6 +60,9 @@ final class GroupWriter: Sendable {
     /// How many commands were in them.
     var commands: Int { commandCount.load(ordering: .relaxed) }
 
+    /// How much waits.
+    var queued: Int { state.withLock(\.queue.count) }
+
     /// Starts the thread, which owns the connection and the lock from now on.
     ///
     /// - Throws: What SQLite says if the database does not have the tables that the statements need.

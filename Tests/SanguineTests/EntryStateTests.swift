@@ -105,7 +105,8 @@ struct EntryStateTests {
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
 
-        #expect(!state.restore(asOf: now - .seconds(60), isStale: false, epoch: 0))
+        let isRestored = state.restore(asOf: now - .seconds(60), isStale: false, epoch: 0)
+        #expect(!isRestored)
         #expect(state.held?.asOf == now)
     }
 
@@ -134,7 +135,8 @@ struct EntryStateTests {
     func `freshness goes by policy, age and origin`(given: FreshnessCase) {
         var state = EntryState(epoch: 0)
         if given.fromDisk {
-            #expect(state.restore(asOf: now - given.age, isStale: false, epoch: 0))
+            let isRestored = state.restore(asOf: now - given.age, isStale: false, epoch: 0)
+            #expect(isRestored)
         } else {
             _ = state.join(waiter: 1, nextFlight: 1)
             _ = state.land(1, epoch: 0, at: now - given.age, nextFlight: 2)
@@ -145,7 +147,8 @@ struct EntryStateTests {
 
     @Test func `a row that was invalidated before it was written is stale for good`() {
         var state = EntryState(epoch: 0)
-        #expect(state.restore(asOf: now, isStale: true, epoch: 0))
+        let isRestored = state.restore(asOf: now, isStale: true, epoch: 0)
+        #expect(isRestored)
         #expect(!state.isFresh(.forever, at: now))
     }
 

@@ -416,6 +416,11 @@ extension QueryCache {
         }
     }
 
-    /// What the values in memory cost, in bytes. For tests.
+    /// What the values in memory cost, in bytes.
     var memoryCost: Int { guarded.withLock { $0.bytes } }
+
+    /// How many callers wait for the query.
+    func waiterCount<Value>(of query: Query<Value>) -> Int {
+        guarded.withLock { $0.records[query.key]?.state.waiterCount ?? 0 }
+    }
 }

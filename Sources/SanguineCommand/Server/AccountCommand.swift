@@ -1,6 +1,7 @@
 import ArgumentParser
 import SanguineAuthority
 import SanguineModel
+import SanguineServer
 import SanguineSQLite
 
 /// `sanguine account`.

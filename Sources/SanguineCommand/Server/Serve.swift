@@ -5,6 +5,7 @@ import Metrics
 import SanguineServer
 import SanguineSQLite
 import ServiceLifecycle
+import UnixSignals
 
 /// `sanguine serve`.
 struct Serve: AsyncParsableCommand {

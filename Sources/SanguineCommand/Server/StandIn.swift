@@ -2,6 +2,7 @@ import ArgumentParser
 import Logging
 import SanguineServer
 import ServiceLifecycle
+import UnixSignals
 
 /// `sanguine stand-in`.
 struct StandIn: AsyncParsableCommand {

@@ -31,7 +31,7 @@ struct TestClient {
         configuration.clock = wall
         configuration.delay = delay
         configuration.random = RandomSource(SplitMix64(seed: seed))
-        configuration.logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        configuration.logger = .silent
         change(&configuration)
         self.network = network
         self.wall = wall
@@ -125,4 +125,9 @@ extension ScriptedTransport {
             return .json(Profile(name: "\(request.url.lastPathComponent) \(number)"))
         }
     }
+}
+
+extension Logger {
+    /// Logs nothing.
+    static var silent: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
 }

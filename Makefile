@@ -1,0 +1,47 @@
+# What a person types. Everything works from a clean clone; `make` alone lists it.
+
+SWIFT ?= swift
+
+# What the formatter looks after; folders that do not exist yet are left out.
+FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
+SCRIPTS := $(wildcard Scripts/*.sh) .ci/run
+RELEASE := --configuration release --scratch-path .build-release
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check bench format lint scripts consumer packages
+
+help: ## List these targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+demo: packages ## Play a guest's first minutes against a server of this machine.
+	$(SWIFT) build --product sanguine
+	.build/debug/sanguine demo
+
+test: packages ## Build everything and run all tests.
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build
+
+check: lint scripts test consumer ## All that must hold before a change is merged.
+
+bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
+	$(SWIFT) build $(RELEASE) --product Benchmarks
+	mkdir -p .build
+	.build-release/release/Benchmarks
+
+format: ## Format all Swift files.
+	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)
+
+lint: packages ## Check format and documentation of all Swift files.
+	$(SWIFT) format lint --strict --parallel --recursive $(FORMATTED)
+
+scripts: ## Check the shell scripts.
+	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	Scripts/check-install-missing.sh
+
+consumer: packages ## Show what an app that links the client has to build.
+	Scripts/check-consumer.sh
+
+packages: ## Install the system packages that are missing, if any.
+	@Scripts/install-missing.sh

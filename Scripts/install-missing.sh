@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Installs the system packages that a build needs and that are not there.
+#
+# Does nothing, says nothing and asks no network when all of them are there. Never installs Swift:
+# says what to do when it is missing or too old.
+set -euo pipefail
+
+readonly needed_major=6 needed_minor=3
+
+# Where to look for files; empty for the system itself. The script's own check sets it.
+readonly root=${INSTALL_MISSING_ROOT:-}
+
+# One line each: Debian package | Homebrew formula, or - where the SDK has it | what shows that it
+# is there: a command, or files of which one must exist.
+packages() {
+    cat <<'TABLE'
+git             | git  | command git
+make            | make | command make
+ca-certificates | -    | /etc/ssl/certs/ca-certificates.crt
+tzdata          | -    | /usr/share/zoneinfo/Europe/Berlin
+g++             | -    | /usr/include/c++/*/vector
+libsqlite3-dev  | -    | /usr/include/sqlite3.h /usr/local/include/sqlite3.h
+zlib1g-dev      | -    | /usr/include/zlib.h /usr/local/include/zlib.h
+libcurl4        | -    | /usr/lib/*/libcurl.so.4 /usr/lib*/libcurl.so.4
+libncurses6     | -    | /usr/lib/*/libncurses.so.6 /usr/lib*/libncurses.so.6 /lib/*/libncurses.so.6
+libuuid1        | -    | /usr/lib/*/libuuid.so.1 /usr/lib*/libuuid.so.1 /lib/*/libuuid.so.1
+libxml2         | -    | /usr/lib/*/libxml2.so.* /usr/lib*/libxml2.so.*
+TABLE
+}
+
+say() { printf '%s\n' "$*" >&2; }
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+# Whether one of the files exists below the root. Patterns are expanded here.
+any_file() {
+    local pattern file
+    for pattern in "$@"; do
+        # shellcheck disable=SC2086 # The pattern must expand.
+        for file in $root$pattern; do
+            if [ -e "$file" ]; then return 0; fi
+        done
+    done
+    return 1
+}
+
+is_there() {
+    case $1 in
+    command\ *) command -v "${1#command }" >/dev/null 2>&1 ;;
+    *)
+        set -f # Split into patterns, and leave each as it is.
+        # shellcheck disable=SC2086
+        set -- $1
+        set +f
+        any_file "$@"
+        ;;
+    esac
+}
+
+# Prints the packages of the column (1 Debian, 2 Homebrew) that are not there, one per line.
+missing() {
+    local column=$1 debian brew probe name
+    packages | while IFS='|' read -r debian brew probe; do
+        name=$debian
+        if [ "$column" = 2 ]; then name=$brew; fi
+        name=$(trim "$name")
+        if [ "$name" = - ] || is_there "$(trim "$probe")"; then continue; fi
+        printf '%s\n' "$name"
+    done
+}
+
+trim() {
+    local text=$1
+    text=${text#"${text%%[![:space:]]*}"}
+    printf '%s' "${text%"${text##*[![:space:]]}"}"
+}
+
+install_debian() {
+    local as_root=()
+    command -v apt-get >/dev/null 2>&1 || fail \
+        "Missing, by their Debian names: $*." \
+        "There is no apt-get here: install what corresponds to them and run this again."
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null 2>&1 || fail \
+            "Missing packages: $*." \
+            "There is no sudo here. As root, run: apt-get install $*"
+        as_root=(sudo)
+    fi
+    say "Installing: $*"
+    # An array that may be empty, spelled so that bash 3.2 takes it under `set -u`.
+    ${as_root[@]+"${as_root[@]}"} apt-get -qq update ||
+        fail "apt-get update failed (see above). Mend it, or install by hand: $*"
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "$@" ||
+        fail "apt-get install failed (see above). Mend it, or install by hand: $*"
+}
+
+install_homebrew() {
+    command -v brew >/dev/null 2>&1 || fail \
+        "Missing: $*. Install Xcode's command line tools (xcode-select --install)," \
+        "or Homebrew (https://brew.sh) and run this again."
+    say "Installing: $*"
+    brew install "$@" || fail "brew install failed (see above). Install by hand: $*"
+}
+
+install_packages() {
+    local names
+    case $(uname -s) in
+    Darwin)
+        names=$(missing 2)
+        # shellcheck disable=SC2086 # Names have no spaces.
+        if [ -n "$names" ]; then install_homebrew $names; fi
+        ;;
+    *)
+        names=$(missing 1)
+        # shellcheck disable=SC2086
+        if [ -n "$names" ]; then install_debian $names; fi
+        ;;
+    esac
+}
+
+readonly install_swift="Sanguine needs Swift $needed_major.$needed_minor or newer: \
+https://www.swift.org/install"
+
+require_swift() {
+    command -v swift >/dev/null 2>&1 || fail \
+        "Swift is missing, or its folder is not in PATH. $install_swift"
+}
+
+require_new_swift() {
+    local text version major minor
+    text=$(swift --version 2>&1) || fail "swift --version failed: $text" "$install_swift"
+    version=$(printf '%s\n' "$text" |
+        sed -n 's/.*Swift version \([0-9][0-9]*\.[0-9][0-9.]*\).*/\1/p' | head -n 1)
+    [ -n "$version" ] || fail "swift --version names no version: $text" "$install_swift"
+    major=${version%%.*}
+    minor=${version#*.}
+    minor=${minor%%.*}
+    if [ "$major" -lt "$needed_major" ] ||
+        { [ "$major" = "$needed_major" ] && [ "$minor" -lt "$needed_minor" ]; }; then
+        fail "Swift $version is too old. $install_swift"
+    fi
+}
+
+# Without Swift nothing is changed. Its version comes last, because it runs only with its libraries.
+require_swift
+install_packages
+require_new_swift

@@ -1,0 +1,88 @@
+/// Which modules each target may import: the dependency rules of `ARCHITECTURE.md` as data.
+///
+/// The manifest says what a target can link; this says what it may know. A target without a row may
+/// import nothing.
+enum ImportTable {
+    enum Row: Sendable {
+        case anything
+        case only(Set<String>)
+
+        func allows(_ module: String) -> Bool {
+            switch self {
+            case .anything: true
+            case .only(let modules): modules.contains(module)
+            }
+        }
+    }
+
+    static let rows: [String: Row] = [
+        "SanguineModel": .only(language),
+
+        // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
+        "Sanguine": .only(
+            language + platform + collections + [
+                "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
+            ]
+        ),
+        "SanguineTesting": .only(
+            language + collections + ["FoundationNetworking", "Sanguine", "SanguineModel"]
+        ),
+
+        // Pure decisions: no network, no database, no log.
+        "SanguineAuthority": .only(
+            language + collections + ["Crypto", "CryptoExtras", "JWTKit", "SanguineModel"]
+        ),
+
+        // Drivers: the decisions, and their own database.
+        "SanguineSQLite": .only(
+            language + systemCalls + collections + [
+                "GRDB", "Logging", "SanguineAuthority", "SanguineModel",
+            ]
+        ),
+
+        // HTTP: no driver, no SQL, no client.
+        "SanguineServer": .only(
+            language + systemCalls + collections + [
+                "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "HummingbirdCore",
+                "Logging",
+                "Metrics", "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
+                "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "Tracing",
+            ]
+        ),
+
+        // Wiring, measuring and testing see everything; the manifest says what they link.
+        "SanguineCommand": .anything,
+        "Benchmarks": .anything,
+        "SanguineModelTests": .anything,
+        "SanguineTests": .anything,
+        "SanguineAuthorityTests": .anything,
+        "SanguineSQLiteTests": .anything,
+        "StorageContractTests": .anything,
+        "SanguineServerTests": .anything,
+        "SanguineCommandTests": .anything,
+        "EndToEndTests": .anything,
+        "SnippetTests": .anything,
+        "TidyTests": .only(["Foundation", "Testing"]),
+    ]
+
+    private static let language: Set = [
+        "Foundation", "FoundationEssentials", "Observation", "Synchronization",
+    ]
+
+    private static let systemCalls: Set = ["Bionic", "Darwin", "Glibc", "Musl"]
+
+    /// What Apple's systems offer a client, behind `#if canImport`.
+    private static let platform: Set = [
+        "AppKit", "Network", "Security", "SwiftUI", "UIKit", "WatchKit", "os",
+    ]
+
+    private static let collections: Set = [
+        "BitCollections", "Collections", "DequeModule", "HashTreeCollections", "HeapModule",
+        "OrderedCollections",
+    ]
+}
+
+extension Set<String> {
+    /// Joins two groups of modules.
+    fileprivate static func + (lhs: Self, rhs: Self) -> Self { lhs.union(rhs) }
+}

@@ -1,0 +1,40 @@
+import Foundation
+
+/// The files of this checkout that the rules look at.
+enum Repository {
+    /// The folders that are read besides the root's own files, as far as they are there.
+    private static let folders = [
+        ".ci", ".github", "Benchmarks", "Examples", "Scripts", "Sources", "Tests",
+    ]
+    private static let kinds: Set = ["md", "sh", "swift", "yaml", "yml"]
+    private static let names: Set = [".swift-format", "Makefile", "run"]
+
+    private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
+
+    /// Reads all files, in the order of their paths.
+    static func files() throws -> [SourceFile] {
+        var paths = try FileManager.default.contentsOfDirectory(atPath: root.path)
+        for folder in folders {
+            guard
+                let below = FileManager.default.enumerator(
+                    atPath: root.appending(path: folder).path
+                )
+            else { continue }
+            paths += below.compactMap { $0 as? String }.map { "\(folder)/\($0)" }
+        }
+        return try paths.filter(isWanted).sorted().map { path in
+            SourceFile(path, try String(contentsOf: root.appending(path: path), encoding: .utf8))
+        }
+    }
+
+    private static func isWanted(_ path: String) -> Bool {
+        let parts = path.split(separator: "/")
+        guard let name = parts.last, !parts.contains(where: { $0.hasPrefix(".build") }) else {
+            return false
+        }
+        // A target needs a file; this one goes with the first real one.
+        if name == "Placeholder.swift" { return false }
+        let kind = name.split(separator: ".").last.map(String.init) ?? ""
+        return kinds.contains(kind) || names.contains(String(name))
+    }
+}

@@ -1,0 +1,116 @@
+import Testing
+
+/// One rule of the house: what it is called, what to do instead, and how a program finds out.
+///
+/// A rule earns its place by having been broken. It brings samples that break it and samples that
+/// keep it, so that the tests can show that it is alive. To take an exception, end the line with a
+/// comment: `tidy: allow`, the rule, a colon and the reason.
+struct Rule: Sendable, CustomTestStringConvertible {
+    let name: String
+    let remedy: String
+    let scope: Scope
+    let broken: [SourceFile]
+    let clean: [SourceFile]
+    /// Returns the numbers of the lines that break the rule, from 1, exceptions included.
+    let find: @Sendable (SourceFile) throws -> [Int]
+
+    var testDescription: String { name }
+
+    init(
+        _ name: String,
+        remedy: String,
+        scope: Scope,
+        broken: [SourceFile],
+        clean: [SourceFile],
+        find: @escaping @Sendable (SourceFile) throws -> [Int]
+    ) {
+        self.name = name
+        self.remedy = remedy
+        self.scope = scope
+        self.broken = broken
+        self.clean = clean
+        self.find = find
+    }
+
+    /// Creates a rule that every match of a regular expression breaks.
+    init(
+        _ name: String,
+        remedy: String,
+        scope: Scope,
+        part: any KeyPath<SourceFile, String> & Sendable,
+        pattern: String,
+        broken: [SourceFile],
+        clean: [SourceFile]
+    ) {
+        self.init(name, remedy: remedy, scope: scope, broken: broken, clean: clean) { file in
+            try file.lines(matching: pattern, in: part)
+        }
+    }
+
+    /// Returns the lines of the file that break the rule without taking an exception.
+    func brokenLines(in file: SourceFile) throws -> [Int] {
+        guard scope.contains(file.path) else { return [] }
+        let allowed = Set(file.exceptions.lazy.filter { $0.rule == name }.map(\.line))
+        return try find(file).filter { !allowed.contains($0) }
+    }
+}
+
+/// The files that a rule looks at.
+struct Scope: Sendable {
+    let contains: @Sendable (_ path: String) -> Bool
+
+    /// All files, but for the rules themselves, which must name what they forbid.
+    static let everything = Scope { !$0.hasPrefix("Tests/TidyTests/") }
+    /// Swift, wherever it is.
+    static let swift = Scope { $0.hasSuffix(".swift") }
+    /// What ships.
+    static let sources = Scope { $0.hasPrefix("Sources/") && $0.hasSuffix(".swift") }
+    /// What ships and may be linked by others.
+    static let libraries = Scope {
+        sources.contains($0) && !$0.hasPrefix("Sources/SanguineCommand/")
+    }
+    /// What ships, and what measures it.
+    static let sourcesAndBenchmarks = Scope {
+        sources.contains($0) || $0.hasPrefix("Benchmarks/") && $0.hasSuffix(".swift")
+    }
+    /// The tests.
+    static let tests = Scope { $0.hasPrefix("Tests/") && $0.hasSuffix(".swift") }
+}
+
+extension Rule {
+    /// Every rule but the one about exceptions from them.
+    static let ordinary = text + code + tests + structure
+
+    /// Every rule.
+    static let all = ordinary + [exceptions]
+
+    /// An exception states its reason, and goes when it is no longer needed.
+    static let exceptions = Rule(
+        "exception",
+        remedy: """
+            Write `tidy: allow`, the name of a rule, a colon and the reason, on the line that \
+            breaks the rule; remove it where nothing breaks it.
+            """,
+        scope: .everything,
+        broken: [
+            SourceFile("Sources/A/A.swift", "let a = Date()  // tidy: allow hidden-clock\n"),
+            SourceFile("Sources/A/A.swift", "let a = b()  // tidy: allow hidden-clock: once\n"),
+            SourceFile("Sources/A/A.swift", "let a = b()  // tidy: allow no-such-rule: once\n"),
+        ],
+        clean: [
+            SourceFile(
+                "Sources/A/A.swift",
+                "let a = Date()  // tidy: allow hidden-clock: one place\n"
+            )
+        ]
+    ) { file in
+        try file.exceptions.filter { exception in
+            guard !exception.reason.isEmpty,
+                let rule = ordinary.first(where: { $0.name == exception.rule }),
+                rule.scope.contains(file.path)
+            else { return true }
+            return try !rule.find(file).contains(exception.line)
+        }
+        .map(\.line)
+    }
+}
