@@ -40,6 +40,7 @@ public final class URLSessionTransport: Transport {
         configuration.httpShouldSetCookies = false
         configuration.urlCache = nil
         configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
+        configuration.httpMaximumConnectionsPerHost = ClientLimits.connectionsPerHost
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
         receiver = ExchangeReceiver(bodyLimitBytes: bodyLimitBytes)
