@@ -6,8 +6,10 @@ public enum ClientLimits {
     public static let readTimeout: Duration = .seconds(60)
     /// A request for the balance: 8 seconds.
     public static let balanceTimeout: Duration = .seconds(8)
-    /// Connections to one server at a time: 32. Calls of a language model may take a minute each,
-    /// and a read of the balance must not wait behind a handful of them.
+    /// Connections to one server at a time: 32.
+    ///
+    /// A call of a language model may take a minute, and a read of the balance must not wait behind
+    /// a handful of them.
     public static let connectionsPerHost = 32
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20

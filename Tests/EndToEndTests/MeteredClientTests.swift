@@ -5,7 +5,7 @@ import SanguineTesting
 import Testing
 
 extension EndToEnd {
-    /// What the user sees of a call: its hold at once, its charge at the end, and no dance (trap 6).
+    /// What the user sees of a call: its hold at once, then its charge, and no dance (trap 6).
     @Suite("Metered calls of a client")
     struct MeteredClientTests {
         private struct Stage: Sendable {

@@ -26,7 +26,7 @@ extension EndToEnd {
             #"{"prompt_tokens":\#(prompt),"completion_tokens":\#(completion)}"#
         }
 
-        // A call of `ask` with a short question holds 5, and its answer of 5 bytes costs 1 by length.
+        // A short question to `ask` holds 5; an answer of 5 bytes costs 1 by its length.
         static let misdeeds = [
             Misdeed(testDescription: "is honest", reply: .answer("Sure."), status: 200, charged: 3),
             Misdeed(

@@ -14,7 +14,7 @@ struct LocalServer: Sendable {
     let api: API
     private let registry: OpenMetricsRegistry
 
-    /// Runs a server for as long as the body takes. Afterwards everything is settled and closed.
+    /// Runs a server for as long as the body takes, and then settles and closes everything.
     static func with<Value: Sendable>(
         folder: URL,
         settings: ServerSettings = ServerSettings(),

@@ -37,7 +37,7 @@ final class Tool: Sendable {
     let errors = Watched(Said())
     private let status = Watched<Int32?>(nil)
 
-    /// Starts the command. Nothing that is set for another `sanguine` reaches it.
+    /// Starts the command, without what the environment sets for another `sanguine`.
     private init(_ arguments: [String], environment: [String: String]) throws {
         let process = Process()
         process.executableURL = Self.executable
