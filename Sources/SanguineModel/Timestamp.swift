@@ -5,8 +5,8 @@ public import Foundation
 /// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
 /// any number of decimals is read; digits past the third are dropped.
 ///
-/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the time
-/// behind a test's back.
+/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the
+/// time behind a test's back.
 public struct Timestamp: Hashable, Comparable, Sendable {
     /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
     public let millisecondsSince1970: Int64
@@ -47,7 +47,9 @@ public struct Timestamp: Hashable, Comparable, Sendable {
     }
 }
 
-/// A source of the present. Tests pass one that they set.
+/// A source of the present.
+///
+/// Tests pass one that they set.
 public protocol WallClock: Sendable {
     /// The present moment.
     func now() -> Timestamp

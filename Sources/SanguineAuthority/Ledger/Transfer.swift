@@ -1,7 +1,8 @@
 public import SanguineModel
 
-/// A ledger account of double entry. Every user has the two in the middle; the outer two are the
-/// world's, and may go below zero.
+/// A ledger account of double entry.
+///
+/// Every user has the two in the middle; the outer two are the world's, and may go below zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
     /// Where what is granted comes from.
     case grants = 0
