@@ -71,6 +71,12 @@ final class BalanceKeeper: DerivedQuery {
     /// The last balances that the server gave, the newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.history } }
 
+    /// Our calls that the base does not contain, for tests and diagnosis.
+    var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.calls } }
+
+    /// How many callers wait for the fetch that is under way.
+    var waiting: Int { guarded.withLock { $0.fetch?.waiting ?? 0 } }
+
     /// Takes over an epoch: another's balance and calls are forgotten, also on disk.
     func adopt(_ epoch: SessionEpoch) {
         let overtaken = change { guarded -> OneShot<Void>? in

@@ -29,7 +29,7 @@ struct BalanceFuzzTests {
         simulation.rest()
         let visible = try #require(simulation.state.visible)
         let server = simulation.ledger
-        #expect(simulation.state.pending.isEmpty, "Seed \(seed)")
+        #expect(simulation.state.calls.isEmpty, "Seed \(seed)")
         #expect(visible.available == server.available, "Seed \(seed)")
         #expect(visible.held == server.held && visible.head == server.head, "Seed \(seed)")
     }
@@ -48,9 +48,9 @@ struct BalanceFuzzTests {
         var last = try #require(simulation.state.visible).available
         var starts: Int64 = 0
         for event in 1...Self.events {
-            let before = simulation.state.pending.keys
+            let before = simulation.state.calls.map(\.key)
             simulation.step()
-            let began = simulation.state.pending.keys.contains { !before.contains($0) }
+            let began = simulation.state.calls.map(\.key).contains { !before.contains($0) }
             let dropped = simulation.neverHappened
             let now = try #require(simulation.state.visible).available
             starts += began ? 1 : 0

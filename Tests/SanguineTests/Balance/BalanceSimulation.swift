@@ -1,6 +1,5 @@
 import Foundation
 import SanguineModel
-import SanguineTesting
 
 @testable import Sanguine
 
@@ -264,7 +263,7 @@ extension BalanceSimulation {
     private mutating func forgetSettled() {
         let head = state.base?.balance.head ?? 0
         calls.removeAll { call in
-            guard call.leg == nil, state.pending[call.key] == nil else { return false }
+            guard call.leg == nil, state.call(call.key) == nil else { return false }
             if let operation = ledger.operations[call.key] {
                 guard let end = operation.end, end <= head else { return false }
                 settledCost += operation.charge
