@@ -19,6 +19,7 @@ public final class SanguineClient: Sendable {
     let exchange: Exchange
     let call: ServerCall
     let derived: DerivedQueries
+    let queries: QueryCache
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
@@ -30,7 +31,12 @@ public final class SanguineClient: Sendable {
     /// ``storeReport``.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made.
-    public init(_ configuration: Configuration) throws(SanguineError) {
+    public convenience init(_ configuration: Configuration) throws(SanguineError) {
+        try self.init(configuration, authorizer: nil)
+    }
+
+    /// Creates a client whose user is proven by something else than its own session, as in tests.
+    init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
         self.configuration = configuration
         do throws(StoreError) {
             store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
@@ -50,18 +56,37 @@ public final class SanguineClient: Sendable {
             store: store,
             vault: configuration.identityVault
         )
-        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: session)
+        let authorizer = authorizer ?? session
+        call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        queries = QueryCache(
+            store: store,
+            attempts: ReadAttempts(
+                backend: QueryRequest.Backend(
+                    call: call,
+                    baseURL: configuration.baseURL,
+                    baseHeaders: configuration.baseHeaders
+                ),
+                delay: configuration.delay,
+                random: configuration.random
+            ),
+            authorizer: authorizer,
+            clock: configuration.clock,
+            memoryBytes: configuration.memoryBytes
+        )
         balance = BalanceKeeper(
             configuration: configuration,
             call: call,
             store: store,
-            epoch: session.epoch
+            epoch: authorizer.epoch
         )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [balance] in balance.adopt($0) }
+        session.onChange { [queries, balance] epoch in
+            queries.adopt(epoch)
+            balance.adopt(epoch)
+        }
     }
 
     deinit { close() }
@@ -75,6 +100,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         session.close()
         balance.close()
+        queries.close()
         ownTransport?.close()
         store.close()
     }

@@ -31,6 +31,8 @@ final class BalanceKeeper: DerivedQuery {
         var fetch: OneShot<Void>?
         var error: SanguineError?
         var isInvalidated = false
+        /// Whether the fetch under way may be from before an invalidation.
+        var isFetchOutdated = false
         /// Whether a call ended while a fetch was under way, so that it may not be in it.
         var needsAnotherFetch = false
         var isClosed = false

@@ -9,7 +9,7 @@ public struct QueryRequest: Sendable {
 
     let base: URL?
     let backend: Backend
-    let epoch: SessionEpoch
+    let epoch: SessionEpoch?
 
     /// The two ways out of a client.
     struct Backend: Sendable {

@@ -112,7 +112,7 @@ final class ClientStore: Sendable {
             try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT audience, owner, as_of, value, checksum FROM entry
+                    SELECT audience, owner, as_of, stale, value, checksum FROM entry
                     WHERE key = ? AND (audience <> 'user' OR owner = ?)
                     """,
                 arguments: [key, owner]
@@ -124,6 +124,7 @@ final class ClientStore: Sendable {
                 .flatMap(Policy.Audience.init(rawValue:)),
             let rowOwner = String.fromDatabaseValue(row["owner"]),
             let asOf = Int64.fromDatabaseValue(row["as_of"]),
+            let isStale = Bool.fromDatabaseValue(row["stale"]),
             Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(key, value)
         else {
             dropEntry(key)
@@ -134,31 +135,42 @@ final class ClientStore: Sendable {
             audience: audience,
             owner: rowOwner,
             asOf: Timestamp(millisecondsSince1970: asOf),
+            isStale: isStale,
             value: value
         )
     }
 
-    /// Writes entries, in one transaction. Users' entries of an ended epoch are left out.
-    func putEntries(_ entries: [(entry: StoredEntry, epoch: UInt64)]) throws(StoreError) {
+    /// A change of one entry.
+    enum EntryChange: Sendable, Hashable {
+        /// Written, in place of what was there.
+        case put(StoredEntry, epoch: UInt64)
+        /// Kept, and no longer fresh.
+        case markStale(key: String)
+
+        /// Bytes that it takes while it waits.
+        var cost: Int {
+            if case .put(let entry, _) = self { entry.cost } else { 0 }
+        }
+    }
+
+    /// Makes changes, in one transaction. Users' entries of an ended epoch are left out.
+    func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
         let written = try perform(.writing) { database in
             // Inside of the database's own queue: a removal comes wholly before or wholly after.
             let firstEpoch = self.guarded.withLock { $0.firstEpoch }
             var written: Int64 = 0
-            for (entry, epoch) in entries
-            where entry.audience != .user || epoch >= firstEpoch {
-                try database.execute(
-                    sql: """
-                        INSERT OR REPLACE INTO entry
-                            (key, audience, owner, as_of, cost, checksum, value)
-                        VALUES (?, ?, ?, ?, ?, ?, ?)
-                        """,
-                    arguments: [
-                        entry.key, entry.audience.rawValue, entry.owner,
-                        entry.asOf.millisecondsSince1970, entry.cost,
-                        RowChecksum.of(entry.key, entry.value), entry.value,
-                    ]
-                )
-                written += Int64(entry.cost)
+            for change in changes {
+                switch change {
+                case .put(let entry, let epoch):
+                    guard entry.audience != .user || epoch >= firstEpoch else { continue }
+                    try Self.insert(entry, into: database)
+                    written += Int64(entry.cost)
+                case .markStale(let key):
+                    try database.execute(
+                        sql: "UPDATE entry SET stale = 1 WHERE key = ?",
+                        arguments: [key]
+                    )
+                }
             }
             return written
         }
@@ -206,6 +218,21 @@ final class ClientStore: Sendable {
     func dropEntry(_ key: String) {
         dropped("entry '\(key)'")
         try? removeEntry(key)
+    }
+
+    private static func insert(_ entry: StoredEntry, into database: Database) throws {
+        try database.execute(
+            sql: """
+                INSERT OR REPLACE INTO entry
+                    (key, audience, owner, as_of, stale, cost, checksum, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                entry.key, entry.audience.rawValue, entry.owner,
+                entry.asOf.millisecondsSince1970, entry.isStale, entry.cost,
+                RowChecksum.of(entry.key, entry.value), entry.value,
+            ]
+        )
     }
 
     private func trimEntries() throws(StoreError) {

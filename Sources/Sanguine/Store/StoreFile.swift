@@ -157,6 +157,7 @@ enum StoreFile {
                         audience TEXT NOT NULL,
                         owner TEXT NOT NULL,
                         as_of INTEGER NOT NULL,
+                        stale INTEGER NOT NULL,
                         cost INTEGER NOT NULL,
                         checksum INTEGER NOT NULL,
                         value BLOB NOT NULL

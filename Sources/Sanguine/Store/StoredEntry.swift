@@ -11,6 +11,8 @@ struct StoredEntry: Sendable, Hashable {
     var owner: String
     /// When it arrived from its source.
     var asOf: Timestamp
+    /// Whether it was invalidated since.
+    var isStale = false
     /// The value in JSON.
     var value: Data
 

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 
 @testable import Sanguine
 
@@ -44,7 +45,7 @@ struct BalanceSimulation {
     private var fetches: [Fetch] = []
     /// What calls that are over and in the base have cost, summed up to keep the oracle quick.
     private var settledCost: Int64 = 0
-    private var made = 0
+    private(set) var made = 0
     private var now = Timestamp(millisecondsSince1970: 1_000_000)
     private(set) var lastEvent = "start"
     /// How many calls the last event showed never to have happened.

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import Synchronization
 
 @testable import Sanguine
@@ -12,7 +13,7 @@ struct ClientFixture {
     static let refreshPath = "/v1/sessions/refresh"
 
     let authority = FakeAuthority()
-    let clock = SettableClock()
+    let clock = ManualWallClock()
     let delay = SkippingClock()
 
     /// Another process, as it were: a client of its own. Without a folder nothing outlives it.
@@ -41,15 +42,6 @@ struct ClientFixture {
         defer { try? FileManager.default.removeItem(at: folder) }
         return try await body(folder)
     }
-}
-
-/// A time of day that stands still until it is set.
-final class SettableClock: WallClock {
-    private let moment = Mutex(Timestamp(millisecondsSince1970: 1_700_000_000_000))
-
-    func now() -> Timestamp { moment.withLock { $0 } }
-
-    func advance(by duration: Duration) { moment.withLock { $0 = $0 + duration } }
 }
 
 /// A clock on which no sleep takes any time, and that notes how long each would have taken.

@@ -1,0 +1,242 @@
+import SanguineModel
+
+/// What is known of one entry of the cache, and the only code that decides what happens next.
+///
+/// Two axes, because they are independent: is there data, and is the network busy?
+///
+///                   idle                            fetching
+///     absent        nothing known                   first fetch
+///     held          shown; fresh or not             shown, and asked for again
+///
+/// The state performs no I/O and reads no clock. Each method records one event and returns what the
+/// caller must now do, see ``Effect``. ``QueryCache`` does it. The value itself stays outside: no
+/// decision depends on it.
+///
+/// A *generation* ends with each invalidation. A flight belongs to the generation in which it took
+/// off, because its answer may be from just then; who joins after an invalidation is not served by
+/// a flight from before it.
+///
+/// Invariants, checked after every event in debug builds:
+///
+/// 1. At most one flight is under way, and none without a waiter or an observer.
+/// 2. A waiter waits only while a flight is under way.
+/// 3. Nothing is of a generation to come: not the data, not the flight, not a waiter's need.
+/// 4. Flights are numbered upwards; only the one under way can land, and only in its own epoch.
+struct EntryState: Sendable {
+    /// What the owner of the state must do now, in this order.
+    struct Effect: Hashable, Sendable {
+        /// The flight to cancel.
+        var cancel: UInt64?
+        /// The waiters to answer, with the event's outcome.
+        var answer: [UInt64] = []
+        /// The flight to start.
+        var start: UInt64?
+
+        static let nothing = Effect()
+    }
+
+    /// The data axis, when there is data.
+    struct Held: Hashable, Sendable {
+        /// When the value arrived from its source.
+        var asOf: Timestamp
+        /// The generation of the flight that brought it.
+        var generation: UInt64
+        /// Whether this process fetched it, and not one before.
+        var isOfSession: Bool
+    }
+
+    /// The network axis.
+    enum Network: Hashable, Sendable {
+        case idle
+        case fetching(flight: UInt64, generation: UInt64)
+    }
+
+    private(set) var held: Held?
+    private(set) var network = Network.idle
+    /// Why the last flight failed; `nil` after one that landed.
+    private(set) var error: SanguineError?
+    private(set) var generation: UInt64 = 0
+    private(set) var epoch: UInt64
+    private var needs: [UInt64: UInt64] = [:]  // Waiter to the generation that it needs.
+    private var observers: Set<UInt64> = []
+    private var lastFlight: UInt64 = 0
+
+    init(epoch: UInt64) { self.epoch = epoch }
+
+    // MARK: - Questions
+
+    var isFetching: Bool { network != .idle }
+    var waiterCount: Int { needs.count }
+    var observerCount: Int { observers.count }
+
+    /// Whether somebody would miss the entry if it were forgotten.
+    var isInUse: Bool { isFetching || !observers.isEmpty }
+
+    /// Whether the data counts as true without asking again.
+    ///
+    /// A time stamp in the future counts as stale: the clock was set back, and nobody knows by
+    /// how much.
+    func isFresh(_ freshness: Policy.Freshness, at now: Timestamp) -> Bool {
+        guard let held, held.generation == generation else { return false }
+        switch freshness {
+        case .duration(let duration): return held.asOf <= now && now - held.asOf < duration
+        case .never: return false
+        case .session: return held.isOfSession
+        case .forever: return true
+        }
+    }
+
+    // MARK: - Readers
+
+    /// A caller waits for an answer of the present generation.
+    mutating func join(waiter: UInt64, nextFlight: UInt64) -> Effect {
+        defer { checkInvariants() }
+        needs[waiter] = generation
+        return Effect(start: startIfIdle(nextFlight))
+    }
+
+    /// A caller gave up. The last one takes the flight with it; no other notices.
+    mutating func leave(waiter: UInt64) -> Effect {
+        defer { checkInvariants() }
+        guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
+        return Effect(cancel: cancelIfUnwanted(), answer: [waiter])
+    }
+
+    /// An observer wants to be told of every change, and the present truth soon.
+    mutating func observe(_ observer: UInt64, isFresh: Bool, nextFlight: UInt64) -> Effect {
+        defer { checkInvariants() }
+        observers.insert(observer)
+        return Effect(start: isFresh ? nil : startIfIdle(nextFlight))
+    }
+
+    /// An observer left.
+    mutating func unobserve(_ observer: UInt64) -> Effect {
+        defer { checkInvariants() }
+        guard observers.remove(observer) != nil else { return .nothing }
+        return Effect(cancel: cancelIfUnwanted())
+    }
+
+    // MARK: - Data
+
+    /// What is held, and what is on the way, no longer counts as fresh.
+    mutating func invalidate(nextFlight: UInt64) -> Effect {
+        defer { checkInvariants() }
+        generation += 1
+        return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+    }
+
+    /// A value of an earlier process was found on disk. Ignored if there is a newer one already.
+    mutating func restore(asOf: Timestamp, isStale: Bool, epoch: UInt64) -> Bool {
+        defer { checkInvariants() }
+        guard held == nil, epoch == self.epoch else { return false }
+        if isStale && generation == 0 { generation = 1 }
+        held = Held(asOf: asOf, generation: 0, isOfSession: false)
+        return true
+    }
+
+    // MARK: - Flights
+
+    /// Whether the flight may still land: it is the one under way, and its epoch lasts.
+    func canLand(_ flight: UInt64, epoch: UInt64) -> Bool {
+        guard case .fetching(flight, _) = network else { return false }
+        return epoch == self.epoch
+    }
+
+    /// The flight brought a value. Returns `nil` if it must be dropped: it came too late.
+    mutating func land(
+        _ flight: UInt64,
+        epoch: UInt64,
+        at now: Timestamp,
+        nextFlight: UInt64
+    ) -> Effect? {
+        defer { checkInvariants() }
+        guard case .fetching(flight, let generation) = network, epoch == self.epoch
+        else { return nil }
+        held = Held(asOf: now, generation: generation, isOfSession: true)
+        error = nil
+        return end(flightOf: generation, nextFlight: nextFlight)
+    }
+
+    /// The flight failed. Every waiter gets the error, and none after them does.
+    ///
+    /// Returns `nil` if the failure came too late to matter.
+    mutating func fail(
+        _ flight: UInt64,
+        epoch: UInt64,
+        error: SanguineError,
+        nextFlight: UInt64
+    ) -> Effect? {
+        defer { checkInvariants() }
+        guard case .fetching(flight, let generation) = network, epoch == self.epoch
+        else { return nil }
+        self.error = error
+        return end(flightOf: generation, nextFlight: nextFlight)
+    }
+
+    // MARK: - Users
+
+    /// Another user is there, or none: all that is known is forgotten, all that is under way ends.
+    ///
+    /// - Parameter nextFlight: The flight for the observers that stay; `nil` if nobody is signed in,
+    ///   or a screen that is about to close would sign somebody in.
+    mutating func changeEpoch(to epoch: UInt64, nextFlight: UInt64?) -> Effect {
+        defer { checkInvariants() }
+        var effect = abandon()
+        self.epoch = epoch
+        held = nil
+        error = nil
+        if let nextFlight, !observers.isEmpty { effect.start = startIfIdle(nextFlight) }
+        return effect
+    }
+
+    /// The client is closed: all that is under way ends, and nobody observes any more.
+    mutating func close() -> Effect {
+        defer { checkInvariants() }
+        observers = []
+        return abandon()
+    }
+
+    private mutating func abandon() -> Effect {
+        var effect = Effect(answer: Array(needs.keys))
+        if case .fetching(let flight, _) = network { effect.cancel = flight }
+        needs = [:]
+        network = .idle
+        return effect
+    }
+
+    private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Effect {
+        network = .idle
+        var effect = Effect(answer: needs.filter { $0.value <= generation }.map(\.key))
+        for waiter in effect.answer { needs[waiter] = nil }
+        if !needs.isEmpty || (!observers.isEmpty && generation < self.generation) {
+            effect.start = startIfIdle(nextFlight)
+        }
+        return effect
+    }
+
+    private mutating func startIfIdle(_ flight: UInt64) -> UInt64? {
+        guard network == .idle else { return nil }
+        assert(flight > lastFlight, "Flights are numbered upwards.")
+        lastFlight = flight
+        network = .fetching(flight: flight, generation: generation)
+        return flight
+    }
+
+    private mutating func cancelIfUnwanted() -> UInt64? {
+        guard case .fetching(let flight, _) = network, needs.isEmpty, observers.isEmpty
+        else { return nil }
+        network = .idle
+        return flight
+    }
+
+    private func checkInvariants() {
+        assert(isFetching || needs.isEmpty, "A waiter waits for nothing.")
+        if case .fetching(let flight, let generation) = network {
+            assert(!needs.isEmpty || !observers.isEmpty, "A flight that nobody wants.")
+            assert(flight == lastFlight && generation <= self.generation)
+        }
+        assert(held.map { $0.generation <= generation } ?? true)
+        // With thousands of waiters the check would cost more than the event.
+        if needs.count <= 64 { assert(needs.values.allSatisfy { $0 <= generation }) }
+    }
+}

@@ -1,0 +1,145 @@
+import SanguineModel
+
+/// An entry of the cache: the state that decides, and the value and the callers that it is about.
+///
+/// Guarded by the lock of ``QueryCache``: everything in here is touched only while it is held.
+// Unchecked: the compiler cannot see that the cache's lock guards it.
+class QueryRecord: @unchecked Sendable {
+    let key: QueryKey
+    var state: EntryState
+    var flight: Task<Void, Never>?
+    /// The cache's count of uses when this one was last used; the smallest is evicted first.
+    var lastUse: UInt64 = 0
+    /// What the entry costs of the memory's limit, in bytes.
+    var cost = ClientLimits.entryOverheadBytes
+    /// Whether there is no need to look on disk (any more).
+    var isLookedUp = false
+
+    init(key: QueryKey, epoch: UInt64) {
+        self.key = key
+        state = EntryState(epoch: epoch)
+    }
+
+    var audience: Policy.Audience { preconditionFailure("A record is always a typed one.") }
+    var isOnDisk: Bool { preconditionFailure("A record is always a typed one.") }
+
+    /// Forgets the value.
+    func forget() {}
+
+    /// Tells every observer the present state, unless they know it.
+    func publish() {}
+
+    /// Starts the flight of that number.
+    func launch(_ flight: UInt64, in cache: QueryCache) {}
+
+    /// Takes the waiters out; the result answers them, outside of the lock.
+    func takeAnswers(_ waiters: [UInt64], failure: SanguineError) -> @Sendable () -> Void { {} }
+
+    /// Takes the observers out; the result ends their streams, outside of the lock.
+    func takeObservers() -> @Sendable () -> Void { {} }
+}
+
+/// A record whose value has a type.
+// Unchecked for the reason above.
+final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
+    typealias Answer = Result<Value, SanguineError>
+    typealias Waiter = CheckedContinuation<Answer, Never>
+    typealias Observer = AsyncStream<QueryState<Value>>.Continuation
+
+    // What observers were last told. Versions stand for values: comparing values would run the
+    // app's code under the cache's lock.
+    private struct Told: Equatable {
+        var version: UInt64
+        var asOf: Timestamp?
+        var isFetching: Bool
+        var error: SanguineError?
+    }
+
+    var query: Query<Value>
+    private(set) var value: Value?
+    /// Rises with each value that differs from the one before.
+    private(set) var version: UInt64 = 0
+    var waiters: [UInt64: Waiter] = [:]
+    private var observers: [UInt64: Observer] = [:]
+    private var told: Told?
+
+    init(_ query: Query<Value>, epoch: UInt64) {
+        self.query = query
+        super.init(key: query.key, epoch: epoch)
+        isLookedUp = query.policy.tier == .inMemory
+    }
+
+    override var audience: Policy.Audience { query.policy.audience }
+    override var isOnDisk: Bool { query.policy.tier == .onDisk }
+
+    var snapshot: QueryState<Value> {
+        QueryState(
+            value: value,
+            asOf: state.held?.asOf,
+            isFetching: state.isFetching,
+            error: state.error
+        )
+    }
+
+    /// Takes a value over. An equal one changes no version, so that no observer is woken for it.
+    func set(_ value: Value, isEqual: Bool) {
+        guard !isEqual else { return }
+        self.value = value
+        version += 1
+    }
+
+    func add(_ observer: Observer, as id: UInt64) {
+        observers[id] = observer
+        observer.yield(snapshot)
+    }
+
+    func removeObserver(_ id: UInt64) { observers[id] = nil }
+
+    override func forget() {
+        value = nil
+        version += 1
+        cost = ClientLimits.entryOverheadBytes
+    }
+
+    override func publish() {
+        let news = Told(
+            version: version,
+            asOf: state.held?.asOf,
+            isFetching: state.isFetching,
+            error: state.error
+        )
+        guard news != told else { return }
+        told = news
+        // Under the lock, so that observers hear of changes in their order. A stream's `yield`
+        // runs none of the reader's code.
+        let snapshot = snapshot
+        for observer in observers.values { observer.yield(snapshot) }
+    }
+
+    override func launch(_ flight: UInt64, in cache: QueryCache) {
+        let query = query
+        let epoch = state.epoch
+        // Detached: the flight belongs to all its callers, so it has the cancellation of none.
+        self.flight = Task.detached(priority: Task.currentPriority) { [weak cache] in
+            await cache?.fly(query, flight: flight, epoch: epoch)
+        }
+    }
+
+    override func takeAnswers(
+        _ waiters: [UInt64],
+        failure: SanguineError
+    ) -> @Sendable () -> Void {
+        takeAnswers(waiters, .failure(failure))
+    }
+
+    func takeAnswers(_ waiters: [UInt64], _ answer: Answer) -> @Sendable () -> Void {
+        let taken = waiters.compactMap { self.waiters.removeValue(forKey: $0) }
+        return { for waiter in taken { waiter.resume(returning: answer) } }
+    }
+
+    override func takeObservers() -> @Sendable () -> Void {
+        let taken = Array(observers.values)
+        observers = [:]
+        return { for observer in taken { observer.finish() } }
+    }
+}

@@ -1,0 +1,92 @@
+import Foundation
+public import Observation
+public import SanguineModel
+
+/// A query for a view: observable properties that follow the cache.
+///
+/// ```swift
+/// struct BalanceView: View {
+///     @State var balance: QueryModel<Balance>  // client.model(.balance)
+///
+///     var body: some View {
+///         Text(balance.value.map { "\($0.available)" } ?? "…")
+///             .refreshable { await balance.refresh() }
+///     }
+/// }
+/// ```
+///
+/// What is cached is there when the model is created. A property changes only when its value does,
+/// so that a view is drawn again only for what it shows. The model stops following when it is
+/// released.
+@MainActor
+@Observable
+public final class QueryModel<Value: Codable & Sendable & Equatable> {
+    /// What a view shows in place of, or beside, the value.
+    public enum Phase: Sendable, Hashable {
+        /// There is no value, and none is on its way.
+        case empty
+        /// There is no value yet; the first one is on its way.
+        case loading
+        /// There is a value.
+        case ready
+        /// There is a value, and a newer one is on its way.
+        case refreshing
+        /// There is no value; the fetch failed, see ``QueryModel/error``.
+        case failed
+    }
+
+    /// The value, fresh or not; `nil` if there never was one.
+    public private(set) var value: Value?
+    /// What to show in place of, or beside, the value.
+    public private(set) var phase = Phase.empty
+    /// Why the last fetch failed; `nil` after one that succeeded.
+    public private(set) var error: SanguineError?
+    /// When the value arrived from its source.
+    public private(set) var asOf: Timestamp?
+
+    @ObservationIgnored private let client: SanguineClient
+    @ObservationIgnored private let query: Query<Value>
+    @ObservationIgnored private var following: Task<Void, Never>?
+
+    init(_ query: Query<Value>, client: SanguineClient) {
+        self.client = client
+        self.query = query
+        let updates = client.updates(of: query)
+        apply(client.snapshot(of: query))
+        following = Task { [weak self] in
+            for await state in updates {
+                guard let self else { return }
+                apply(state)
+            }
+        }
+    }
+
+    deinit { following?.cancel() }
+
+    /// Fetches now, and returns when the fetch has ended. A failure is in ``error``.
+    public func refresh() async {
+        // Every reader learns of the failure through the state, this one included.
+        _ = try? await client.refresh(query)
+        apply(client.snapshot(of: query))
+    }
+
+    private func apply(_ state: QueryState<Value>) {
+        if value != state.value { value = state.value }
+        if error != state.error { error = state.error }
+        if asOf != state.asOf { asOf = state.asOf }
+        let next = Phase(state)
+        if phase != next { phase = next }
+    }
+}
+
+extension QueryModel.Phase {
+    fileprivate init(_ state: QueryState<Value>) {
+        self =
+            switch (state.value != nil, state.isFetching) {
+            case (true, true): .refreshing
+            case (true, false): .ready
+            case (false, true): .loading
+            case (false, false): state.error == nil ? .empty : .failed
+            }
+    }
+}

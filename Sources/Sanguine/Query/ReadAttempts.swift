@@ -1,0 +1,80 @@
+import Foundation
+import SanguineModel
+
+/// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
+struct ReadAttempts: Sendable {
+    let backend: QueryRequest.Backend
+    let delay: any Clock<Duration>
+    let random: RandomSource
+
+    /// Fetches until there is a value, an error that no attempt would cure, or 60 seconds have gone.
+    func fetch<Value>(
+        _ query: Query<Value>,
+        epoch: SessionEpoch?
+    ) async -> Result<Value, SanguineError> {
+        await withDeadline(ClientLimits.readTimeout) {
+            await attempt(query, epoch: epoch)
+        }
+    }
+
+    private func attempt<Value>(
+        _ query: Query<Value>,
+        epoch: SessionEpoch?
+    ) async -> Result<Value, SanguineError> {
+        let request = QueryRequest(
+            timeout: query.policy.timeout,
+            base: query.base,
+            backend: backend,
+            epoch: epoch
+        )
+        var random = random
+        var failures = 0
+        while true {
+            let failure: SanguineError
+            do {
+                return .success(try await query.fetch(request))
+            } catch {
+                failure = Task.isCancelled ? .cancelled : SanguineError(error)
+            }
+            failures += 1
+            guard
+                let wait = query.policy.retry
+                    .delay(afterFailures: failures, of: failure, using: &random)
+            else { return .failure(failure) }
+            // Sleeping fails only when the last one who wanted the value has gone.
+            guard (try? await delay.sleep(for: wait)) != nil else { return .failure(.cancelled) }
+        }
+    }
+
+    private func withDeadline<Value: Sendable>(
+        _ limit: Duration,
+        _ body: @escaping @Sendable () async -> Result<Value, SanguineError>
+    ) async -> Result<Value, SanguineError> {
+        await withTaskGroup(of: Result<Value, SanguineError>?.self) { group in
+            group.addTask { await body() }
+            group.addTask {
+                let hasElapsed = (try? await delay.sleep(for: limit)) != nil
+                return hasElapsed ? .failure(.transport(.timedOut)) : nil
+            }
+            defer { group.cancelAll() }
+            while let finished = await group.next() {
+                if let result = finished { return result }
+            }
+            return .failure(.cancelled)
+        }
+    }
+}
+
+extension SanguineError {
+    /// The client's form of whatever a query's closure threw.
+    init(_ error: any Error) {
+        switch error {
+        case let error as SanguineError: self = error
+        case let error as Problem: self = .problem(error)
+        case TransportError.cancelled: self = .cancelled
+        case let error as TransportError: self = .transport(error)
+        case is CancellationError: self = .cancelled
+        default: self = .queryFailed("\(error)")
+        }
+    }
+}

@@ -1,0 +1,60 @@
+extension SanguineClient {
+    /// What is known of a query, at once and whatever its age; `nil` if it never had a value.
+    ///
+    /// It waits for no network. Only the first look-up of a value that is kept on disk reads one row.
+    public func cached<Value>(_ query: Query<Value>) -> Value? {
+        if let source = derived.source(of: query) { return source.cached() }
+        return queries.cached(query)
+    }
+
+    /// What is known of a query, with its age and the state of the network, at once.
+    public func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
+        if let source = derived.source(of: query) { return source.snapshot() }
+        return queries.snapshot(of: query)
+    }
+
+    /// The value, fetched first unless it is fresh by the query's policy.
+    ///
+    /// Any number of simultaneous callers cause one fetch. A caller whose task is cancelled
+    /// disturbs no other; when the last one is, the fetch is cancelled.
+    ///
+    /// - Throws: ``SanguineError``. An error reaches all who wait, and is not kept: the next caller
+    ///   causes a new fetch. What was cached stays; see ``cached(_:)``.
+    public func value<Value>(of query: Query<Value>) async throws(SanguineError) -> Value {
+        if let source = derived.source(of: query) { return try await source.value() }
+        return try await queries.value(of: query)
+    }
+
+    /// What is known of a query at once, then every change of it.
+    ///
+    /// A value that is not fresh is shown and asked for again. A reader who is slow gets the newest
+    /// state and not those in between. The sequence ends when the client is closed.
+    public func updates<Value>(of query: Query<Value>) -> AsyncStream<QueryState<Value>> {
+        if let source = derived.source(of: query) { return source.updates() }
+        return queries.updates(of: query)
+    }
+
+    /// Fetches the value although it may be fresh; joins a fetch that is under way.
+    ///
+    /// - Throws: As ``value(of:)`` does.
+    @discardableResult
+    public func refresh<Value>(_ query: Query<Value>) async throws(SanguineError) -> Value {
+        if let source = derived.source(of: query) { return try await source.refresh() }
+        return try await queries.value(of: query, refreshing: true)
+    }
+
+    /// Makes the value count as stale. It stays to be shown; who observes it gets a new one.
+    ///
+    /// A fetch that is under way may be from before the change: readers who ask from now on are not
+    /// served by it.
+    public func invalidate<Value>(_ query: Query<Value>) {
+        if let source = derived.source(of: query) { return source.invalidate() }
+        queries.invalidate(query)
+    }
+
+    /// The query as an observable object for a view.
+    @MainActor
+    public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {
+        QueryModel(query, client: self)
+    }
+}

@@ -1,0 +1,142 @@
+import Synchronization
+
+/// A clock for waits that stands still until a test moves it.
+///
+/// Whoever sleeps is woken by ``advance(by:)``, the earliest deadline first. A test waits until the
+/// code under test sleeps, and then moves the clock: there is nothing to time and nothing to guess.
+///
+/// ```swift
+/// let clock = ManualClock()
+/// configuration.delay = clock
+/// async let profile = client.value(of: .profile("42"))
+/// await clock.waitForSleepers(2)  // The deadline of the read, and the wait before its retry.
+/// clock.advance(by: .seconds(2))
+/// ```
+public final class ManualClock: Clock {
+    /// A moment of the clock, counted from its creation.
+    public struct Instant: InstantProtocol {
+        /// How long after the clock's creation.
+        public var offset: Duration
+
+        /// Creates the moment that lies so long after the clock's creation.
+        public init(offset: Duration) { self.offset = offset }
+
+        /// The moment that lies the duration later.
+        public func advanced(by duration: Duration) -> Instant {
+            Instant(offset: offset + duration)
+        }
+
+        /// The time from this moment to the other.
+        public func duration(to other: Instant) -> Duration { other.offset - offset }
+
+        /// Orders moments from the earlier to the later.
+        public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
+    }
+
+    private struct Sleeper {
+        let deadline: Instant
+        let number: UInt64
+        let continuation: CheckedContinuation<Bool, Never>
+    }
+
+    private struct Watcher {
+        let count: Int
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    // Guarded by the mutex of `state`. Continuations are resumed outside of it.
+    private struct State {
+        var now = Instant(offset: .zero)
+        var sleepers: [Sleeper] = []
+        var watchers: [Watcher] = []
+        var lastNumber: UInt64 = 0
+
+        mutating func takeSatisfiedWatchers() -> [Watcher] {
+            let count = sleepers.count
+            defer { watchers.removeAll { $0.count <= count } }
+            return watchers.filter { $0.count <= count }
+        }
+    }
+
+    private let state = Mutex(State())
+
+    /// Creates a clock that stands at zero.
+    public init() {}
+
+    /// The moment at which the clock stands.
+    public var now: Instant { state.withLock { $0.now } }
+
+    /// None: the clock is exact.
+    public var minimumResolution: Duration { .zero }
+
+    /// How many tasks sleep.
+    public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+
+    /// How long until the first sleeper wakes; `nil` if nobody sleeps.
+    public var timeToNextWake: Duration? {
+        state.withLock { state in
+            state.sleepers.map(\.deadline).min().map { state.now.duration(to: $0) }
+        }
+    }
+
+    /// Sleeps until the clock has been moved to the deadline.
+    ///
+    /// - Throws: `CancellationError` if the task is cancelled.
+    public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let hasElapsed = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                fallAsleep(Sleeper(deadline: deadline, number: number, continuation: continuation))
+                if Task.isCancelled { rouse(number) }
+            }
+        } onCancel: {
+            rouse(number)
+        }
+        if !hasElapsed { throw CancellationError() }
+    }
+
+    /// Moves the clock and wakes whoever has slept long enough, the earliest deadline first.
+    public func advance(by duration: Duration) {
+        let woken = state.withLock { state in
+            state.now = state.now.advanced(by: duration)
+            let now = state.now
+            defer { state.sleepers.removeAll { $0.deadline <= now } }
+            return state.sleepers.filter { $0.deadline <= now }
+                .sorted { ($0.deadline, $0.number) < ($1.deadline, $1.number) }
+        }
+        for sleeper in woken { sleeper.continuation.resume(returning: true) }
+    }
+
+    /// Returns when at least so many tasks sleep.
+    public func waitForSleepers(_ count: Int) async {
+        await withCheckedContinuation { continuation in
+            let satisfied = state.withLock { state in
+                state.watchers.append(Watcher(count: count, continuation: continuation))
+                return state.takeSatisfiedWatchers()
+            }
+            for watcher in satisfied { watcher.continuation.resume() }
+        }
+    }
+
+    private func fallAsleep(_ sleeper: Sleeper) {
+        let (isOver, satisfied) = state.withLock { state -> (Bool, [Watcher]) in
+            guard sleeper.deadline > state.now else { return (true, []) }
+            state.sleepers.append(sleeper)
+            return (false, state.takeSatisfiedWatchers())
+        }
+        if isOver { sleeper.continuation.resume(returning: true) }
+        for watcher in satisfied { watcher.continuation.resume() }
+    }
+
+    private func rouse(_ number: UInt64) {
+        let sleeper = state.withLock { state -> Sleeper? in
+            guard let index = state.sleepers.firstIndex(where: { $0.number == number })
+            else { return nil }
+            return state.sleepers.remove(at: index)
+        }
+        sleeper?.continuation.resume(returning: false)
+    }
+}

@@ -1,0 +1,222 @@
+import Foundation
+import GRDB
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Client store", .timeLimit(.minutes(1)))
+struct ClientStoreTests {
+    private let folder = TemporaryFolder()
+
+    private func makeStore(entryLimitBytes: Int64 = 1_000_000) throws -> ClientStore {
+        try ClientStore(folder: folder.url, entryLimitBytes: entryLimitBytes, logger: .silent)
+    }
+
+    private func entry(_ key: String, bytes: Int = 10, at seconds: Int64 = 0) -> StoredEntry {
+        StoredEntry(
+            key: key, audience: .device, owner: "",
+            asOf: Timestamp(millisecondsSince1970: seconds * 1_000),
+            value: Data(repeating: 7, count: bytes))
+    }
+
+    private func execute(_ sql: String) throws {
+        let database = try DatabaseQueue(path: folder.file.path)
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
+    }
+
+    @Test func `a state survives its store`() throws {
+        let first = try makeStore()
+        try first.setState("session", Data("a".utf8))
+        try first.setState("gone", Data("b".utf8))
+        try first.setState("gone", nil)
+        first.close()
+        let second = try makeStore()
+
+        #expect(try second.state("session") == Data("a".utf8))
+        #expect(try second.state("gone") == nil)
+        #expect(second.report == StoreReport(place: .disk))
+    }
+
+    @Test func `file and folder are the user's alone`() throws {
+        let store = try makeStore()
+        try store.setState("session", Data("a".utf8))
+        let manager = FileManager.default
+
+        for (path, mode) in [(folder.url.path, 0o700), (folder.file.path, 0o600)] {
+            let attributes = try manager.attributesOfItem(atPath: path)
+            #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == mode)
+        }
+    }
+
+    @Test func `a damaged row is dropped and counted, the others stay`() throws {
+        let first = try makeStore()
+        try first.setState("session", Data("a".utf8))
+        try first.setState("balance", Data("b".utf8))
+        try first.applyEntries([.put(entry("e"), epoch: 0), .put(entry("f"), epoch: 0)])
+        first.close()
+        try execute(
+            """
+            UPDATE state SET data = x'00' WHERE name = 'session';
+            UPDATE entry SET value = x'00' WHERE key = 'e';
+            """)
+        let second = try makeStore()
+
+        #expect(try second.state("session") == nil)
+        #expect(try second.state("balance") == Data("b".utf8))
+        #expect(try second.entry("e", owner: "") == nil)
+        #expect(try second.entry("f", owner: "") == entry("f"))
+        #expect(second.report.droppedRows == 2)
+        #expect(try second.state("session") == nil)
+        #expect(second.report.droppedRows == 2)
+    }
+
+    @Test func `a file that is no database is put aside and said so`() throws {
+        try FileManager.default.createDirectory(
+            at: folder.url, withIntermediateDirectories: true)
+        let rubbish = Data(repeating: 0x5A, count: 5_000)
+        try rubbish.write(to: folder.file)
+        let store = try makeStore()
+        try store.setState("session", Data("a".utf8))
+
+        #expect(try store.state("session") == Data("a".utf8))
+        #expect(store.report.place == .disk)
+        #expect(store.report.failure != nil)
+        let aside = try #require(store.report.movedAside.first)
+        #expect(try Data(contentsOf: aside) == rubbish)
+    }
+
+    @Test func `a database that is damaged while in use is replaced`() throws {
+        let store = try makeStore()
+        for number in 1...200 {
+            try store.applyEntries([.put(entry("e\(number)", bytes: 2_000), epoch: 0)])
+        }
+        let handle = try FileHandle(forUpdating: folder.file)
+        let size = try handle.seekToEnd()
+        try handle.seek(toOffset: 100)
+        try handle.write(contentsOf: Data(repeating: 0xFF, count: Int(size) - 100))
+        try handle.close()
+        for number in 1...200 { _ = try? store.entry("e\(number)", owner: "") }
+        try store.setState("session", Data("a".utf8))
+
+        #expect(try store.state("session") == Data("a".utf8))
+        #expect(store.report.movedAside.count == 1)
+    }
+
+    @Test func `a file of a newer version is kept for it`() throws {
+        let first = try makeStore()
+        try first.setState("session", Data("a".utf8))
+        first.close()
+        try execute("PRAGMA user_version = 99")
+        let second = try makeStore()
+
+        #expect(try second.state("session") == nil)
+        #expect(second.report.movedAside.first?.lastPathComponent.hasSuffix("schema-99") == true)
+        #expect(second.report.failure?.contains("newer version") == true)
+    }
+
+    @Test func `without a usable folder the store works in memory and says so`() throws {
+        try FileManager.default.createDirectory(
+            at: folder.url, withIntermediateDirectories: true)
+        let file = folder.url.appending(path: "file")
+        try Data().write(to: file)
+        let store = try ClientStore(folder: file.appending(path: "below"), logger: .silent)
+        try store.setState("session", Data("a".utf8))
+
+        #expect(try store.state("session") == Data("a".utf8))
+        #expect(store.report.place == .memoryInsteadOfDisk)
+        #expect(store.report.failure != nil)
+    }
+
+    @Test func `when the disk's share is used up the oldest entries go first`() throws {
+        let store = try makeStore(entryLimitBytes: 10_000)
+        for number in 1...30 {
+            let row = entry("e\(number)", bytes: 1_000, at: Int64(number))
+            try store.applyEntries([.put(row, epoch: 0)])
+        }
+
+        #expect(try store.entry("e30", owner: "") != nil)
+        #expect(try store.entry("e1", owner: "") == nil)
+        let kept = try (1...30).filter { try store.entry("e\($0)", owner: "") != nil }
+        #expect(kept.count <= 9 && kept.count >= 7)
+        #expect(kept == Array((31 - kept.count)...30))
+    }
+
+    @Test func `a closed store refuses with a reason`() throws {
+        let store = try makeStore()
+        store.close()
+        #expect(throws: StoreError.closed) { try store.state("session") }
+        #expect(throws: StoreError.closed) { try store.setState("session", nil) }
+    }
+}
+
+@Suite("Values on disk", .timeLimit(.minutes(1)))
+struct DiskTierTests {
+    private let folder = TemporaryFolder()
+
+    @Test func `a value is there right after the next launch, with its age`() async throws {
+        let first = try TestClient(network: .profiles(), folder: folder)
+        let fetched = first.wall.now()
+        _ = try await first.client.value(of: .profile("ada"))
+        first.client.close()
+        let wall = ManualWallClock(fetched + .seconds(200))
+        let second = try TestClient(network: .profiles(), wall: wall, folder: folder)
+
+        #expect(second.client.cached(.profile("ada")) == Profile(name: "ada 1"))
+        #expect(second.client.snapshot(of: .profile("ada")).age(at: wall.now()) == .seconds(200))
+        #expect(try await second.client.value(of: .profile("ada")).name == "ada 1")
+        #expect(second.network.requests.isEmpty)
+        wall.advance(by: .seconds(100))
+        _ = try await second.client.value(of: .profile("ada"))
+        #expect(second.network.requests.count == 1)
+    }
+
+    @Test func `a value for memory alone is gone with the process`() async throws {
+        let first = try TestClient(network: .profiles(), folder: folder)
+        _ = try await first.client.value(of: .fleeting("ada"))
+        first.client.close()
+        let second = try TestClient(folder: folder)
+
+        #expect(second.client.cached(.fleeting("ada")) == nil)
+    }
+
+    @Test func `what was invalidated is still stale after the next launch`() async throws {
+        let first = try TestClient(network: .profiles(), folder: folder)
+        _ = try await first.client.value(of: .profile("ada"))
+        first.client.invalidate(.profile("ada"))
+        first.client.close()
+        let second = try TestClient(network: .profiles(), folder: folder)
+
+        #expect(second.client.cached(.profile("ada"))?.name == "ada 1")
+        _ = try await second.client.value(of: .profile("ada"))
+        #expect(second.network.requests.count == 1)
+    }
+
+    @Test func `a value that memory had no room for comes back from disk`() async throws {
+        let test = try TestClient(network: .profiles(), folder: folder) { $0.memoryBytes = 1_500 }
+        for number in 1...20 { _ = try await test.client.value(of: .profile("p\(number)")) }
+
+        #expect(test.client.cached(.profile("p1"))?.name == "p1 1")
+        #expect(test.client.cached(.profile("p20"))?.name == "p20 20")
+        #expect(test.client.queries.memoryCost <= 1_500)
+    }
+
+    @Test func `a row of a type that has changed since is dropped and fetched anew`()
+        async throws
+    {
+        let first = try TestClient(folder: folder)
+        first.network.script(.json(["old": 1]))
+        let before = Query<[String: Int]>("profile", "ada", policy: .forever.stored(.onDisk)) {
+            try await $0.get("profiles/ada")
+        }
+        _ = try await first.client.value(of: before)
+        first.client.close()
+        let second = try TestClient(network: .profiles(), folder: folder)
+
+        #expect(second.client.cached(.profile("ada")) == nil)
+        #expect(second.client.storeReport.droppedRows == 1)
+        #expect(try await second.client.value(of: .profile("ada")).name == "ada 1")
+    }
+}

@@ -1,0 +1,261 @@
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// The decisions of a cache entry, tested without a cache, a network or a clock.
+@Suite("Entry state")
+struct EntryStateTests {
+    private let now = Timestamp(millisecondsSince1970: 1_000_000)
+    private let offline = SanguineError.transport(.offline("no network"))
+
+    @Test func `the first waiter starts a flight and the next ones join it`() {
+        var state = EntryState(epoch: 0)
+
+        #expect(state.join(waiter: 1, nextFlight: 7).start == 7)
+        #expect(state.join(waiter: 2, nextFlight: 8) == .nothing)
+        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9)?.answer.sorted() == [1, 2])
+        #expect(state.network == .idle)
+    }
+
+    @Test func `a waiter who leaves is answered and the flight goes on for the others`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.join(waiter: 2, nextFlight: 8)
+
+        #expect(state.leave(waiter: 1) == .init(answer: [1]))
+        #expect(state.isFetching)
+        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9)?.answer == [2])
+    }
+
+    @Test func `the last waiter who leaves cancels the flight, which cannot land any more`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+
+        #expect(state.leave(waiter: 1) == .init(cancel: 7, answer: [1]))
+        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9) == nil)
+        #expect(state.held == nil)
+    }
+
+    @Test func `an observer keeps the flight when the last waiter leaves`() {
+        var state = EntryState(epoch: 0)
+        #expect(state.observe(1, isFresh: false, nextFlight: 7).start == 7)
+        _ = state.join(waiter: 2, nextFlight: 8)
+
+        #expect(state.leave(waiter: 2).cancel == nil)
+        #expect(state.unobserve(1).cancel == 7)
+    }
+
+    @Test func `an error answers every waiter and the next one starts anew`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.join(waiter: 2, nextFlight: 8)
+
+        let effect = state.fail(7, epoch: 0, error: offline, nextFlight: 9)
+        #expect(effect?.answer.sorted() == [1, 2])
+        #expect(state.error == offline)
+        #expect(state.join(waiter: 3, nextFlight: 10).start == 10)
+    }
+
+    @Test func `who joins after an invalidation is served by a flight from after it`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.invalidate(nextFlight: 8)
+        _ = state.join(waiter: 2, nextFlight: 9)
+
+        let effect = state.land(7, epoch: 0, at: now, nextFlight: 10)
+        #expect(effect == .init(answer: [1], start: 10))
+        #expect(!state.isFresh(.forever, at: now))
+        #expect(state.land(10, epoch: 0, at: now, nextFlight: 11)?.answer == [2])
+        #expect(state.isFresh(.forever, at: now))
+    }
+
+    @Test func `an invalidation makes observers ask again and leaves others alone`() {
+        var state = EntryState(epoch: 0)
+        #expect(state.invalidate(nextFlight: 7) == .nothing)
+        _ = state.observe(1, isFresh: true, nextFlight: 8)
+        #expect(state.invalidate(nextFlight: 9).start == 9)
+    }
+
+    @Test func `a new epoch forgets the data and refuses the late answer`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
+        _ = state.join(waiter: 2, nextFlight: 9)
+
+        let effect = state.changeEpoch(to: 1, nextFlight: nil)
+        #expect(effect == .init(cancel: 9, answer: [2]))
+        #expect(state.held == nil)
+        #expect(state.land(9, epoch: 0, at: now, nextFlight: 10) == nil)
+        #expect(state.held == nil)
+    }
+
+    @Test func `a flight of an older epoch cannot land even under the present number`() {
+        var state = EntryState(epoch: 1)
+        _ = state.join(waiter: 1, nextFlight: 7)
+
+        #expect(state.land(7, epoch: 0, at: now, nextFlight: 8) == nil)
+        #expect(state.fail(7, epoch: 0, error: offline, nextFlight: 8) == nil)
+        #expect(state.isFetching)
+    }
+
+    @Test func `a row from disk never replaces what was fetched`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
+
+        let isRestored = state.restore(asOf: now - .seconds(60), isStale: false, epoch: 0)
+        #expect(!isRestored)
+        #expect(state.held?.asOf == now)
+    }
+
+    struct FreshnessCase: Sendable, CustomTestStringConvertible {
+        let freshness: Policy.Freshness
+        let age: Duration
+        let fromDisk: Bool
+        let isFresh: Bool
+        var testDescription: String { "\(freshness), \(age), from disk: \(fromDisk)" }
+    }
+
+    @Test(arguments: [
+        FreshnessCase(freshness: .never, age: .zero, fromDisk: false, isFresh: false),
+        FreshnessCase(freshness: .duration(.seconds(5)), age: .zero, fromDisk: false, isFresh: true),
+        FreshnessCase(
+            freshness: .duration(.seconds(5)), age: .milliseconds(4_999), fromDisk: true,
+            isFresh: true),
+        FreshnessCase(
+            freshness: .duration(.seconds(5)), age: .seconds(5), fromDisk: false, isFresh: false),
+        FreshnessCase(
+            freshness: .duration(.seconds(5)), age: .seconds(-1), fromDisk: false, isFresh: false),
+        FreshnessCase(freshness: .session, age: .hours(9), fromDisk: false, isFresh: true),
+        FreshnessCase(freshness: .session, age: .zero, fromDisk: true, isFresh: false),
+        FreshnessCase(freshness: .forever, age: .hours(9_999), fromDisk: true, isFresh: true),
+    ])
+    func `freshness goes by policy, age and origin`(given: FreshnessCase) {
+        var state = EntryState(epoch: 0)
+        if given.fromDisk {
+            let isRestored = state.restore(asOf: now - given.age, isStale: false, epoch: 0)
+            #expect(isRestored)
+        } else {
+            _ = state.join(waiter: 1, nextFlight: 1)
+            _ = state.land(1, epoch: 0, at: now - given.age, nextFlight: 2)
+        }
+
+        #expect(state.isFresh(given.freshness, at: now) == given.isFresh)
+    }
+
+    @Test func `a row that was invalidated before it was written is stale for good`() {
+        var state = EntryState(epoch: 0)
+        let isRestored = state.restore(asOf: now, isStale: true, epoch: 0)
+        #expect(isRestored)
+        #expect(!state.isFresh(.forever, at: now))
+    }
+
+    /// Plays 10,000 random events per seed against what a reader may demand; the state's own
+    /// invariants object besides.
+    @Test(arguments: UInt64(1)...20)
+    func `every waiter is answered once, and by nothing older than it asked for`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var world = EntryWorld()
+        for _ in 1...10_000 { world.step(using: &random) }
+        world.finish()
+        #expect(world.faults == [], "seed \(seed)")
+    }
+}
+
+/// The world around one entry: plays events, and notes whatever no reader should see.
+private struct EntryWorld {
+    var state = EntryState(epoch: 0)
+    var faults: [String] = []
+    private var number: UInt64 = 0
+    private var epoch: UInt64 = 0
+    private var moment: Int64 = 0
+    private var invalidations = 0
+    // Waiters and flights, each with the count of invalidations at its beginning.
+    private var waiting: [UInt64: Int] = [:]
+    private var flying: [UInt64: (epoch: UInt64, since: Int, isCancelled: Bool)] = [:]
+    private var observers: [UInt64] = []
+
+    private mutating func next() -> UInt64 {
+        number += 1
+        return number
+    }
+
+    mutating func step(using random: inout SplitMix64) {
+        moment += Int64.random(in: -5...20, using: &random)
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<30:
+            let waiter = next()
+            waiting[waiter] = invalidations
+            perform(state.join(waiter: waiter, nextFlight: next()), servedBy: nil)
+        case 30..<45:
+            guard let waiter = waiting.keys.sorted().randomElement(using: &random) else { return }
+            perform(state.leave(waiter: waiter), servedBy: nil)
+        case 45..<50:
+            let observer = next()
+            observers.append(observer)
+            let isFresh = Bool.random(using: &random)
+            perform(
+                state.observe(observer, isFresh: isFresh, nextFlight: next()), servedBy: nil)
+        case 50..<57:
+            guard !observers.isEmpty else { return }
+            let index = observers.indices.randomElement(using: &random) ?? 0
+            perform(state.unobserve(observers.remove(at: index)), servedBy: nil)
+        case 57..<64:
+            invalidations += 1
+            perform(state.invalidate(nextFlight: next()), servedBy: nil)
+        case 64..<66:
+            epoch += 1
+            let isSomebody = Bool.random(using: &random)
+            perform(
+                state.changeEpoch(to: epoch, nextFlight: isSomebody ? next() : nil), servedBy: nil)
+            if state.held != nil { faults.append("data of an ended epoch") }
+            if !waiting.isEmpty { faults.append("a waiter outlived its epoch") }
+        default:
+            guard let flight = flying.keys.sorted().randomElement(using: &random) else { return }
+            end(flight, hasFailed: Int.random(in: 1...4, using: &random) == 1)
+        }
+        if !waiting.isEmpty && !state.isFetching { faults.append("waiters without a flight") }
+        if flying.values.count(where: { !$0.isCancelled }) > 1 { faults.append("two flights") }
+        if state.waiterCount != waiting.count { faults.append("waiters were lost") }
+    }
+
+    mutating func finish() {
+        for _ in 0..<10 {
+            for flight in flying.keys.sorted() { end(flight, hasFailed: false) }
+        }
+        if !waiting.isEmpty { faults.append("\(waiting.count) waiters were never answered") }
+    }
+
+    private mutating func end(_ flight: UInt64, hasFailed: Bool) {
+        guard let flown = flying.removeValue(forKey: flight) else { return }
+        let effect =
+            hasFailed
+            ? state.fail(flight, epoch: flown.epoch, error: .closed, nextFlight: next())
+            : state.land(
+                flight, epoch: flown.epoch, at: Timestamp(millisecondsSince1970: moment),
+                nextFlight: next())
+        guard let effect else {
+            if !flown.isCancelled { faults.append("a flight that was wanted could not land") }
+            return
+        }
+        if flown.isCancelled { faults.append("a cancelled flight landed") }
+        if flown.epoch != epoch { faults.append("a flight of an older epoch landed") }
+        perform(effect, servedBy: flown.since)
+    }
+
+    private mutating func perform(_ effect: EntryState.Effect, servedBy since: Int?) {
+        if let flight = effect.cancel { flying[flight]?.isCancelled = true }
+        for waiter in effect.answer {
+            guard let asked = waiting.removeValue(forKey: waiter) else {
+                faults.append("waiter \(waiter) was answered twice")
+                continue
+            }
+            if let since, since < asked { faults.append("an answer from before the invalidation") }
+        }
+        if let flight = effect.start {
+            flying[flight] = (epoch: epoch, since: invalidations, isCancelled: false)
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Guarantee 8, No leak, for reads: traps 16 and 28.
+@Suite("Users and what they may see", .timeLimit(.minutes(1)))
+struct EpochTests {
+    private let other = Identifier("0199f3c8-0000-7c1e-9a54-3d2b8e07f6aa")
+
+    @Test func `signing out removes the user's values from memory and disk`() async throws {
+        let folder = TemporaryFolder()
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
+        _ = try await test.client.value(of: .profile("ada"))
+        _ = try await test.client.value(of: .fleeting("bob"))
+        test.client.queries.flush()
+        let owner = user.epoch.owner
+        user.change(to: nil, in: test.client)
+
+        #expect(test.client.cached(.profile("ada")) == nil)
+        #expect(test.client.cached(.fleeting("bob")) == nil)
+        let key = Query.profile("ada").key.text
+        #expect(try test.client.store.entry(key, owner: owner) == nil)
+    }
+
+    @Test func `what belongs to the device or to everybody stays`() async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), authorizer: user)
+        _ = try await test.client.value(of: .fleeting("a", audience: .device))
+        _ = try await test.client.value(of: .fleeting("b", audience: .everyone))
+        user.change(to: nil, in: test.client)
+
+        #expect(test.client.cached(.fleeting("a", audience: .device)) != nil)
+        #expect(test.client.cached(.fleeting("b", audience: .everyone)) != nil)
+    }
+
+    @Test func `a late answer of the previous user reaches nobody and nothing`() async throws {
+        let folder = TemporaryFolder()
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
+        test.network.hold()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        user.change(to: other, in: test.client)
+        test.network.release()
+
+        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        test.client.queries.flush()
+        #expect(test.client.cached(.profile("ada")) == nil)
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
+    }
+
+    @Test func `an answer that lands between sign-out and its announcement is refused`()
+        async throws
+    {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), authorizer: user)
+        test.network.hold()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        user.advance(to: other)
+        test.network.release()
+
+        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        #expect(test.client.cached(.profile("ada")) == nil)
+    }
+
+    @Test func `an entry of an ended epoch is not written, however late it comes`() throws {
+        let store = try ClientStore(folder: nil, logger: .silent)
+        let entry = StoredEntry(
+            key: "a", audience: .user, owner: "x",
+            asOf: Timestamp(millisecondsSince1970: 0), value: Data("1".utf8))
+        try store.removeUserEntries(before: 3)
+        try store.applyEntries([.put(entry, epoch: 2)])
+        #expect(try store.entry("a", owner: "x") == nil)
+        try store.applyEntries([.put(entry, epoch: 3)])
+        #expect(try store.entry("a", owner: "x") == entry)
+        #expect(try store.entry("a", owner: "y") == nil)
+    }
+
+    @Test func `rows that a kill during sign-out left are removed at the next launch`()
+        async throws
+    {
+        let folder = TemporaryFolder()
+        let first = try TestClient(network: .profiles(), folder: folder)
+        _ = try await first.client.value(of: .profile("ada"))
+        first.client.close()
+        let second = try TestClient(
+            folder: folder, authorizer: TestAuthorizer(account: other))
+
+        #expect(second.client.cached(.profile("ada")) == nil)
+        second.client.close()
+        let third = try TestClient(folder: folder)
+        #expect(third.client.cached(.profile("ada")) == nil)
+    }
+
+    @Test func `observers are told that the value is gone`() async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), authorizer: user)
+        _ = try await test.client.value(of: .profile("ada"))
+        var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
+        #expect(await updates.next()?.value != nil)
+        user.change(to: nil, in: test.client)
+
+        #expect(await updates.next() == QueryState())
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `observers get the next user's value`() async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), authorizer: user)
+        _ = try await test.client.value(of: .profile("ada"))
+        var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
+        #expect(await updates.next()?.value?.name == "ada 1")
+        user.change(to: other, in: test.client)
+
+        while let state = await updates.next(), state.value == nil {}
+        #expect(test.client.cached(.profile("ada"))?.name == "ada 2")
+        #expect(test.network.requests.last?.headers["Authorization"] == "Bearer token-1-0")
+    }
+}

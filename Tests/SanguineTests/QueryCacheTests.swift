@@ -1,0 +1,211 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Reading through the cache", .timeLimit(.minutes(1)))
+struct QueryCacheTests {
+    @Test func `what was never fetched is nil`() throws {
+        let test = try TestClient()
+
+        #expect(test.client.cached(.profile("ada")) == nil)
+        #expect(test.client.snapshot(of: .profile("ada")) == QueryState())
+        #expect(test.client.cached(.balance) == nil)
+    }
+
+    @Test func `a fetched value is there at once, with its age`() async throws {
+        let test = try TestClient(network: .profiles())
+        let fetched = test.wall.now()
+        _ = try await test.client.value(of: .profile("ada"))
+        test.wall.advance(by: .seconds(90))
+
+        #expect(test.client.cached(.profile("ada")) == Profile(name: "ada 1"))
+        let state = test.client.snapshot(of: .profile("ada"))
+        #expect(state.asOf == fetched)
+        #expect(state.age(at: test.wall.now()) == .seconds(90))
+    }
+
+    @Test func `a fresh value is not fetched again, a stale one is`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        test.wall.advance(by: .seconds(299))
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 1")
+        test.wall.advance(by: .seconds(1))
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
+    }
+
+    @Test func `a value from the future counts as stale and has no negative age`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        test.wall.advance(by: .seconds(-60))
+
+        let state = test.client.snapshot(of: .profile("ada"))
+        #expect(state.age(at: test.wall.now()) == .zero)
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
+    }
+
+    @Test func `a failed fetch leaves the value that was there`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        test.network.script(.status(404))
+        await #expect(throws: SanguineError.self) {
+            try await test.client.refresh(.profile("ada"))
+        }
+
+        let state = test.client.snapshot(of: .profile("ada"))
+        #expect(state.value == Profile(name: "ada 1"))
+        #expect(state.error?.code == "http_404")
+    }
+
+    @Test func `updates give the cached value first and then every change`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        test.wall.advance(by: .minutes(10))
+        test.network.hold()
+        var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
+
+        let first = try #require(await updates.next())
+        #expect(first.value?.name == "ada 1")
+        #expect(first.isFetching)
+        await test.network.waitForHeld(1)
+        test.network.release()
+        let second = try #require(await updates.next())
+        #expect(second.value?.name == "ada 2")
+        #expect(!second.isFetching)
+        #expect(second.asOf == test.wall.now())
+    }
+
+    @Test func `a slow reader of updates gets the newest state and never misses it`() async throws {
+        let test = try TestClient(network: .profiles())
+        var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
+        for _ in 1...20 { _ = try await test.client.refresh(.profile("ada")) }
+
+        let seen = try #require(await updates.next())
+        #expect(seen == test.client.snapshot(of: .profile("ada")))
+        #expect(!seen.isFetching)
+    }
+
+    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let observer = Task {
+            for await _ in test.client.updates(of: .profile("ada")) {}
+        }
+        await test.network.waitForHeld(1)
+        observer.cancel()
+        await observer.value
+
+        await test.network.waitForCancelled(1)
+    }
+
+    @Test func `updates end when the client is closed`() async throws {
+        let test = try TestClient(network: .profiles())
+        let updates = test.client.updates(of: .profile("ada"))
+        let reader = Task {
+            for await _ in updates {}
+            return true
+        }
+        test.client.close()
+
+        #expect(await reader.value)
+    }
+
+    @Test func `an invalidated value stays to be shown and is fetched by the next reader`()
+        async throws
+    {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        test.client.invalidate(.profile("ada"))
+
+        #expect(test.client.cached(.profile("ada"))?.name == "ada 1")
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
+    }
+
+    @Test func `who asks after an invalidation is not served by an older fetch`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        async let before = test.client.value(of: .profile("ada"))
+        await test.network.waitForHeld(1)
+        test.client.invalidate(.profile("ada"))
+        async let after = test.client.value(of: .profile("ada"))
+        await test.client.queries.waitForWaiters(2, of: .profile("ada"))
+        test.network.release()
+
+        #expect(try await before.name == "ada 1")
+        #expect(try await after.name == "ada 2")
+    }
+
+    @Test func `the least recently used values leave when memory is full`() async throws {
+        let test = try TestClient(network: .profiles()) { $0.memoryBytes = 3_000 }
+        for number in 1...5 { _ = try await test.client.value(of: .fleeting("p\(number)")) }
+        _ = test.client.cached(.fleeting("p1"))
+        for number in 6...40 {
+            _ = try await test.client.value(of: .fleeting("p\(number)"))
+            _ = test.client.cached(.fleeting("p1"))
+            #expect(test.client.queries.memoryCost <= 3_000)
+        }
+
+        #expect(test.client.cached(.fleeting("p1")) != nil)
+        #expect(test.client.cached(.fleeting("p40")) != nil)
+        #expect(test.client.cached(.fleeting("p2")) == nil)
+    }
+
+    @Test func `two queries of one name and different types are told apart`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .fleeting("ada"))
+        let other = Query<Int>("fleeting", "ada") { _ in 1 }
+
+        #expect(test.client.cached(other) == nil)
+        await #expect(throws: SanguineError.conflictingQuery(name: "fleeting")) {
+            try await test.client.value(of: other)
+        }
+    }
+
+    @Test func `no two lists of parameters give one key`() {
+        let keys = [
+            QueryKey(name: "a", parameters: []),
+            QueryKey(name: "a", parameters: ["b", "c"]),
+            QueryKey(name: "a", parameters: ["b/c"]),
+            QueryKey(name: "a/\"b\"", parameters: ["c"]),
+            QueryKey(name: "a", parameters: [1]),
+            QueryKey(name: "a", parameters: ["1"]),
+            QueryKey(name: "a", parameters: ["b\"/\"c"]),
+            QueryKey(name: "a", parameters: [["b", "c"]]),
+        ]
+        #expect(Set(keys).count == keys.count)
+        #expect(QueryKey(name: "a", parameters: ["b", 1]) == QueryKey(name: "a", parameters: ["b", 1]))
+    }
+
+    @Test func `a plain backend needs no server and gets its own headers alone`() async throws {
+        let test = try TestClient(network: .profiles(), authorizer: AnonymousAuthorizer()) {
+            $0.server = nil
+            $0.baseURL = URL(string: "https://api.test/v2/")
+            $0.baseHeaders = { ["Authorization": "Key 1"] }
+        }
+        _ = try await test.client.value(of: .profile("ada"))
+        let elsewhere = Query<Profile>("elsewhere") { request in
+            try await request.get("https://cdn.test/x", query: [.init(name: "q", value: "a+b&c")])
+        }
+        _ = try await test.client.value(of: elsewhere)
+
+        let requests = test.network.requests
+        #expect(requests[0].url.absoluteString == "https://api.test/v2/profiles/ada")
+        #expect(requests[0].headers["Authorization"] == "Key 1")
+        #expect(requests[1].url.absoluteString == "https://cdn.test/x?q=a%2Bb%26c")
+        #expect(requests[1].headers["Authorization"] == nil)
+    }
+
+    @Test func `the built-in queries ask the server in the user's name`() async throws {
+        let test = try TestClient()
+        let quota = Quota(
+            name: "readings", limit: 3, used: 1, resetsAt: test.wall.now(), unlimited: false)
+        test.network.script(.json(Items(items: [quota])))
+
+        #expect(try await test.client.value(of: .quotas) == [quota])
+        let request = try #require(test.network.requests.first)
+        #expect(request.url.absoluteString == "http://sanguine.test/v1/quotas")
+        #expect(request.headers["Authorization"] == "Bearer token-0-0")
+    }
+}

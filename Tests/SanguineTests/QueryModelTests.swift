@@ -1,0 +1,90 @@
+import Foundation
+import Observation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Models as a view sees them, without a view.
+@MainActor
+@Suite("Query model", .timeLimit(.minutes(1)))
+struct QueryModelTests {
+    /// Returns when a property that `read` touches is about to change.
+    private func change(of read: () -> Void) async {
+        await withCheckedContinuation { continuation in
+            withObservationTracking(read) { continuation.resume() }
+        }
+        // Told before the change: let it happen.
+        await Task.yield()
+    }
+
+    @Test func `a model goes from loading to ready`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let model = test.client.model(.profile("ada"))
+        #expect(model.phase == .loading)
+        #expect(model.value == nil)
+        await test.network.waitForHeld(1)
+        test.network.release()
+        while model.phase == .loading { await change { _ = model.phase } }
+
+        #expect(model.phase == .ready)
+        #expect(model.value == Profile(name: "ada 1"))
+        #expect(model.asOf == test.wall.now())
+    }
+
+    @Test func `what is cached is there when the model is made`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: .profile("ada"))
+        let model = test.client.model(.profile("ada"))
+
+        #expect(model.value == Profile(name: "ada 1"))
+        #expect(model.phase == .ready)
+    }
+
+    @Test func `a failure without a value is a phase, and refreshing cures it`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(404))
+        let model = test.client.model(.profile("ada"))
+        while model.phase == .loading { await change { _ = model.phase } }
+        #expect(model.phase == .failed)
+        #expect(model.error?.code == "http_404")
+        await model.refresh()
+
+        #expect(model.phase == .ready)
+        #expect(model.error == nil)
+        #expect(model.value?.name == "ada 1")
+    }
+
+    @Test func `an equal value wakes nobody who reads it`() async throws {
+        let test = try TestClient { _ in }
+        let answer = ScriptedTransport.Answer.json(Profile(name: "ada"))
+        test.network.script(answer, answer)
+        let model = test.client.model(.profile("ada"))
+        while model.phase != .ready { await change { _ = model.phase } }
+        nonisolated(unsafe) var hasChanged = false
+        withObservationTracking {
+            _ = model.value
+        } onChange: {
+            hasChanged = true
+        }
+        await model.refresh()
+
+        #expect(!hasChanged)
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a model that is released stops following`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        var model: QueryModel<Profile>? = test.client.model(.profile("ada"))
+        weak let released = model
+        await test.network.waitForHeld(1)
+        #expect(model != nil)
+        model = nil
+
+        #expect(released == nil)
+        await test.network.waitForCancelled(1)
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Reads that are tried again", .timeLimit(.minutes(1)))
+struct ReadRetryTests {
+    @Test func `a read that fails twice succeeds at the third attempt`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.fail(.offline("no network")), .status(503))
+        async let profile = test.client.value(of: .profile("ada"))
+
+        // Two sleepers: the deadline of the whole read, and the wait.
+        await test.network.waitForRequests(1)
+        await test.delay.waitForSleepers(2)
+        let first = try #require(test.delay.timeToNextWake)
+        #expect(first >= .milliseconds(750) && first <= .milliseconds(1_250))
+        test.delay.advance(by: first)
+
+        await test.network.waitForRequests(2)
+        await test.delay.waitForSleepers(2)
+        let second = try #require(test.delay.timeToNextWake)
+        #expect(second >= .milliseconds(1_500) && second <= .milliseconds(2_500))
+        test.delay.advance(by: second)
+
+        #expect(try await profile == Profile(name: "ada 1"))
+        #expect(test.network.requests.count == 3)
+    }
+
+    @Test func `the third failure is the caller's`() async throws {
+        let test = try TestClient()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        for attempt in 1...2 {
+            await test.network.waitForRequests(attempt)
+            await test.delay.waitForSleepers(2)
+            test.delay.advance(by: try #require(test.delay.timeToNextWake))
+        }
+
+        let error = await #expect(throws: SanguineError.self) { try await caller.value }
+        #expect(error?.code == "offline")
+        #expect(test.network.requests.count == 3)
+    }
+
+    @Test func `a refusal is the caller's at once`() async throws {
+        let test = try TestClient()
+        test.network.script(.json(Problem(.notFound, "Look elsewhere."), status: 404))
+
+        let error = await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: .profile("ada"))
+        }
+        #expect(error == .problem(Problem(.notFound, "Look elsewhere.")))
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `the server's wait is kept to the second`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(429, headers: ["Retry-After": "12"]))
+        async let profile = test.client.value(of: .profile("ada"))
+        await test.network.waitForRequests(1)
+        await test.delay.waitForSleepers(2)
+
+        #expect(test.delay.timeToNextWake == .seconds(12))
+        test.delay.advance(by: .seconds(12))
+        #expect(try await profile == Profile(name: "ada 1"))
+    }
+
+    @Test func `who gives up while a wait lasts ends the read`() async throws {
+        let test = try TestClient()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.delay.waitForSleepers(2)
+        caller.cancel()
+
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        await test.delay.waitForNoSleepers()
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `a read ends after sixty seconds, whatever it is doing`() async throws {
+        let test = try TestClient()
+        test.network.hold()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        await test.delay.waitForSleepers(1)
+        test.delay.advance(by: ClientLimits.readTimeout)
+
+        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.value }
+        await test.network.waitForCancelled(1)
+    }
+
+    @Test func `an answer of another type names the place and is not tried again`() async throws {
+        let test = try TestClient()
+        test.network.script(.json(["title": "x"]))
+
+        await #expect(throws: SanguineError.decoding("Profile: 'name' is missing")) {
+            try await test.client.value(of: .profile("ada"))
+        }
+        #expect(test.network.requests.count == 1)
+    }
+}
+
+extension ManualClock {
+    /// Returns when nobody sleeps any more.
+    func waitForNoSleepers() async {
+        while sleeperCount > 0 { await Task.yield() }
+    }
+}

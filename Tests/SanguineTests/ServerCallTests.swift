@@ -1,0 +1,97 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Calls in the user's name", .timeLimit(.minutes(1)))
+struct ServerCallTests {
+    private func call(
+        _ network: ScriptedTransport,
+        _ authorizer: any Authorizer
+    ) -> ServerCall {
+        ServerCall(
+            server: URL(string: "http://sanguine.test"),
+            exchange: Exchange(transport: network, clock: ManualWallClock()),
+            authorizer: authorizer
+        )
+    }
+
+    private let expired = ScriptedTransport.Answer.json(
+        Problem(.tokenExpired, "Refresh the token."), status: 401)
+
+    @Test func `an expired token is replaced and the call made again, once`() async throws {
+        let network = ScriptedTransport()
+        let user = TestAuthorizer()
+        network.script(expired, .json([1], headers: ["Sanguine-Head": "412"]))
+        let answer = try await call(network, user).get("/v1/numbers", as: [Int].self)
+
+        #expect(answer.value == [1])
+        #expect(answer.head == 412)
+        #expect(
+            network.requests.map { $0.headers["Authorization"] }
+                == ["Bearer token-0-0", "Bearer token-0-1"])
+    }
+
+    @Test func `a second refusal of a token is the caller's`() async throws {
+        let network = ScriptedTransport()
+        let user = TestAuthorizer()
+        network.script(expired, expired, .json([1]))
+        let error = await #expect(throws: SanguineError.self) {
+            try await call(network, user).get("/v1/numbers", as: [Int].self)
+        }
+
+        #expect(error?.code == "token_expired")
+        #expect(user.rejectedCount == 1)
+    }
+
+    @Test func `a call of one user never goes out with the token of another`() async throws {
+        let network = ScriptedTransport()
+        let user = TestAuthorizer()
+        let epoch = user.epoch
+        user.advance(to: nil)
+
+        await #expect(throws: SanguineError.userChanged) {
+            try await call(network, user).get("/v1/numbers", epoch: epoch, as: [Int].self)
+        }
+        #expect(network.requests.isEmpty)
+    }
+
+    @Test func `a token goes to its own server alone`() async throws {
+        let network = ScriptedTransport()
+        await #expect(throws: SanguineError.self) {
+            try await call(network, TestAuthorizer()).get("http://other.test/x", as: [Int].self)
+        }
+        #expect(network.requests.isEmpty)
+    }
+
+    @Test func `a problem keeps its members and learns when to come back`() async throws {
+        let network = ScriptedTransport()
+        var problem = Problem(.insufficientTokens, "Buy some.")
+        problem.available = 2
+        network.script(.json(problem, status: 402, headers: ["Retry-After": "7"]))
+        let error = await #expect(throws: SanguineError.self) {
+            try await call(network, TestAuthorizer()).get("/v1/numbers", as: [Int].self)
+        }
+
+        problem.retryAfter = 7
+        #expect(error == .problem(problem))
+        #expect(error?.retryAfter == .seconds(7))
+    }
+
+    @Test func `a body goes out as JSON`() async throws {
+        let network = ScriptedTransport()
+        network.script(.json([1]))
+        let body = Data("{}".utf8)
+        _ = try await call(network, TestAuthorizer())
+            .call(
+                "POST", "/v1/spend", headers: ["Idempotency-Key": "k"], json: body, as: [Int].self)
+
+        let request = try #require(network.requests.first)
+        #expect(request.method == "POST")
+        #expect(request.body == body)
+        #expect(request.headers["Content-Type"] == "application/json")
+        #expect(request.headers["Idempotency-Key"] == "k")
+    }
+}

@@ -1,0 +1,158 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Guarantee 2, One flight, and trap 27, with real tasks and a scripted network.
+@Suite("Single flight", .timeLimit(.minutes(2)))
+struct SingleFlightTests {
+    @Test func `ten thousand callers cause one call and get one answer`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+
+        let names = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 1...10_000 {
+                group.addTask { try await test.client.value(of: .profile("ada")).name }
+            }
+            await test.network.waitForHeld(1)
+            await test.client.queries.waitForWaiters(10_000, of: .profile("ada"))
+            test.network.release()
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+
+        #expect(names == ["ada 1"])
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `different keys fly at the same time`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        async let ada = test.client.value(of: .profile("ada"))
+        async let bob = test.client.value(of: .profile("bob"))
+        await test.network.waitForHeld(2)
+        test.network.release()
+
+        #expect(Set([try await ada.name, try await bob.name]).count == 2)
+        #expect(test.network.mostInFlight == 2)
+    }
+
+    @Test func `a leader that is cancelled leaves the call to the others`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let leader = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        let follower = Task { try await test.client.value(of: .profile("ada")) }
+        await test.client.queries.waitForWaiters(2, of: .profile("ada"))
+
+        leader.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await leader.value }
+        test.network.release()
+
+        #expect(try await follower.value == Profile(name: "ada 1"))
+        #expect(test.network.cancelled == 0)
+    }
+
+    @Test func `when the last caller gives up the call is cancelled`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let callers = (1...3).map { _ in
+            Task { try await test.client.value(of: .profile("ada")) }
+        }
+        await test.network.waitForHeld(1)
+        await test.client.queries.waitForWaiters(3, of: .profile("ada"))
+        for caller in callers { caller.cancel() }
+
+        await test.network.waitForCancelled(1)
+        for caller in callers {
+            await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        }
+        #expect(test.client.snapshot(of: .profile("ada")) == QueryState())
+    }
+
+    @Test func `after a cancelled call the next caller causes a new one`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        caller.cancel()
+        await test.network.waitForCancelled(1)
+        test.network.release()
+
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
+    }
+
+    @Test func `an error reaches all who wait and is not kept`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(404))
+        test.network.hold()
+        let callers = (1...20).map { _ in
+            Task { try await test.client.value(of: .profile("ada")) }
+        }
+        await test.network.waitForHeld(1)
+        await test.client.queries.waitForWaiters(20, of: .profile("ada"))
+        test.network.release()
+
+        for caller in callers {
+            let error = await #expect(throws: SanguineError.self) { try await caller.value }
+            #expect(error?.code == "http_404")
+        }
+        #expect(test.network.requests.count == 1)
+        #expect(try await test.client.value(of: .profile("ada")).name == "ada 1")
+    }
+
+    @Test func `a caller who is cancelled before asking asks nothing`() async throws {
+        let test = try TestClient(network: .profiles())
+        let caller = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await test.client.value(of: .profile("ada"))
+        }
+
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        #expect(test.network.requests.isEmpty)
+    }
+
+    @Test func `closing the client answers all who wait`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForHeld(1)
+        test.client.close()
+
+        await #expect(throws: SanguineError.closed) { try await caller.value }
+        await #expect(throws: SanguineError.closed) {
+            try await test.client.value(of: .profile("bob"))
+        }
+    }
+
+    /// Callers who come and go at random; each gets an answer, and one call is under way at most.
+    @Test(arguments: UInt64(1)...10)
+    func `whoever stays is answered, whoever else leaves`(seed: UInt64) async throws {
+        var random = SplitMix64(seed: seed)
+        let test = try TestClient(network: .profiles(), seed: seed)
+        for _ in 1...20 {
+            test.network.hold()
+            test.client.invalidate(.profile("ada"))
+            let stayCount = Int.random(in: 0...3, using: &random)
+            let staying = (0..<stayCount).map { _ in
+                Task { try await test.client.value(of: .profile("ada")) }
+            }
+            let leaving = (1...5).map { _ in
+                Task { try await test.client.value(of: .profile("ada")) }
+            }
+            for caller in leaving.shuffled(using: &random) { caller.cancel() }
+            for caller in leaving { _ = await caller.result }
+            test.network.release()
+            for caller in staying { _ = try await caller.value }
+        }
+        #expect(test.network.inFlight <= 1)
+    }
+}
+
+extension QueryCache {
+    /// Returns when so many callers wait for the query.
+    func waitForWaiters<Value>(_ count: Int, of query: Query<Value>) async {
+        while waiterCount(of: query) < count { await Task.yield() }
+    }
+}

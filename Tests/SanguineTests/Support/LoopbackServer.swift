@@ -1,0 +1,108 @@
+import Foundation
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// A real HTTP server on a free port of this machine, small enough to misbehave on demand.
+///
+/// Each connection is answered once, by what the request's path names, on a thread of its own:
+/// `/hello` answers, `/large/<bytes>` answers so much, `/chunked/<bytes>` the same without saying
+/// how much, `/half` hangs up in the middle of the body, `/silent` never answers, `/away` redirects
+/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text.
+final class LoopbackServer: Sendable {
+    let port: UInt16
+    private let listener: Int32
+    private let requests = Mutex<[String]>([])
+
+    init() throws {
+        #if canImport(Darwin)
+        let stream = SOCK_STREAM
+        #else
+        let stream = Int32(SOCK_STREAM.rawValue)
+        #endif
+        listener = socket(AF_INET, stream, 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let listener = listener
+        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(listener, pointer, length) == 0 && listen(listener, 64) == 0
+                    && getsockname(listener, pointer, &length) == 0
+            }
+        }
+        guard listener >= 0, isListening else { throw POSIXError(.EADDRNOTAVAIL) }
+        port = UInt16(bigEndian: address.sin_port)
+        Thread.detachNewThread { [self] in
+            while case let connection = accept(listener, nil, nil), connection >= 0 {
+                Thread.detachNewThread { [self] in serve(connection) }
+            }
+        }
+    }
+
+    /// The requests' texts so far.
+    var received: [String] { requests.withLock { $0 } }
+
+    func url(_ path: String) -> URL {
+        URL(string: "http://127.0.0.1:\(port)\(path)") ?? URL(filePath: path)
+    }
+
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
+    }
+
+    private func serve(_ connection: Int32) {
+        defer { close(connection) }
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        var text = ""
+        while !text.contains("\r\n\r\n") {
+            let count = recv(connection, &buffer, buffer.count, 0)
+            guard count > 0 else { return }
+            text += String(decoding: buffer[..<count], as: UTF8.self)
+        }
+        requests.withLock { $0.append(text) }
+        let path = text.split(separator: " ").dropFirst().first.map(String.init) ?? "/"
+        let size = Int(path.split(separator: "/").last ?? "") ?? 0
+        switch path.split(separator: "/").first {
+        case "hello": answer(connection, "Content-Length: 5\r\nX-Mood: good\r\n", "hello")
+        case "echo": answer(connection, "Content-Length: \(text.utf8.count)\r\n", text)
+        case "cookie": answer(connection, "Content-Length: 0\r\nSet-Cookie: a=1\r\n", "")
+        case "large":
+            answer(connection, "Content-Length: \(size)\r\n", String(repeating: "x", count: size))
+        case "chunked": answer(connection, "", String(repeating: "x", count: size))
+        case "half": answer(connection, "Content-Length: 100\r\n", "only this")
+        case "away":
+            write(
+                connection,
+                "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
+                    + "Content-Length: 0\r\nConnection: close\r\n\r\n")
+        default: while recv(connection, &buffer, buffer.count, 0) > 0 {}  // Until it hangs up.
+        }
+    }
+
+    private func answer(_ connection: Int32, _ headers: String, _ body: String) {
+        write(connection, "HTTP/1.1 200 OK\r\n\(headers)Connection: close\r\n\r\n\(body)")
+    }
+
+    private func write(_ connection: Int32, _ text: String) {
+        #if canImport(Darwin)
+        let flags: Int32 = 0
+        #else
+        let flags = Int32(MSG_NOSIGNAL.rawValue)
+        #endif
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let sent = bytes.withUnsafeBytes { send(connection, $0.baseAddress, $0.count, flags) }
+            guard sent > 0 else { return }
+            bytes = bytes.dropFirst(sent)
+        }
+    }
+}

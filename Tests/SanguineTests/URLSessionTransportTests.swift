@@ -1,0 +1,174 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// The default transport against real sockets: what is tested here is what runs in an app.
+@Suite("URLSession transport", .timeLimit(.minutes(1)))
+struct URLSessionTransportTests {
+    private let server: LoopbackServer
+
+    init() throws { server = try LoopbackServer() }
+
+    @Test func `a response comes back whole`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let response = try await transport.send(TransportRequest(url: server.url("/hello")))
+
+        #expect(response.status == 200)
+        #expect(response.body == Data("hello".utf8))
+        #expect(response.header("X-MOOD") == "good")
+        #expect(response.headers["x-mood"] == "good")
+    }
+
+    @Test func `method, headers and body go out as given`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let request = TransportRequest(
+            method: "POST", url: server.url("/echo?a=b"),
+            headers: ["Idempotency-Key": "k1"], body: Data("{}".utf8))
+        let echo = try await transport.send(request)
+
+        let text = String(decoding: echo.body, as: UTF8.self)
+        #expect(text.hasPrefix("POST /echo?a=b HTTP/1.1"))
+        #expect(text.lowercased().contains("idempotency-key: k1"))
+    }
+
+    @Test(arguments: ["/large/2000", "/chunked/2000"])
+    func `a body over the limit is cut off`(path: String) async throws {
+        let transport = URLSessionTransport(bodyLimitBytes: 1_999)
+        defer { transport.close() }
+
+        await #expect(throws: TransportError.bodyTooLarge(limitBytes: 1_999)) {
+            try await transport.send(TransportRequest(url: server.url(path)))
+        }
+    }
+
+    @Test(arguments: ["/large/2000", "/chunked/2000"])
+    func `a body at the limit is not`(path: String) async throws {
+        let transport = URLSessionTransport(bodyLimitBytes: 2_000)
+        defer { transport.close() }
+        let response = try await transport.send(TransportRequest(url: server.url(path)))
+
+        #expect(response.body.count == 2_000)
+    }
+
+    @Test func `a cancelled task ends the exchange`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let url = server.url("/silent")
+        let caller = Task { try await transport.send(TransportRequest(url: url)) }
+        while server.received.isEmpty { await Task.yield() }
+        caller.cancel()
+
+        await #expect(throws: TransportError.cancelled) { try await caller.value }
+    }
+
+    @Test func `a task that is cancelled already sends nothing`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let url = server.url("/silent")
+        let caller = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await transport.send(TransportRequest(url: url))
+        }
+
+        await #expect(throws: TransportError.cancelled) { try await caller.value }
+    }
+
+    @Test func `the time for the whole exchange is kept`() async throws {
+        let clock = ManualClock()
+        let transport = URLSessionTransport(clock: clock)
+        defer { transport.close() }
+        let request = TransportRequest(url: server.url("/silent"), timeout: .seconds(8))
+        let caller = Task { try await transport.send(request) }
+        await clock.waitForSleepers(1)
+        #expect(clock.timeToNextWake == .seconds(8))
+        while server.received.isEmpty { await Task.yield() }
+        clock.advance(by: .seconds(8))
+
+        await #expect(throws: TransportError.timedOut) { try await caller.value }
+    }
+
+    @Test func `a refused connection is told apart from one that broke`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let stopped = try LoopbackServer()
+        stopped.stop()
+
+        let refused = await #expect(throws: TransportError.self) {
+            try await transport.send(TransportRequest(url: stopped.url("/hello")))
+        }
+        guard case .offline = refused else {
+            Issue.record("Got \(String(describing: refused)).")
+            return
+        }
+        let broken = await #expect(throws: TransportError.self) {
+            try await transport.send(TransportRequest(url: server.url("/half")))
+        }
+        guard case .interrupted = broken else {
+            Issue.record("Got \(String(describing: broken)).")
+            return
+        }
+    }
+
+    @Test func `a redirect to another origin is not followed`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let request = TransportRequest(
+            url: server.url("/away"), headers: ["Authorization": "Bearer secret"])
+        let response = try await transport.send(request)
+
+        #expect(response.status == 302)
+        #expect(server.received.count == 1)
+    }
+
+    @Test func `cookies are not kept`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        _ = try await transport.send(TransportRequest(url: server.url("/cookie")))
+        let echo = try await transport.send(TransportRequest(url: server.url("/echo")))
+
+        #expect(!String(decoding: echo.body, as: UTF8.self).lowercased().contains("cookie: a"))
+    }
+
+    @Test func `closing ends what is under way, and later requests`() async throws {
+        let transport = URLSessionTransport()
+        let url = server.url("/silent")
+        let caller = Task { try await transport.send(TransportRequest(url: url)) }
+        while server.received.isEmpty { await Task.yield() }
+        transport.close()
+        transport.close()
+
+        await #expect(throws: TransportError.cancelled) { try await caller.value }
+        await #expect(throws: TransportError.cancelled) {
+            try await transport.send(TransportRequest(url: url))
+        }
+    }
+
+    @Test func `an address without a scheme is refused before it is sent`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let url = try #require(URL(string: "sanguine.test/x"))
+        let error = await #expect(throws: TransportError.self) {
+            try await transport.send(TransportRequest(url: url))
+        }
+        #expect(error == .invalid("the address has no http or https in front"))
+    }
+
+    @Test func `a client reads through it`() async throws {
+        var configuration = SanguineClient.Configuration.inMemory(server: server.url("/"))
+        configuration.logger = .silent
+        let client = try SanguineClient(configuration, authorizer: TestAuthorizer())
+        defer { client.close() }
+        let text = Query<String>("echo") { request in
+            let response = try await request.response("/echo")
+            return String(decoding: response.body, as: UTF8.self)
+        }
+
+        #expect(try await client.value(of: text).contains("Bearer token-0-0"))
+        #expect(client.cached(text) != nil)
+    }
+}
