@@ -90,6 +90,7 @@ final class BalanceKeeper: DerivedQuery {
                 guarded.error = nil
                 overtaken = guarded.fetch
                 guarded.fetch = nil
+                guarded.isFetchOutdated = false
             }
             if let account = epoch.account { guarded.state.signedIn(account) }
             return overtaken
