@@ -1,5 +1,4 @@
 import Foundation
-import OrderedCollections
 import SanguineModel
 
 /// The balance's state as it is stored: everything but the candidate, which the next fetch replaces.
@@ -21,7 +20,7 @@ struct BalanceArchive: Codable, Sendable {
         version = Self.version
         account = state.account
         base = state.base.map { RecordedBalance(balance: $0.balance, receivedAt: $0.receivedAt) }
-        pending = Array(state.pending.values)
+        pending = state.calls
         history = state.history
         costs = state.costs
     }

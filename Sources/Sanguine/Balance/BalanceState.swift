@@ -36,7 +36,7 @@ struct BalanceState: Sendable {
     private(set) var base: BalanceSnapshot?
     private(set) var candidate: BalanceSnapshot?
     /// By idempotency key, in the order in which they began.
-    private(set) var pending: OrderedDictionary<String, PendingCharge> = [:]
+    private var pending: OrderedDictionary<String, PendingCharge> = [:]
     /// The newest comes last.
     private(set) var history: [RecordedBalance] = []
     private(set) var costs = LearnedCosts()
@@ -58,6 +58,12 @@ struct BalanceState: Sendable {
         }
         removeContained()
     }
+
+    /// The pending calls, in the order in which they began.
+    var calls: [PendingCharge] { Array(pending.values) }
+
+    /// The pending call of that key, or `nil` if it is none, or none any more.
+    func call(_ key: String) -> PendingCharge? { pending[key] }
 
     /// Base ⊕ pending, or `nil` if no balance was ever received.
     ///

@@ -121,6 +121,9 @@ extension SessionKeeper {
     private func token(
         _ event: (inout SessionState) -> SessionState.Need
     ) async throws(SanguineError) -> String {
+        guard configuration.server != nil else {
+            throw .notConfigured("'server', which calls of the Sanguine server need")
+        }
         let step = try guarded.withLock { guarded throws(SanguineError) -> Step in
             guard !guarded.isClosed else { throw .closed }
             switch event(&guarded.state) {
