@@ -19,8 +19,15 @@ public struct LedgerAudit: Sendable {
 
     /// Takes the next transfer, in the order of the ledger.
     public mutating func add(_ transfer: Transfer) {
-        available += transfer.availableChange
-        held += transfer.heldChange
+        // An audit must survive what it looks for: a row that was tampered with may overflow.
+        let (available, availableOverflows) = available.addingReportingOverflow(
+            transfer.availableChange
+        )
+        let (held, heldOverflows) = held.addingReportingOverflow(transfer.heldChange)
+        (self.available, self.held) = (available, held)
+        if transfer.amount < 0 || availableOverflows || heldOverflows {
+            find("transfer \(transfer.id) has the impossible amount \(transfer.amount)")
+        }
         if available < 0 || held < 0 {
             find("transfer \(transfer.id) takes the balance to \(available), held \(held)")
         }
