@@ -109,7 +109,10 @@ struct CallCommands: Sendable {
     func markSent(_ call: AcceptedCall) -> Command<Bool> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             guard let id = call.hold else { return Decision(true) }
-            guard var hold = loaded.hold(id), hold.state == .open else { return Decision(false) }
+            // A hold whose time is over may still be open: sent now, it would be charged at once.
+            guard var hold = loaded.hold(id), hold.state == .open, now < hold.expiresAt else {
+                return Decision(false)
+            }
             hold.sent = true
             return Decision(true, changes: [.put(.hold(hold))])
         }

@@ -115,12 +115,13 @@ extension Authority {
 
     private func check(_ request: GuestRequest) throws(Problem) -> IdentityCommands.Device {
         let range = WireLimits.deviceIdCharacters
-        guard range.contains(request.deviceId.count),
-            request.deviceId.utf8.count <= 4 * range.upperBound
-        else {
+        guard request.deviceId.isPlainText(of: range) else {
             throw Problem(
                 .invalidContent,
-                "Set 'deviceId' to \(range.lowerBound) to \(range.upperBound) characters."
+                """
+                Set 'deviceId' to \(range.lowerBound) to \(range.upperBound) printable \
+                characters.
+                """
             )
         }
         guard let secret = Base64URL.decode(request.deviceSecret),

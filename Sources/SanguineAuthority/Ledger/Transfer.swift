@@ -79,12 +79,12 @@ public struct Transfer: Hashable, Sendable {
 
     /// How the transfer moved what the owner may spend.
     public var availableChange: Int64 {
-        (credit == .available ? amount : 0) - (debit == .available ? amount : 0)
+        (credit == .available ? amount : 0) &- (debit == .available ? amount : 0)
     }
 
     /// How the transfer moved what is set aside.
     public var heldChange: Int64 {
-        (credit == .held ? amount : 0) - (debit == .held ? amount : 0)
+        (credit == .held ? amount : 0) &- (debit == .held ? amount : 0)
     }
 
     /// The line as its owner sees it.
