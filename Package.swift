@@ -187,11 +187,18 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "Sanguine",
+                "SanguineTesting",
+                "SanguineAuthority",
                 "SanguineServer",
                 "SanguineSQLite",
                 "SanguineCommand",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

@@ -1,0 +1,213 @@
+import Sanguine
+import SanguineModel
+import SanguineServer
+import SanguineTesting
+import Testing
+
+extension EndToEnd {
+    /// What the user sees of a call: its hold at once, its charge at the end, and no dance (trap 6).
+    @Suite("Metered calls of a client")
+    struct MeteredClientTests {
+        private struct Stage: Sendable {
+            let client: SanguineClient
+            let screen: Screen
+            let server: LocalServer
+            let upstream: ScriptedUpstream
+
+            /// What the client shows now, and what the server has.
+            func expectBoth(_ available: Int64) async throws {
+                let shown = try #require(client.cached(.balance))
+                #expect(shown.available == available)
+                #expect(shown.held == 0)
+                let confirmed = try await client.refresh(.balance)
+                #expect(confirmed.available == available)
+                #expect(confirmed.held == 0)
+            }
+        }
+
+        /// A client that knows its balance, on a server whose upstream follows the script.
+        private static func withStage(
+            grant: Int = 100,
+            timeout: Duration = .seconds(30),
+            _ script: @escaping ScriptedUpstream.Script,
+            _ body: @Sendable (Stage) async throws -> Void
+        ) async throws {
+            try await ScriptedUpstream.with(script) { upstream in
+                var settings = ServerSettings()
+                settings.upstream.url = upstream.url
+                settings.upstream.timeout = timeout
+                settings.accounts.grant = grant
+                try await LocalServer.with(settings: settings) { server in
+                    let client = try server.client()
+                    defer { client.close() }
+                    _ = try await client.value(of: .balance)
+                    let screen = Screen(client)
+                    try await screen.shows(Int64(grant), held: 0)
+                    try await body(
+                        Stage(client: client, screen: screen, server: server, upstream: upstream)
+                    )
+                }
+            }
+        }
+
+        @Test func `the hold is shown before the answer, the charge with it`() async throws {
+            let gate = Gate()
+            try await Self.withStage { _ in
+                await gate.wait()
+                return .answer("Sure.")
+            } _: { stage in
+                let client = stage.client
+                async let result = client.result(of: Ask(question: "Is it late?"))
+                try await stage.upstream.requests.when { $0.count == 1 }
+                #expect(client.cached(.balance)?.available == 97)
+                #expect(client.cached(.balance)?.held == 3)
+                // The server has the hold by now, of 5; the user sees one hold, and not two.
+                let reloaded = try await client.refresh(.balance)
+                #expect(reloaded.available == 97)
+                #expect(reloaded.held == 3)
+                gate.open()
+                let answer = try await result
+                #expect(answer.output == "Sure.")
+                #expect(answer.charged == 3)
+                try await stage.expectBoth(97)
+                try await stage.screen.shows(97, held: 0)
+                #expect(stage.screen.numbers == [100, 97])
+            }
+        }
+
+        /// What a client makes of an upstream's failure.
+        struct Failure: Sendable, CustomTestStringConvertible {
+            let testDescription: String
+            let reply: ScriptedUpstream.Reply
+            let code: ProblemCode
+        }
+
+        static let failures = [
+            Failure(
+                testDescription: "never answers", reply: .silence, code: .upstreamTimeout
+            ),
+            Failure(testDescription: "fails", reply: .status(500), code: .upstreamFailed),
+            Failure(
+                testDescription: "hangs up", reply: .bytesThenHangUp("HTTP/1.1 200 OK\r\n"),
+                code: .upstreamFailed
+            ),
+        ]
+
+        @Test(arguments: failures)
+        func `a call that fails gives its hold back`(failure: Failure) async throws {
+            try await Self.withStage(timeout: .milliseconds(500)) { _ in
+                failure.reply
+            } _: { stage in
+                do throws(SanguineError) {
+                    try await stage.client.call(Ask(question: "Is it late?"))
+                    Issue.record("It succeeded.")
+                } catch {
+                    #expect(error.code == failure.code.rawValue)
+                }
+                try await stage.expectBoth(100)
+                try await stage.screen.shows(100, held: 0)
+                #expect([[100, 97, 100], [100]].contains(stage.screen.numbers))
+                #expect(stage.upstream.requests.value.count == 1)
+            }
+        }
+
+        @Test func `a lie about usage costs the hold and not more`() async throws {
+            let lie = #"{"prompt_tokens":1000000000,"completion_tokens":1000000000}"#
+            try await Self.withStage { _ in
+                .answer("Sure.", usage: lie)
+            } _: { stage in
+                let result = try await stage.client.result(of: Ask(question: "Is it late?"))
+                #expect(result.charged == 5)
+                try await stage.expectBoth(95)
+                try await stage.screen.shows(95, held: 0)
+                #expect([[100, 97, 95], [100, 95]].contains(stage.screen.numbers))
+            }
+        }
+
+        @Test func `a caller who gives up sees the call through to its charge`() async throws {
+            let gate = Gate()
+            try await Self.withStage { _ in
+                await gate.wait()
+                return .answer("Sure.")
+            } _: { stage in
+                let client = stage.client
+                let call = Task { () async -> SanguineError? in
+                    do throws(SanguineError) {
+                        try await client.call(Ask(question: "Is it late?"))
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+                try await stage.upstream.requests.when { $0.count == 1 }
+                call.cancel()
+                #expect(await call.value == .cancelled)
+                #expect(client.cached(.balance)?.available == 97)
+                #expect(client.cached(.balance)?.held == 3)
+                gate.open()
+                try await stage.screen.shows(97, held: 0)
+                #expect(stage.screen.numbers == [100, 97])
+                try await stage.expectBoth(97)
+            }
+        }
+
+        @Test(arguments: [21, 22, 23] as [UInt64])
+        func `many calls that end in any order never make the number dance`(seed: UInt64)
+            async throws
+        {
+            let gate = Gate()
+            let count = 20
+            try await Self.withStage(grant: 1_000) { request in
+                await gate.wait(for: request.question)
+                return request.question.hasPrefix("bad") ? .status(500) : .answer("Sure.")
+            } _: { stage in
+                let client = stage.client
+                let names = (0..<count).map { $0 % 4 == 3 ? "bad \($0)" : "good \($0)" }
+                let ended = Watched<Set<String>>([])
+                async let charges = concurrently(count) { number in
+                    let name = names[number]
+                    defer { ended.update { _ = $0.insert(name) } }
+                    return try? await client.result(of: Ask(question: name)).charged
+                }
+                try await stage.upstream.requests.when { $0.count == count }
+                try await stage.screen.shows(940, held: 60)
+
+                var random = SplitMix64(seed: seed)
+                for (number, name) in names.shuffled(using: &random).enumerated() {
+                    gate.open(name)
+                    if number % 3 == 0 { _ = try await client.refresh(.balance) }
+                    if number % 4 == 0 { try await ended.when { $0.contains(name) } }
+                }
+                #expect(try await charges.compactMap(\.self) == Array(repeating: 3, count: 15))
+                try await stage.screen.shows(955, held: 0)
+                try await stage.expectBoth(955)
+
+                // Down while calls began, then up as calls failed, and never another way.
+                let numbers = stage.screen.numbers
+                let lowest = try #require(numbers.firstIndex(of: 940))
+                #expect(numbers[...lowest] == numbers[...lowest].sorted(by: >)[...])
+                #expect(Array(numbers[lowest...]) == numbers[lowest...].sorted())
+                #expect(numbers.min() == 940)
+            }
+        }
+
+        @Test func `a cancelled call leaves no reply for the client's next one`() async throws {
+            let gate = Gate()
+            try await Self.withStage { request in
+                if request.question == "first" { await gate.wait() }
+                return .answer("to \(request.question)")
+            } _: { stage in
+                let client = stage.client
+                let first = Task { try await client.call(Ask(question: "first")) }
+                try await stage.upstream.requests.when { $0.count == 1 }
+                first.cancel()
+                await #expect(throws: SanguineError.cancelled) { try await first.value }
+                async let second = client.call(Ask(question: "second"))
+                gate.open()
+                #expect(try await second == "to second")
+                #expect(try await client.call(Ask(question: "third")) == "to third")
+                try await stage.screen.shows(91, held: 0)
+            }
+        }
+    }
+}

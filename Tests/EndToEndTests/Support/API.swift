@@ -1,0 +1,153 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import SanguineModel
+
+/// The wire as `curl` would use it: without any help of the client that is tested.
+struct API: Sendable {
+    /// What came back, whatever the status.
+    struct Answer: Sendable {
+        let status: Int
+        let headers: HTTPHeaders
+        let body: Data
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+        var isReplayed: Bool { header("Idempotency-Replayed") == "true" }
+        var code: ProblemCode? { (try? decode(Problem.self))?.code }
+
+        func header(_ name: String) -> String? { headers.first(name: name) }
+
+        func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+            do {
+                return try JSONDecoder().decode(type, from: body)
+            } catch {
+                throw Unexpected("\(status) with a body that is no \(type): \(text)")
+            }
+        }
+    }
+
+    /// A signed-in guest.
+    struct Guest: Sendable {
+        let account: Identifier
+        let session: Session
+        var token: String { session.accessToken }
+    }
+
+    /// For the whole process; nothing is tried again behind a test's back.
+    private static let shared = HTTPClient(
+        eventLoopGroupProvider: .singleton,
+        configuration: configuration(connections: 128)
+    )
+
+    static func configuration(connections: Int) -> HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return configuration
+    }
+
+    let base: String
+    let http: HTTPClient
+
+    init(port: Int, http: HTTPClient? = nil) {
+        base = "http://127.0.0.1:\(port)"
+        self.http = http ?? Self.shared
+    }
+
+    func send(
+        _ method: HTTPMethod,
+        _ path: String,
+        token: String? = nil,
+        key: String? = nil,
+        headers: [(String, String)] = [],
+        json: (any Encodable & Sendable)? = nil
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: base + path)
+        request.method = method
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        if let key { request.headers.add(name: "Idempotency-Key", value: key) }
+        if let json {
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(ByteBuffer(bytes: try JSONEncoder().encode(json)))
+        }
+        let response = try await http.execute(request, timeout: .seconds(90))
+        let body = try await response.body.collect(upTo: 8 << 20)
+        return Answer(
+            status: Int(response.status.code),
+            headers: response.headers,
+            body: Data(body.readableBytesView)
+        )
+    }
+}
+
+// The calls, by name.
+extension API {
+    func signIn(_ device: String) async throws -> Answer {
+        let body = GuestRequest(deviceId: device, deviceSecret: String(repeating: "A", count: 43))
+        return try await send(.POST, "/v1/accounts/guest", json: body)
+    }
+
+    func guest(_ device: String = "a-device-of-a-guest") async throws -> Guest {
+        let signedIn = try await signIn(device).decode(SignedIn.self)
+        return Guest(account: signedIn.account.id, session: signedIn.session)
+    }
+
+    func refresh(_ refreshToken: String) async throws -> Answer {
+        let body = RefreshRequest(refreshToken: refreshToken)
+        return try await send(.POST, "/v1/sessions/refresh", json: body)
+    }
+
+    func balance(of guest: Guest) async throws -> Balance {
+        try await send(.GET, "/v1/balance", token: guest.token).decode()
+    }
+
+    /// The whole ledger, page by page, oldest first.
+    func ledger(of guest: Guest, page: Int = 100) async throws -> [LedgerEntry] {
+        var entries: [LedgerEntry] = []
+        var cursor: String?
+        repeat {
+            let place = cursor.map { "&cursor=\($0)" } ?? ""
+            let answer = try await send(.GET, "/v1/ledger?limit=\(page)\(place)", token: guest.token)
+            let found = try answer.decode(Page<LedgerEntry>.self)
+            entries += found.items
+            cursor = found.nextCursor
+        } while cursor != nil
+        return entries.reversed()
+    }
+
+    func spend(
+        _ amount: Int64,
+        _ reason: String,
+        key: String,
+        as guest: Guest
+    ) async throws -> Answer {
+        let body = SpendRequest(amount: amount, reason: reason)
+        return try await send(.POST, "/v1/spend", token: guest.token, key: key, json: body)
+    }
+
+    func ask(_ question: String, key: String, as guest: Guest) async throws -> Answer {
+        let body = FunctionRequest(input: Ask.Input(question: question))
+        return try await send(.POST, "/v1/functions/ask", token: guest.token, key: key, json: body)
+    }
+
+    func echo(
+        _ text: String,
+        delayMs: Int? = nil,
+        key: String,
+        as guest: Guest
+    ) async throws -> Answer {
+        let body = FunctionRequest(input: Echo.Input(text: text, delayMs: delayMs))
+        return try await send(.POST, "/v1/functions/echo", token: guest.token, key: key, json: body)
+    }
+
+    /// Sends the call again until it is no longer under way.
+    func end(of call: @Sendable () async throws -> Answer) async throws -> Answer {
+        while true {
+            let answer = try await call()
+            guard answer.code == .operationInProgress else { return answer }
+            try Task.checkCancellation()
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Logging
+import Sanguine
+import SanguineAuthority
+import SanguineModel
+import SanguineServer
+import SanguineSQLite
+import ServiceLifecycle
+
+/// A server in this process, durable in a folder, on free ports.
+struct LocalServer: Sendable {
+    let port: Int
+    let folder: URL
+    let api: API
+    private let registry: OpenMetricsRegistry
+
+    /// Runs a server for as long as the body takes. Afterwards everything is settled and closed.
+    static func with<Value: Sendable>(
+        folder: URL,
+        settings: ServerSettings = ServerSettings(),
+        port: Int = 0,
+        clock: any WallClock = SystemWallClock(),
+        delay: any Clock<Duration> = ContinuousClock(),
+        _ body: @Sendable (LocalServer) async throws -> Value
+    ) async throws -> Value {
+        var settings = settings
+        settings.http.port = port
+        settings.http.adminPort = 0
+        let registry = OpenMetricsRegistry()
+        let listening = Watched<Result<Int, any Error>?>(nil)
+        let storage = try SQLiteStorage(folder: folder)
+        do {
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: folder),
+                settings: settings,
+                registry: registry,
+                logger: quiet,
+                clock: clock,
+                delay: delay
+            ) { ports in listening.update { $0 = .success(ports.http) } }
+            let value = try await run(server, listening) { port in
+                let api = API(port: port)
+                return try await body(
+                    LocalServer(port: port, folder: folder, api: api, registry: registry)
+                )
+            }
+            await storage.close()
+            return value
+        } catch {
+            await storage.close()
+            throw error
+        }
+    }
+
+    /// Runs a server on a folder of its own, which is removed afterwards.
+    static func with<Value: Sendable>(
+        settings: ServerSettings = ServerSettings(),
+        clock: any WallClock = SystemWallClock(),
+        _ body: @Sendable (LocalServer) async throws -> Value
+    ) async throws -> Value {
+        try await TemporaryFolder.with { folder in
+            try await with(folder: folder, settings: settings, clock: clock, body)
+        }
+    }
+
+    private static func run<Value: Sendable>(
+        _ server: SanguineServer,
+        _ listening: Watched<Result<Int, any Error>?>,
+        _ body: @Sendable (Int) async throws -> Value
+    ) async throws -> Value {
+        let group = ServiceGroup(services: [server], logger: quiet)
+        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                do {
+                    try await group.run()
+                } catch {
+                    listening.update { $0 = .failure(error) }
+                    throw error
+                }
+            }
+            let result: Result<Value, any Error>
+            do {
+                let port = try await listening.first { try $0?.get() }
+                result = .success(try await body(port))
+            } catch {
+                result = .failure(error)
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            return try result.get()
+        }
+    }
+
+    private static var quiet: Logger {
+        var logger = Logger(label: "sanguine.end-to-end")
+        logger.logLevel = .critical
+        return logger
+    }
+}
+
+extension LocalServer {
+    /// The ledger recomputed, by a connection of its own beside the server's.
+    func audit() async throws -> LedgerReport {
+        let inspection = try SQLiteStorage.inspect(folder: folder)
+        let report = try await inspection.verifyLedger()
+        await inspection.close()
+        return report
+    }
+
+    /// How many requests of a route the server has answered, whatever the status.
+    func requests(_ method: String, _ route: String) throws -> Int {
+        let lines = registry.render().split(separator: "\n").filter { line in
+            line.hasPrefix("http_server_requests_total{")
+                && line.contains(#"method="\#(method)""#)
+                && line.contains(#"route="\#(route)""#)
+        }
+        return lines.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +)
+    }
+
+    /// A client of this server; without a folder it leaves nothing behind.
+    func client(
+        folder: URL? = nil,
+        clock: any WallClock = SystemWallClock()
+    ) throws -> SanguineClient {
+        try SanguineClient(.of(port: port, folder: folder, clock: clock))
+    }
+}
+
+extension SanguineClient.Configuration {
+    static func of(
+        port: Int,
+        folder: URL? = nil,
+        clock: any WallClock = SystemWallClock()
+    ) -> SanguineClient.Configuration {
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://127.0.0.1:\(port)"))
+        configuration.folder = folder
+        configuration.isInMemory = folder == nil
+        configuration.clock = clock
+        return configuration
+    }
+}

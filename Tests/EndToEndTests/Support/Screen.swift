@@ -1,0 +1,43 @@
+import Sanguine
+import SanguineModel
+
+/// The balance as a view would show it, with everything that it showed.
+final class Screen: Sendable {
+    struct Shown: Hashable, Sendable, CustomStringConvertible {
+        let available: Int64
+        let held: Int64
+
+        var description: String { "\(available) and \(held) held" }
+    }
+
+    /// What was shown, the newest last; never the same twice in a row.
+    let shown = Watched<[Shown]>([])
+    private let task: Task<Void, Never>
+
+    var numbers: [Int64] {
+        shown.value.map(\.available).reduce(into: []) { numbers, number in
+            if numbers.last != number { numbers.append(number) }
+        }
+    }
+
+    init(_ client: SanguineClient) {
+        let updates = client.updates(of: .balance)
+        task = Task { [shown] in
+            for await state in updates {
+                guard let balance = state.value else { continue }
+                let now = Shown(available: balance.available, held: balance.held)
+                shown.update { shown in
+                    if shown.last != now { shown.append(now) }
+                }
+            }
+        }
+    }
+
+    deinit { task.cancel() }
+
+    /// Waits until that is what is shown.
+    func shows(_ available: Int64, held: Int64) async throws {
+        let wanted = Shown(available: available, held: held)
+        try await shown.when { $0.last == wanted }
+    }
+}

@@ -1,0 +1,14 @@
+import Foundation
+
+/// A folder that is there for as long as a test.
+enum TemporaryFolder {
+    static func with<Value: Sendable>(
+        _ body: @Sendable (URL) async throws -> Value
+    ) async throws -> Value {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-e2e-\(UUID().uuidString)", directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        return try await body(folder)
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+
+/// The real `sanguine`, as a process of its own.
+///
+/// Its streams are read to the end by threads of their own, so that it never waits for the test.
+final class Tool: Sendable {
+    /// What one stream has said so far.
+    struct Said: Sendable {
+        var data = Data()
+        var hasEnded = false
+
+        var text: String { String(decoding: data, as: UTF8.self) }
+        /// The lines that are whole.
+        var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() }
+    }
+
+    /// A process that has ended.
+    struct Ended: Sendable {
+        /// The exit status, or minus the signal that ended it.
+        let status: Int32
+        let output: String
+        let errors: String
+
+        func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+            do {
+                return try JSONDecoder().decode(type, from: Data(output.utf8))
+            } catch {
+                throw Unexpected("No \(type) but: \(output) \(errors)")
+            }
+        }
+    }
+
+    let process: Int32
+    let output = Watched(Said())
+    let errors = Watched(Said())
+    private let status = Watched<Int32?>(nil)
+
+    /// Starts the command. Nothing that is set for another `sanguine` reaches it.
+    private init(_ arguments: [String], environment: [String: String]) throws {
+        let process = Process()
+        process.executableURL = Self.executable
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment
+            .filter { !$0.key.hasPrefix("SANGUINE_") }
+            .merging(environment) { _, new in new }
+        let (out, err) = (Pipe(), Pipe())
+        process.standardOutput = out
+        process.standardError = err
+        process.standardInput = FileHandle.nullDevice
+        process.terminationHandler = { [status] process in
+            let isExit = process.terminationReason == .exit
+            let number = isExit ? process.terminationStatus : -process.terminationStatus
+            status.update { $0 = number }
+        }
+        try process.run()
+        self.process = process.processIdentifier
+        Self.read(out, into: output)
+        Self.read(err, into: errors)
+    }
+
+    /// Runs the command for as long as the body takes; then it is killed, if it still runs.
+    static func with<Value: Sendable>(
+        _ arguments: [String],
+        environment: [String: String] = [:],
+        _ body: @Sendable (Tool) async throws -> Value
+    ) async throws -> Value {
+        let tool = try Tool(arguments, environment: environment)
+        defer { tool.signal(SIGKILL) }
+        return try await body(tool)
+    }
+
+    /// Runs the command to its end.
+    static func run(
+        _ arguments: String...,
+        environment: [String: String] = [:]
+    ) async throws -> Ended {
+        try await with(arguments, environment: environment) { try await $0.ended() }
+    }
+
+    /// Sends the signal, unless the process is known to have ended.
+    func signal(_ number: Int32) {
+        guard status.value == nil else { return }
+        kill(process, number)
+    }
+
+    /// Waits for the end, and for all that was said.
+    func ended() async throws -> Ended {
+        let number = try await status.first { $0 }
+        try await output.when(\.hasEnded)
+        try await errors.when(\.hasEnded)
+        return Ended(status: number, output: output.value.text, errors: errors.value.text)
+    }
+
+    /// Waits for the line that says where a server listens, and returns its port.
+    func listeningPort() async throws -> Int {
+        let prefix = "listening on http://127.0.0.1:"
+        return try await output.first { [errors] said in
+            if let line = said.lines.first(where: { $0.hasPrefix(prefix) }) {
+                return Int(line.dropFirst(prefix.count))
+            }
+            if said.hasEnded { throw Unexpected("It never listened: \(errors.value.text)") }
+            return nil
+        }
+    }
+
+    private static var executable: URL {
+        // Beside the bundle of the tests, wherever that was built.
+        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+        let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])
+        return tests.deletingLastPathComponent().appending(path: "sanguine")
+    }
+
+    private static func read(_ pipe: Pipe, into said: Watched<Said>) {
+        let handle = pipe.fileHandleForReading
+        Thread.detachNewThread {
+            while true {
+                let data = handle.availableData
+                if data.isEmpty { break }
+                said.update { $0.data += data }
+            }
+            said.update { $0.hasEnded = true }
+        }
+    }
+}
+
+/// A running `sanguine serve`.
+struct ServeProcess: Sendable {
+    let tool: Tool
+    let port: Int
+    var api: API { API(port: port) }
+
+    static func with<Value: Sendable>(
+        data: URL,
+        port: Int = 0,
+        arguments: [String] = [],
+        environment: [String: String] = ["SANGUINE_LOG_ACCESS": "false"],
+        _ body: @Sendable (ServeProcess) async throws -> Value
+    ) async throws -> Value {
+        let all = ["serve", "--data", data.path, "--port", "\(port)", "--admin-port", "0"]
+        return try await Tool.with(all + arguments, environment: environment) { tool in
+            try await body(ServeProcess(tool: tool, port: try await tool.listeningPort()))
+        }
+    }
+
+    /// Asks it to stop, and returns how it ended.
+    func stop() async throws -> Tool.Ended {
+        tool.signal(SIGTERM)
+        return try await tool.ended()
+    }
+}
