@@ -73,7 +73,9 @@ final class EntryWriter: Sendable {
         return entry
     }
 
-    /// Forgets all users' entries that wait, and removes those on disk. Durable when it returns.
+    /// Forgets all users' entries that wait, and removes those on disk.
+    ///
+    /// Durable when it returns.
     func removeUserEntries(before epoch: UInt64) {
         guarded.withLock { guarded in
             guarded.waiting = guarded.waiting.filter { change in

@@ -43,7 +43,9 @@ extension SanguineClient {
         return try await queries.value(of: query, refreshing: true)
     }
 
-    /// Makes the value count as stale. It stays to be shown; who observes it gets a new one.
+    /// Makes the value count as stale.
+    ///
+    /// It stays to be shown; who observes it gets a new one.
     ///
     /// A fetch that is under way may be from before the change: readers who ask from now on are not
     /// served by it.
