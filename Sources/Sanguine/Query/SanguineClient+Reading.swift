@@ -1,7 +1,7 @@
 extension SanguineClient {
     /// What is known of a query, at once and whatever its age; `nil` if it never had a value.
     ///
-    /// It waits for no network. Only the first look-up of a value that is kept on disk reads one row.
+    /// It waits for no network. Only the first look-up of a value kept on disk reads one row.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
         if let source = derived.source(of: query) { return source.cached() }
         return queries.cached(query)
