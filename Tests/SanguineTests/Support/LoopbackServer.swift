@@ -83,7 +83,8 @@ final class LoopbackServer: Sendable {
             write(
                 connection,
                 "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
-                    + "Content-Length: 0\r\nConnection: close\r\n\r\n")
+                    + "Content-Length: 0\r\nConnection: close\r\n\r\n"
+            )
         default: while recv(connection, &buffer, buffer.count, 0) > 0 {}  // Until it hangs up.
         }
     }
@@ -96,7 +97,7 @@ final class LoopbackServer: Sendable {
         #if canImport(Darwin)
         let flags: Int32 = 0
         #else
-        let flags = Int32(MSG_NOSIGNAL.rawValue)
+        let flags = Int32(MSG_NOSIGNAL)
         #endif
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
