@@ -96,7 +96,7 @@ final class LoopbackServer: Sendable {
         #if canImport(Darwin)
         let flags: Int32 = 0
         #else
-        let flags = Int32(MSG_NOSIGNAL.rawValue)
+        let flags = Int32(MSG_NOSIGNAL)
         #endif
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
