@@ -114,7 +114,10 @@ struct SessionState: Sendable {
 
     /// The flight's request failed, after its retries.
     ///
-    /// - Parameter code: The server's reason; `nil` if it gave none.
+    /// - Parameters:
+    ///   - code: The server's reason; `nil` if it gave none.
+    ///   - flight: Which flight.
+    /// - Returns: What to do now.
     mutating func failed(_ code: ProblemCode?, flight: Int) -> Landing {
         defer { checkInvariants() }
         guard isCurrent(flight), case .flying(let request, _) = phase else { return .overtaken }

@@ -300,6 +300,35 @@ struct BalanceKeeperTests {
         }
     }
 
+    @Test func `the balance is read like any other query`() async throws {
+        let client = try fixture.client()
+        #expect(client.cached(.balance) == nil)
+        #expect(try await client.value(of: .balance).available == 100)
+        #expect(client.cached(.balance)?.available == 100)
+        #expect(client.snapshot(of: .balance).asOf == fixture.clock.now())
+        let model = await client.model(.balance)
+        #expect(await model.value?.available == 100)
+        client.close()
+    }
+
+    @Test func `an invalidated balance is fetched again, not taken from a fetch of before`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        authority.stop(Fixture.balancePath, at: .answer)
+        let early = Task { try await client.refresh(.balance) }
+        await authority.reached(Fixture.balancePath, at: .answer)
+        authority.with { $0.ledger.grant(50) }
+        client.invalidate(.balance)
+        let late = Task { try await client.value(of: .balance) }
+        await eventually { client.balance.waiting == 2 }
+        authority.open(Fixture.balancePath, at: .answer)
+        authority.release(Fixture.balancePath, at: .answer)
+        #expect(try await early.value.available == 100)
+        #expect(try await late.value.available == 150)
+    }
+
     @Test func `without a server a call is refused in words`() async throws {
         let client = try SanguineClient(.inMemory())
         let error = await #expect(throws: SanguineError.self) {
