@@ -83,7 +83,8 @@ final class LoopbackServer: Sendable {
             write(
                 connection,
                 "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
-                    + "Content-Length: 0\r\nConnection: close\r\n\r\n")
+                    + "Content-Length: 0\r\nConnection: close\r\n\r\n"
+            )
         default: while recv(connection, &buffer, buffer.count, 0) > 0 {}  // Until it hangs up.
         }
     }
