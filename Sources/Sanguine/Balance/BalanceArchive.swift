@@ -1,7 +1,8 @@
 import Foundation
 import SanguineModel
 
-/// The balance's state as it is stored: everything but the candidate, which the next fetch replaces.
+/// The balance's state as it is stored: everything but the candidate, which the next fetch
+/// replaces.
 ///
 /// It is written before a call is first sent, so that neither a restart nor a kill in the middle of
 /// a call loses its hold.

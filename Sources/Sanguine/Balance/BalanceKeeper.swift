@@ -5,7 +5,8 @@ import Synchronization
 
 /// Keeps the balance that the user sees: answers at once, tells of changes, stores and fetches.
 ///
-/// ``BalanceState`` decides; this performs. Whatever concerns a user of an earlier epoch is ignored.
+/// ``BalanceState`` decides; this performs. Whatever concerns a user of an earlier epoch is
+/// ignored.
 ///
 /// Invariants:
 ///
@@ -110,7 +111,9 @@ final class BalanceKeeper: DerivedQuery {
         for observer in observers { observer.finish() }
     }
 
-    /// Writes what has changed since the last write. Durable when it returns.
+    /// Writes what has changed since the last write.
+    ///
+    /// Durable when it returns.
     func persist() {
         stored.withLock { stored in
             let (revision, archive) = guarded.withLock { ($0.revision, BalanceArchive($0.state)) }

@@ -4,13 +4,14 @@ import Testing
 
 @testable import Sanguine
 
-/// The balance under every interleaving that a seed can think of. A failure names seed and event;
-/// the same seed replays it.
+/// The balance under every interleaving that a seed can think of.
+///
+/// A failure names seed and event; the same seed replays it.
 @Suite("Balance, simulated")
 struct BalanceFuzzTests {
     /// Events per seed; `SANGUINE_FUZZ_EVENTS` sets more for a long run.
     static let events =
-        ProcessInfo.processInfo.environment["SANGUINE_FUZZ_EVENTS"].flatMap(Int.init) ?? 5_000
+        ProcessInfo.processInfo.environment["SANGUINE_FUZZ_EVENTS"].flatMap(Int.init) ?? 2_000
 
     @Test(arguments: UInt64(1)...20)
     func `the user always sees each call once, and every grant once`(seed: UInt64) throws {

@@ -122,7 +122,8 @@ struct BalanceKeeperTests {
         #expect(client.balance.cached()?.available == 100)
     }
 
-    @Test func `a call without any answer is unknown, and right after the next fetch`() async throws {
+    @Test func `a call without any answer is unknown, and right after the next fetch`() async throws
+    {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
         authority.stop(Fixture.balancePath, at: .request)
@@ -140,7 +141,8 @@ struct BalanceKeeperTests {
         #expect(client.balance.cached()?.held == 0)
     }
 
-    @Test func `a call that never reached the server is refused and leaves no trace`() async throws {
+    @Test func `a call that never reached the server is refused and leaves no trace`() async throws
+    {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
@@ -215,7 +217,8 @@ struct BalanceKeeperTests {
         #expect(authority.count(path) == 0)
     }
 
-    @Test func `a caller who is cancelled does not keep the number from being right`() async throws {
+    @Test func `a caller who is cancelled does not keep the number from being right`() async throws
+    {
         let client = try await fixture.clientWithBalance()
         authority.with { $0.cost = 2 }
         authority.stop(path, at: .work)
@@ -237,7 +240,9 @@ struct BalanceKeeperTests {
             let input = Ask.Input(question: "why?")
         }
         let client = try await fixture.clientWithBalance()
-        let error = await #expect(throws: SanguineError.self) { try await client.result(of: Wrong()) }
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.result(of: Wrong())
+        }
         #expect(error?.code == "decoding")
         #expect(client.balance.cached()?.available == 97)
         #expect(client.balance.cached()?.held == 0)
@@ -293,6 +298,35 @@ struct BalanceKeeperTests {
             first.close()
             #expect(try fixture.client(folder: folder).balanceHistory == first.balanceHistory)
         }
+    }
+
+    @Test func `the balance is read like any other query`() async throws {
+        let client = try fixture.client()
+        #expect(client.cached(.balance) == nil)
+        #expect(try await client.value(of: .balance).available == 100)
+        #expect(client.cached(.balance)?.available == 100)
+        #expect(client.snapshot(of: .balance).asOf == fixture.clock.now())
+        let model = await client.model(.balance)
+        #expect(await model.value?.available == 100)
+        client.close()
+    }
+
+    @Test func `an invalidated balance is fetched again, not taken from a fetch of before`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        authority.stop(Fixture.balancePath, at: .answer)
+        let early = Task { try await client.refresh(.balance) }
+        await authority.reached(Fixture.balancePath, at: .answer)
+        authority.with { $0.ledger.grant(50) }
+        client.invalidate(.balance)
+        let late = Task { try await client.value(of: .balance) }
+        await eventually { client.balance.waiting == 2 }
+        authority.open(Fixture.balancePath, at: .answer)
+        authority.release(Fixture.balancePath, at: .answer)
+        #expect(try await early.value.available == 100)
+        #expect(try await late.value.available == 150)
     }
 
     @Test func `without a server a call is refused in words`() async throws {

@@ -59,8 +59,8 @@ struct BalanceSimulation {
 
     /// What the user must see now, computed from the truth and from what the client was told.
     ///
-    /// A call costs its true charge once the base contains its end; until then what its answer said;
-    /// until then what was predicted.
+    /// A call costs its true charge once the base contains its end; until then what its answer
+    /// said; until then what was predicted.
     var expected: (available: Int64, held: Int64) {
         let head = state.base?.balance.head ?? 0
         var available = ledger.withoutCalls(at: head) - settledCost

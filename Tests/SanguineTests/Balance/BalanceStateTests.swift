@@ -39,7 +39,11 @@ struct BalanceStateTests {
 
         mutating func fetch() {
             let inquiry = state.inquiry()
-            state.fetched(ledger.balance(naming: inquiry.keys), for: inquiry, at: BalanceStateTests.now)
+            state.fetched(
+                ledger.balance(naming: inquiry.keys),
+                for: inquiry,
+                at: BalanceStateTests.now
+            )
         }
     }
 
@@ -84,7 +88,10 @@ struct BalanceStateTests {
         pair.ledger.settle("b")
         try pair.answer("a")
         #expect(pair.available == 94 && pair.held == 3)
-        #expect(pair.state.base?.balance.head == 0, "The answer may or may not have the other hold.")
+        #expect(
+            pair.state.base?.balance.head == 0,
+            "The answer may or may not have the other hold."
+        )
         try pair.answer("b")
         #expect(pair.available == 94 && pair.held == 0)
         #expect(pair.state.calls.isEmpty)
@@ -252,7 +259,8 @@ struct BalanceStateTests {
         #expect(pair.available == 96 && pair.held == 0 && pair.state.calls.isEmpty)
     }
 
-    @Test func `a call that is given up while the fetch is under way is not taken for never sent`() {
+    @Test func `a call that is given up while the fetch is under way is not taken for never sent`()
+    {
         var pair = Pair()
         pair.begin("a")
         let inquiry = pair.state.inquiry()

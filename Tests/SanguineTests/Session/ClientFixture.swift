@@ -16,7 +16,9 @@ struct ClientFixture {
     let clock = ManualWallClock()
     let delay = SkippingClock()
 
-    /// Another process, as it were: a client of its own. Without a folder nothing outlives it.
+    /// Another process, as it were: a client of its own.
+    ///
+    /// Without a folder nothing outlives it.
     func client(folder: URL? = nil) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
         configuration.folder = folder

@@ -72,7 +72,9 @@ extension FakeAuthority.State {
         return session
     }
 
-    /// Takes a call's hold. Status 102 tells ``FakeAuthority`` that there is work to do.
+    /// Takes a call's hold.
+    ///
+    /// Status 102 tells ``FakeAuthority`` that there is work to do.
     private mutating func begin(_ request: TransportRequest) -> TransportResponse {
         guard let key = request.headers["Idempotency-Key"] else {
             return Self.problem(.idempotencyKeyMissing)

@@ -6,8 +6,8 @@ import Synchronization
 
 /// A Sanguine server in the shape of a transport: devices, sessions that rotate, and a ledger.
 ///
-/// A test stops requests at a stage of their way, waits until they are there, and lets them go on or
-/// loses them. Nothing sleeps.
+/// A test stops requests at a stage of their way, waits until they are there, and lets them go on
+/// or loses them. Nothing sleeps.
 final class FakeAuthority: Transport {
     /// Where a request may be stopped.
     enum Stage: Hashable {
@@ -165,7 +165,9 @@ final class FakeAuthority: Transport {
     }
 }
 
-/// Lets other tasks run until the condition holds. The suite's time limit ends a vain wait.
+/// Lets other tasks run until the condition holds.
+///
+/// The suite's time limit ends a vain wait.
 func eventually(_ condition: @Sendable () -> Bool) async {
     while !condition() { await Task.yield() }
 }

@@ -72,7 +72,8 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
-    @Test func `a refresh ahead of time that fails leaves the token that still lives`() async throws {
+    @Test func `a refresh ahead of time that fails leaves the token that still lives`() async throws
+    {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -156,14 +157,17 @@ struct SessionKeeperTests {
         authority.release(Fixture.guestPath, at: .request)
         for caller in callers {
             let result = await caller.result
-            #expect(throws: SanguineError.problem(Problem(.deviceSecretMismatch, "Use another id."))) {
+            #expect(
+                throws: SanguineError.problem(Problem(.deviceSecretMismatch, "Use another id."))
+            ) {
                 try result.get()
             }
         }
         #expect(try await session.accessToken() == "access-1")
     }
 
-    @Test func `a sign-out removes the user at once and overtakes what is under way`() async throws {
+    @Test func `a sign-out removes the user at once and overtakes what is under way`() async throws
+    {
         try await Fixture.withFolder { folder in
             let client = try await fixture.clientWithBalance(folder: folder)
             let old = try await client.session.accessToken()
