@@ -9,6 +9,10 @@ public struct RatePolicy: Hashable, Sendable {
     /// The time in which an empty bucket fills up again.
     public let window: Duration
 
+    /// The field `RateLimit-Policy`: `"default";q=60000;w=60`
+    /// (draft-ietf-httpapi-ratelimit-headers-10).
+    public let headerValue: String
+
     /// Nanoseconds in which one request is refilled, rounded up, so that no window ever admits
     /// more than the policy says.
     let interval: Int64
@@ -33,13 +37,8 @@ public struct RatePolicy: Hashable, Sendable {
         self.limit = limit
         self.window = window
         let nanoseconds = window.wholeNanoseconds
+        headerValue = "\"\(name)\";q=\(limit);w=\(window.secondsRoundedUp)"
         interval = (nanoseconds + Int64(limit) - 1) / Int64(limit)
-    }
-
-    /// The field `RateLimit-Policy`: `"default";q=60000;w=60`
-    /// (draft-ietf-httpapi-ratelimit-headers-10).
-    public var headerValue: String {
-        "\"\(name)\";q=\(limit);w=\(window.secondsRoundedUp)"
     }
 }
 
