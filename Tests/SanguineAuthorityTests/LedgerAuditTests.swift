@@ -80,7 +80,7 @@ struct LedgerAuditTests {
         transfers[1].kind = .grant
         transfers[1].amount = -7
 
-        #expect(finding(transfers, balance)?.contains("impossible") == true)
+        #expect(finding(transfers, balance)?.contains("less than nothing") == true)
     }
 
     @Test func `a changed balance is found`() throws {
