@@ -86,7 +86,9 @@ public struct SanguineServer: Service {
         }
         do {
             let upstream = http.flatMap { http in
-                configuration.map { UpstreamClient(configuration: $0, httpClient: http) }
+                configuration.map {
+                    UpstreamClient(configuration: $0, httpClient: http, clock: delay)
+                }
             }
             try await serve(upstream)
             try await http?.shutdown()
@@ -97,14 +99,7 @@ public struct SanguineServer: Service {
     }
 
     private func serve(_ upstream: UpstreamClient?) async throws {
-        let functions = FunctionRunner(
-            settings: settings,
-            authority: authority,
-            upstream: upstream,
-            delay: delay,
-            metrics: registry,
-            logger: logger
-        )
+        let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
             publicRouter(functions),
@@ -150,11 +145,26 @@ public struct SanguineServer: Service {
         )
     }
 
-    private func publicRouter(_ functions: FunctionRunner) -> Router<ServerContext> {
+    /// What runs functions, for one run of the server.
+    func functionRunner(_ upstream: UpstreamClient?) -> FunctionRunner {
+        FunctionRunner(
+            settings: settings,
+            authority: authority,
+            upstream: upstream,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+    }
+
+    /// The routes of the public port.
+    func publicRouter(_ functions: FunctionRunner) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         let gate = self.gate
+        if !settings.http.corsOrigins.isEmpty {
+            router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
+        }
         router.add(middleware: frame)
-        router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         HealthRoutes(authority: authority).add(to: router)
         let routes = router.group("v1")
         AccountRoutes(authority: authority, gate: gate).add(to: routes)
@@ -163,8 +173,9 @@ public struct SanguineServer: Service {
         return router
     }
 
-    private func adminRouter() -> Router<ServerContext> {
-        let router = Router(context: ServerContext.self)
+    /// The routes of the port for metrics and administration.
+    func adminRouter() -> Router<ServerContext> {
+        let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame)
         AdminRoutes(authority: authority, gate: gate, metrics: registry).add(to: router)
         return router
@@ -179,13 +190,15 @@ public struct SanguineServer: Service {
             authority: authority,
             bodyBytes: settings.limits.bodyBytes,
             accountLimiter: RateLimiter(
-                policy: RatePolicy(limit: settings.limits.requestsPerMinute)
+                policy: RatePolicy(limit: settings.limits.requestsPerMinute),
+                clock: delay
             ),
             addressLimiter: RateLimiter(
                 policy: RatePolicy(
                     name: "address",
                     limit: settings.limits.addressRequestsPerMinute
-                )
+                ),
+                clock: delay
             )
         )
     }

@@ -39,6 +39,7 @@ struct Frame: RouterMiddleware {
                 status: response.status.code,
                 duration: duration,
                 requestID: context.id,
+                requestBytes: request.headers[.contentLength].flatMap { Int($0) } ?? 0,
                 responseBytes: response.body.contentLength ?? 0
             )
         )

@@ -136,12 +136,18 @@ struct Gate: Sendable {
         _ type: Content.Type,
         from bytes: ByteBuffer
     ) throws(Problem) -> Result<Content, Problem> {
+        guard Self.mayBeUTF8(bytes) else { throw .noObject }
         do {
             return .success(try JSONDecoder().decode(type, from: Data(bytes.readableBytesView)))
         } catch let error as DecodingError {
             if let problem = Self.content(error) { return .failure(problem) }
         } catch {}
-        throw Problem(.malformedBody, "Send a JSON object in UTF-8.")
+        throw .noObject
+    }
+
+    /// Whether the body is not UTF-16 or UTF-32, which the decoder would read as well.
+    private static func mayBeUTF8(_ bytes: ByteBuffer) -> Bool {
+        bytes.readableBytesView.prefix(2).allSatisfy { $0 != 0 && $0 < 0xFE }
     }
 
     private func authenticate(_ request: Request) async throws(Problem) -> Identity {
@@ -212,5 +218,11 @@ struct Gate: Sendable {
     private static func wrong(_ context: DecodingError.Context) -> Problem {
         let path = context.codingPath.map(\.stringValue).joined(separator: ".")
         return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
+    }
+}
+
+extension Problem {
+    fileprivate static var noObject: Problem {
+        Problem(.malformedBody, "Send a JSON object in UTF-8.")
     }
 }
