@@ -1,0 +1,79 @@
+import Configuration
+import Foundation
+import SanguineServer
+import Synchronization
+import SystemPackage
+
+/// A YAML file of settings, with the names that it contains.
+struct SettingsFile: Sendable {
+    /// The path as it was given.
+    let path: String
+    /// What values are looked up in.
+    let provider: FileProvider<YAMLSnapshot>
+    /// The names of all values, in alphabetical order, each split at its levels.
+    let keys: [[String]]
+
+    /// Reads the file, or returns `nil` if there is none to read, or it says nothing.
+    ///
+    /// - Throws: `SettingsError` if it is missing, too large, or not a mapping in YAML.
+    static func read(at path: String?) async throws(SettingsError) -> SettingsFile? {
+        guard let path else { return nil }
+        func unreadable(_ reason: String) -> SettingsError {
+            SettingsError([.unreadable(file: path, reason: reason)])
+        }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw unreadable("there is no such file, or it may not be read.")
+        }
+        guard data.count <= SettingsLoader.fileBytes else {
+            throw unreadable("it is larger than \(SettingsLoader.fileBytes) bytes.")
+        }
+        let says = String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
+            .contains { line in
+                let text = line.drop { $0.isWhitespace }
+                return !text.isEmpty && !text.hasPrefix("#") && text != "---"
+            }
+        guard says else { return nil }
+        let names = Names()
+        // The snapshot lists no names, but asks for each whether its value is secret.
+        let options = YAMLSnapshot.ParsingOptions(
+            secretsSpecifier: .dynamic { name, _ in
+                names.insert(name)
+                return Setting.all.contains { $0.key == name && $0.isSecret }
+            }
+        )
+        do {
+            let provider = try await FileProvider<YAMLSnapshot>(
+                parsingOptions: options,
+                filePath: FilePath(path)
+            )
+            let keys = names.all.sorted().map { $0.split(separator: ".").map { String($0) } }
+            return SettingsFile(path: path, provider: provider, keys: keys)
+        } catch {
+            // The rest of a parser's message quotes the file, which may hold a secret.
+            let line = "\(error)".split(whereSeparator: \.isNewline).first ?? "it is not YAML."
+            throw unreadable(String(line))
+        }
+    }
+
+    /// The value of a name, or `nil` if it is none or no single text.
+    func text(of key: [String]) -> String? {
+        guard let value = try? provider.value(forKey: AbsoluteConfigKey(key), type: .string).value,
+            case .string(let text) = value.content
+        else { return nil }
+        return text
+    }
+
+    /// Whether the name stands there without a value.
+    func isEmpty(_ key: [String]) -> Bool {
+        ["", "~", "null"].contains(text(of: key))
+    }
+
+    /// The names met while parsing; behind a mutex because the parser's closure must be sendable.
+    private final class Names: Sendable {
+        private let names = Mutex<Set<String>>([])
+
+        var all: Set<String> { names.withLock { $0 } }
+
+        func insert(_ name: String) { names.withLock { _ = $0.insert(name) } }
+    }
+}

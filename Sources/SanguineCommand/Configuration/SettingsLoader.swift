@@ -1,0 +1,274 @@
+import Configuration
+import Foundation
+import SanguineServer
+import Synchronization
+import SystemPackage
+
+/// Finds the settings of a server: flags before environment before file before defaults.
+///
+/// ```swift
+/// let loader = SettingsLoader(flags: ["http.port": "0"], environment: environment, file: path)
+/// let loaded = try await loader.load()
+/// for warning in loaded.warnings { logger.warning("\(warning)") }
+/// ```
+struct SettingsLoader: Sendable {
+    /// Where a value comes from.
+    enum Source: Hashable, Sendable, CustomStringConvertible {
+        case flag(String)
+        case environment(String)
+        case file(String)
+        case `default`
+
+        var description: String {
+            switch self {
+            case .flag(let name): "flag \(name)"
+            case .environment(let name): "environment \(name)"
+            case .file(let path): "file \(path)"
+            case .default: "default"
+            }
+        }
+    }
+
+    /// A setting with the value in effect.
+    struct Effective: Hashable, Sendable {
+        /// The name in the file.
+        let key: String
+        /// The value as it would be written; `•••` for a secret, empty for none.
+        let value: String
+        /// Where it comes from.
+        let source: Source
+    }
+
+    /// What was found.
+    struct Loaded: Sendable {
+        /// The settings, valid.
+        let settings: ServerSettings
+        /// Each value with its source, in the order of the documentation; then quotas and functions.
+        let effective: [Effective]
+        /// Names in the environment that nobody knows.
+        let warnings: [String]
+    }
+
+    /// The longest configuration file, in bytes: 1 MiB.
+    static let fileBytes = 1 << 20
+    /// The variable that names the file where no flag does.
+    static let fileVariable = "SANGUINE_CONFIG"
+
+    private let flags: [String: String]
+    private let environment: [String: String]
+    private let file: String?
+    private let otherVariables: Set<String>
+
+    /// Creates a loader.
+    ///
+    /// - Parameters:
+    ///   - flags: The values given on the command line, by the setting's key; none for flags not given.
+    ///   - environment: The environment of the process.
+    ///   - file: The path of a YAML file. Default: what `SANGUINE_CONFIG` names, or no file.
+    ///   - otherVariables: Variables that begin with `SANGUINE_` and belong to other parts.
+    init(
+        flags: [String: String] = [:],
+        environment: [String: String],
+        file: String? = nil,
+        otherVariables: Set<String> = []
+    ) {
+        self.flags = flags
+        self.environment = environment
+        let named = environment[Self.fileVariable].flatMap { $0.isEmpty ? nil : $0 }
+        self.file = file ?? named
+        self.otherVariables = otherVariables.union([Self.fileVariable])
+    }
+
+    /// Reads everything.
+    ///
+    /// - Throws: `SettingsError` with all that is wrong, in whatever source.
+    func load() async throws(SettingsError) -> Loaded {
+        let file = try await SettingsFile.read(at: file)
+        var problems = file.map(unknownNames(in:)) ?? []
+        for key in flags.keys.sorted() where !Setting.all.contains(where: { $0.key == key }) {
+            problems.append(unknown(key, among: Setting.all.map(\.key), source: "flag"))
+        }
+        var settings = ServerSettings()
+        var effective: [Effective] = []
+        let sources = providers(file: file)
+        for setting in Setting.all {
+            let source = apply(setting, from: sources, to: &settings, problems: &problems)
+            effective.append(
+                Effective(key: setting.key, value: setting.text(in: settings), source: source)
+            )
+        }
+        if let file { applyLists(of: file, to: &settings, problems: &problems) }
+        guard problems.isEmpty else { throw SettingsError(problems) }
+        try settings.validate()
+        effective += Self.lists(of: settings, file: file)
+        return Loaded(settings: settings, effective: effective, warnings: warnings())
+    }
+
+    private typealias SourcedProvider = (
+        provider: any ConfigProvider, name: @Sendable (Setting) -> Source
+    )
+
+    private func providers(file: SettingsFile?) -> [SourcedProvider] {
+        let given = flags.map { (AbsoluteConfigKey(ConfigKey($0)), $1) }
+        let values = given.map { ($0, ConfigValue(.string($1), isSecret: false)) }
+        var providers: [SourcedProvider] = [
+            (
+                InMemoryProvider(name: "flags", values: Dictionary(values) { _, last in last }),
+                { .flag($0.flag ?? $0.key) }
+            ),
+            (
+                EnvironmentVariablesProvider(environmentVariables: environment)
+                    .prefixKeys(with: "sanguine"),
+                { .environment($0.environmentName) }
+            ),
+        ]
+        if let file { providers.append((file.provider, { _ in .file(file.path) })) }
+        return providers
+    }
+
+    /// Sets one setting from the first source that has it.
+    private func apply(
+        _ setting: Setting,
+        from sources: [SourcedProvider],
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) -> Source {
+        let key = AbsoluteConfigKey(ConfigKey(setting.key))
+        for (provider, name) in sources {
+            let source = name(setting)
+            do {
+                guard let text = try Self.text(of: key, isList: setting.isList, in: provider)
+                else { continue }
+                if !setting.set(text, in: &settings) {
+                    problems.append(setting.refusal(of: text, source: "\(source)"))
+                }
+            } catch {
+                // A list where a text belongs, or the reverse.
+                problems.append(setting.refusal(of: "…", source: "\(source)"))
+            }
+            return source
+        }
+        return .default
+    }
+
+    /// The value as text: the table reads it, so that every source obeys the same rules.
+    private static func text(
+        of key: AbsoluteConfigKey,
+        isList: Bool,
+        in provider: some ConfigProvider
+    ) throws -> String? {
+        if isList, let value = try? provider.value(forKey: key, type: .stringArray).value,
+            case .stringArray(let items) = value.content
+        {
+            return items.joined(separator: ",")
+        }
+        guard let value = try provider.value(forKey: key, type: .string).value,
+            case .string(let text) = value.content
+        else { return nil }
+        return text
+    }
+}
+
+// Quotas and functions, which the file names itself.
+extension SettingsLoader {
+    private func applyLists(
+        of file: SettingsFile,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        let source = "\(Source.file(file.path))"
+        let quotas = file.keys.filter { $0.first == "quotas" && $0.count == 2 }
+        if !quotas.isEmpty {
+            settings.quotas = quotas.compactMap { key in
+                let text = file.text(of: key) ?? ""
+                if let quota = QuotaSetting(name: key[1], text: text) { return quota }
+                problems.append(
+                    .invalid(
+                        setting: key.joined(separator: "."),
+                        value: text,
+                        allowed: QuotaSetting.allowed,
+                        source: source
+                    )
+                )
+                return nil
+            }
+        }
+        var functions: [String: [FunctionSetting.Field: String]] = [:]
+        for key in file.keys where key.first == "functions" && key.count == 3 {
+            guard let field = FunctionSetting.Field(rawValue: key[2]) else { continue }
+            functions[key[1], default: [:]][field] = file.text(of: key) ?? ""
+        }
+        if functions.isEmpty { return }
+        settings.functions = []
+        for (name, members) in functions.sorted(by: { $0.key < $1.key }) {
+            do throws(SettingsError) {
+                settings.functions.append(
+                    try FunctionSetting(name: name, members: members, source: source)
+                )
+            } catch {
+                problems += error.problems
+            }
+        }
+    }
+
+    private static func lists(of settings: ServerSettings, file: SettingsFile?) -> [Effective] {
+        func source(_ list: String) -> Source {
+            guard let file, file.keys.contains(where: { $0.first == list && $0.count > 1 })
+            else { return .default }
+            return .file(file.path)
+        }
+        let quotas = settings.quotas.map {
+            Effective(key: "quotas.\($0.name)", value: "\($0.perDay)", source: source("quotas"))
+        }
+        let functions = settings.functions.flatMap { function in
+            function.texts.map { field, value in
+                Effective(
+                    key: "functions.\(function.name).\(field.rawValue)",
+                    value: value,
+                    source: source("functions")
+                )
+            }
+        }
+        return quotas + functions
+    }
+}
+
+// Names that nobody knows.
+extension SettingsLoader {
+    private func unknownNames(in file: SettingsFile) -> [SettingsError.Problem] {
+        let source = "\(Source.file(file.path))"
+        let known = Set(Setting.all.map(\.key))
+        let sections = Set(Setting.all.compactMap { $0.key.split(separator: ".").first }
+            .map { String($0) }).union(["quotas", "functions"])
+        return file.keys.compactMap { key in
+            let name = key.joined(separator: ".")
+            if known.contains(name) { return nil }
+            // A section with nothing in it.
+            if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
+            if key.first == "quotas", key.count == 2 { return nil }
+            if key.first == "functions", key.count == 3 {
+                if FunctionSetting.Field(rawValue: key[2]) != nil { return nil }
+                let fields = FunctionSetting.Field.allCases
+                let all = fields.map { "functions.\(key[1]).\($0.rawValue)" }
+                return unknown(name, among: all, source: source)
+            }
+            return unknown(name, among: known.union(sections).sorted(), source: source)
+        }
+    }
+
+    private func unknown(
+        _ name: String,
+        among names: [String],
+        source: String
+    ) -> SettingsError.Problem {
+        .unknown(name: name, nearest: NearestName.of(name, among: names), source: source)
+    }
+
+    private func warnings() -> [String] {
+        let known = Set(Setting.all.map(\.environmentName)).union(otherVariables)
+        return environment.keys.sorted().compactMap { name in
+            guard name.hasPrefix("SANGUINE_"), !known.contains(name) else { return nil }
+            return "\(unknown(name, among: known.sorted(), source: "environment"))"
+        }
+    }
+}

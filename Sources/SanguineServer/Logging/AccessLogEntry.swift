@@ -1,0 +1,66 @@
+public import SanguineModel
+
+/// What the access log keeps of one request. Nothing in it is personal.
+///
+/// There is a route's template and no path, because paths carry ids; no account, token or address. So
+/// the log may be kept and shipped without asking whose it is.
+public struct AccessLogEntry: Hashable, Sendable {
+    /// Bytes of a line at most: 1 KiB.
+    static let lineBytes = 1_024
+
+    /// When the request came.
+    public var time: Timestamp
+    /// The method: `POST`.
+    public var method: String
+    /// The route's template: `/v1/holds/{id}/capture`.
+    public var route: String
+    /// The status of the answer.
+    public var status: Int
+    /// From the request's head to the end of the answer.
+    public var duration: Duration
+    /// The id that other lines of the log name the request by.
+    public var requestID: String
+    /// Bytes of the request's body.
+    public var requestBytes: Int
+    /// Bytes of the answer's body.
+    public var responseBytes: Int
+
+    /// Creates an entry.
+    public init(
+        time: Timestamp,
+        method: String,
+        route: String,
+        status: Int,
+        duration: Duration,
+        requestID: String,
+        requestBytes: Int = 0,
+        responseBytes: Int = 0
+    ) {
+        self.time = time
+        self.method = method
+        self.route = route
+        self.status = status
+        self.duration = duration
+        self.requestID = requestID
+        self.requestBytes = requestBytes
+        self.responseBytes = responseBytes
+    }
+
+    /// The entry as one line of JSON, with its line feed.
+    ///
+    ///     {"time":"…","type":"access","method":"GET","route":"/v1/balance","status":200,
+    ///     "durationMs":0.412,"requestId":"…","requestBytes":0,"responseBytes":74}
+    func line() -> [UInt8] {
+        var line = JSONLine(limit: Self.lineBytes)
+        line.add("time", time.description)
+        line.add("type", "access")
+        line.add("method", method, longest: 32)
+        line.add("route", route, longest: 256)
+        line.add("status", status)
+        line.add("durationMs", thousandths: duration.wholeNanoseconds / 1_000)
+        line.add("requestId", requestID, longest: 128)
+        line.add("requestBytes", requestBytes)
+        line.add("responseBytes", responseBytes)
+        return line.finish()
+    }
+}

@@ -1,0 +1,106 @@
+/// One JSON object on one line, written member by member into bytes, at most so many of them.
+///
+/// A member that does not fit is left out as a whole, and `"truncated":true` says so: what comes out is
+/// valid JSON always. (`JSONEncoder` would cost ten times as much, and knows no limit.)
+struct JSONLine: Sendable {
+    private static let truncation = Array(#","truncated":true"#.utf8)
+
+    private var bytes: [UInt8]
+    private let limit: Int
+    private var isTruncated = false
+
+    /// Creates an empty object of at most `limit` bytes, its line feed included.
+    init(limit: Int) {
+        precondition(limit >= 64, "A line needs room for a time and a level.")
+        self.limit = limit
+        bytes = [UInt8(ascii: "{")]
+        bytes.reserveCapacity(256)
+    }
+
+    /// Adds a string. One that is longer than `longest` bytes, as JSON, is cut.
+    mutating func add(_ name: StaticString, _ text: String, longest: Int = .max) {
+        add(name.description, text, longest: longest)
+    }
+
+    /// Adds a string under a name that was not known when this was built.
+    mutating func add(_ name: String, _ text: String, longest: Int = .max) {
+        let start = beginMember(name)
+        bytes.append(UInt8(ascii: "\""))
+        if !Self.append(text, longest: longest, to: &bytes) { isTruncated = true }
+        bytes.append(UInt8(ascii: "\""))
+        endMember(start)
+    }
+
+    /// Adds a whole number.
+    mutating func add(_ name: StaticString, _ number: Int) {
+        let start = beginMember(name.description)
+        bytes.append(contentsOf: String(number).utf8)
+        endMember(start)
+    }
+
+    /// Adds thousandths as a number with three decimals: 1234 becomes `1.234`.
+    mutating func add(_ name: StaticString, thousandths: Int64) {
+        let start = beginMember(name.description)
+        let (whole, rest) = max(0, thousandths).quotientAndRemainder(dividingBy: 1_000)
+        bytes.append(contentsOf: String(whole).utf8)
+        bytes.append(UInt8(ascii: "."))
+        for divisor in [100, 10, 1] as [Int64] {
+            bytes.append(UInt8(ascii: "0") + UInt8(rest / divisor % 10))
+        }
+        endMember(start)
+    }
+
+    /// Returns the line, with its line feed.
+    consuming func finish() -> [UInt8] {
+        if isTruncated { bytes.append(contentsOf: Self.truncation) }
+        bytes.append(UInt8(ascii: "}"))
+        bytes.append(UInt8(ascii: "\n"))
+        return bytes
+    }
+
+    private mutating func beginMember(_ name: String) -> Int {
+        let start = bytes.count
+        if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+        bytes.append(UInt8(ascii: "\""))
+        Self.append(name, longest: 256, to: &bytes)
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        return start
+    }
+
+    private mutating func endMember(_ start: Int) {
+        guard bytes.count + Self.truncation.count + 2 > limit else { return }
+        bytes.removeSubrange(start...)
+        isTruncated = true
+    }
+
+    /// Appends a string's inside (RFC 8259, section 7); false if it was cut after `longest` bytes.
+    @discardableResult
+    private static func append(_ text: String, longest: Int, to bytes: inout [UInt8]) -> Bool {
+        let start = bytes.count
+        for scalar in text.unicodeScalars {
+            let before = bytes.count
+            switch scalar {
+            case "\"": bytes.append(contentsOf: #"\""#.utf8)
+            case "\\": bytes.append(contentsOf: #"\\"#.utf8)
+            case "\n": bytes.append(contentsOf: #"\n"#.utf8)
+            case "\r": bytes.append(contentsOf: #"\r"#.utf8)
+            case "\t": bytes.append(contentsOf: #"\t"#.utf8)
+            case "\u{0}"..."\u{1F}", "\u{7F}":
+                bytes.append(contentsOf: #"\u00"#.utf8)
+                bytes.append(hexDigit(UInt8(scalar.value) >> 4))
+                bytes.append(hexDigit(UInt8(scalar.value) & 0xF))
+            default: bytes.append(contentsOf: scalar.utf8)
+            }
+            if bytes.count - start > longest {
+                bytes.removeSubrange(before...)
+                return false
+            }
+        }
+        return true
+    }
+
+    private static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}

@@ -1,0 +1,115 @@
+public import Logging
+public import SanguineModel
+
+/// A backend for swift-log that writes one JSON object a line.
+///
+/// ```swift
+/// LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .info) }
+/// Logger(label: "sanguine").info("Listening", metadata: ["port": "8080"])
+/// // {"time":"2026-11-21T19:18:39.250Z","level":"info","message":"Listening","label":"sanguine",…}
+/// ```
+///
+/// Metadata is flattened: `["user": ["id": "7"], "tags": ["a"]]` becomes `"user.id":"7","tags.0":"a"`, in the
+/// order of the names. A name that the line has already gets `metadata.` in front. A line is at most
+/// ``lineBytes`` long; what does not fit is left out, and `"truncated":true` says so.
+public struct JSONLogHandler: LogHandler {
+    /// Bytes of a line at most: 8 KiB.
+    public static let lineBytes = 8_192
+
+    /// Bytes of a message at most, as JSON: half a line, so that metadata keep their place.
+    static let messageBytes = lineBytes / 2
+
+    /// Levels of nested metadata that are flattened; deeper ones are described.
+    static let metadataDepth = 8
+
+    private static let ownNames: Set<String> = [
+        "time", "level", "message", "label", "source", "error", "truncated",
+    ]
+
+    /// The metadata of every line.
+    public var metadata: Logger.Metadata = [:]
+    /// Asked for more metadata with every line.
+    public var metadataProvider: Logger.MetadataProvider?
+    /// The least level that is written.
+    public var logLevel: Logger.Level
+
+    private let label: String
+    private let sink: any LogSink
+    private let clock: any WallClock
+
+    /// Creates a handler.
+    ///
+    /// - Parameters:
+    ///   - label: The logger's label.
+    ///   - level: The least level that is written. Default: `info`.
+    ///   - sink: Where the lines go. Default: standard error.
+    ///   - clock: What tells the time of a line.
+    public init(
+        label: String,
+        level: Logger.Level = .info,
+        sink: any LogSink = StandardStream.error,
+        clock: any WallClock = SystemWallClock()
+    ) {
+        self.label = label
+        logLevel = level
+        self.sink = sink
+        self.clock = clock
+    }
+
+    /// Reads or sets one name of the metadata of every line.
+    public subscript(metadataKey name: String) -> Logger.Metadata.Value? {
+        get { metadata[name] }
+        set { metadata[name] = newValue }
+    }
+
+    /// Writes the line.
+    public func log(event: LogEvent) {
+        var line = JSONLine(limit: Self.lineBytes)
+        line.add("time", clock.now().description)
+        line.add("level", event.level.rawValue)
+        line.add("message", event.message.description, longest: Self.messageBytes)
+        line.add("label", label, longest: 256)
+        line.add("source", event.source, longest: 256)
+        if let error = event.error {
+            line.add("error", String(describing: error), longest: Self.messageBytes / 4)
+        }
+        var all = metadata
+        if let provided = metadataProvider?.get() { all.merge(provided) { _, new in new } }
+        if let own = event.metadata { all.merge(own) { _, new in new } }
+        Self.add(all, to: &line)
+        sink.write(line.finish())
+    }
+
+    private static func add(_ metadata: Logger.Metadata, to line: inout JSONLine) {
+        if metadata.isEmpty { return }
+        var flat: [(name: String, value: String)] = []
+        flatten(.dictionary(metadata), under: "", depth: 0, into: &flat)
+        var taken = ownNames
+        for (name, value) in flat.sorted(by: { $0.name < $1.name }) {
+            var unique = name
+            while !taken.insert(unique).inserted { unique = "metadata." + unique }
+            line.add(unique, value)
+        }
+    }
+
+    private static func flatten(
+        _ value: Logger.MetadataValue,
+        under name: String,
+        depth: Int,
+        into flat: inout [(name: String, value: String)]
+    ) {
+        func nested(_ part: String) -> String { name.isEmpty ? part : name + "." + part }
+        switch value {
+        case .dictionary(let members) where depth < metadataDepth:
+            for (part, member) in members {
+                flatten(member, under: nested(part), depth: depth + 1, into: &flat)
+            }
+        case .array(let elements) where depth < metadataDepth:
+            for (index, element) in elements.enumerated() {
+                flatten(element, under: nested(String(index)), depth: depth + 1, into: &flat)
+            }
+        default:
+            flat.append((name, value.description))
+        }
+    }
+}

@@ -1,0 +1,201 @@
+import Foundation
+import Logging
+import SanguineModel
+
+extension Setting {
+    /// Every setting that has a name, in the order of the documentation.
+    public static let all: [Setting] =
+        http + limits + accounts + tokens + operations + upstream + log
+
+    private static let http = [
+        Setting(
+            "http.host", .text(\.http.host, characters: 1...255), flag: "--host",
+            "The address that the API listens on; 0.0.0.0 listens on all."
+        ),
+        Setting(
+            "http.port", .integer(\.http.port, 0...65_535), flag: "--port",
+            "The port of the API; 0 picks a free one."
+        ),
+        Setting(
+            "http.adminHost", .text(\.http.adminHost, characters: 1...255), flag: "--admin-host",
+            "The address for metrics and administration; whoever reaches it is trusted."
+        ),
+        Setting(
+            "http.adminPort", .optionalInteger(\.http.adminPort, 0...65_535), flag: "--admin-port",
+            "The port for metrics and administration; without it the API's port + 1."
+        ),
+        Setting(
+            "http.corsOrigins", .texts(\.http.corsOrigins),
+            allowed: "origins such as https://app.example.com, or *", isValid: isOrigin,
+            "The origins whose pages may call the API."
+        ),
+    ]
+
+    private static let limits = [
+        Setting(
+            "limits.bodyBytes", .integer(\.limits.bodyBytes, 1_024...WireLimits.bodyBytes * 16),
+            "The longest body of a request, in bytes."
+        ),
+        Setting(
+            "limits.requestsPerMinute", .integer(\.limits.requestsPerMinute, 1...60_000_000),
+            "The requests of an account in a minute; more get 429."
+        ),
+        Setting(
+            "limits.addressRequestsPerMinute",
+            .integer(\.limits.addressRequestsPerMinute, 1...60_000_000),
+            "The requests of an address in a minute where no account is known; more get 429."
+        ),
+        Setting(
+            "limits.connections", .integer(\.limits.connections, 1...1_000_000),
+            "The connections at a time; more wait to be accepted."
+        ),
+        Setting(
+            "limits.requestTimeout",
+            .duration(\.limits.requestTimeout, .milliseconds(100) ... .seconds(3_600)),
+            "The longest time of a request that calls no function."
+        ),
+        Setting(
+            "limits.idleTimeout",
+            .duration(\.limits.idleTimeout, .seconds(1) ... .seconds(86_400)),
+            "The time after which a connection without a request is closed."
+        ),
+        Setting(
+            "limits.functionCalls", .integer(\.limits.functionCalls, 1...100_000),
+            "The calls of functions at a time; more get 503."
+        ),
+        Setting(
+            "limits.shutdownGrace",
+            .duration(\.limits.shutdownGrace, .zero ... .seconds(3_600)),
+            "The time that requests in flight still have when the server is told to stop."
+        ),
+    ]
+
+    private static let accounts = [
+        Setting(
+            "accounts.unit", .text(\.accounts.unit, characters: 1...32),
+            "The name of what a balance counts."
+        ),
+        Setting(
+            "accounts.grant", .integer(\.accounts.grant, 0...Int(WireLimits.amount)),
+            "What a new account is granted, in the balance's unit."
+        ),
+        Setting(
+            "accounts.defaultTimeZone", .text(\.accounts.defaultTimeZone, characters: 1...64),
+            allowed: "an IANA time zone such as Europe/Berlin", isValid: isTimeZone,
+            "The time zone of accounts that name none; their day begins at its midnight."
+        ),
+        Setting(
+            "accounts.defaultLanguage", .text(\.accounts.defaultLanguage, characters: 2...35),
+            allowed: "a BCP 47 language such as en or de-AT", isValid: isLanguage,
+            "The language of accounts that name none."
+        ),
+    ]
+
+    private static let tokens = [
+        Setting(
+            "tokens.accessLifetime",
+            .duration(\.tokens.accessLifetime, .seconds(10) ... .seconds(86_400)),
+            "How long an access token is valid."
+        ),
+        Setting(
+            "tokens.refreshLifetime",
+            .duration(\.tokens.refreshLifetime, .seconds(60) ... .seconds(10 * 366 * 86_400)),
+            "How long a refresh token is valid; whoever stays away longer signs in again."
+        ),
+        Setting(
+            "tokens.rotationGrace",
+            .duration(\.tokens.rotationGrace, .zero ... .seconds(3_600)),
+            "How long a rotated refresh token still gets its successor, if the answer was lost."
+        ),
+        Setting(
+            "tokens.issuer", .text(\.tokens.issuer, characters: 1...200),
+            "The issuer that access tokens name."
+        ),
+        Setting(
+            "tokens.audience", .text(\.tokens.audience, characters: 1...200),
+            "The audience that access tokens name."
+        ),
+    ]
+
+    private static let operations = [
+        Setting(
+            "idempotency.keep",
+            .duration(\.idempotencyKeep, .seconds(60) ... .seconds(366 * 86_400)),
+            "How long the answer of an operation is replayed."
+        ),
+        Setting(
+            "holds.duration",
+            .duration(\.holdsDuration, .seconds(1) ... .seconds(86_400)),
+            "How long a hold lasts that names no time."
+        ),
+    ]
+
+    private static let upstream = [
+        Setting(
+            "upstream.url", .optionalText(\.upstream.url), flag: "--upstream",
+            allowed: "an http or https URL with a host, without user name and password",
+            isValid: { UpstreamConfiguration.endpoint(of: $0) != nil },
+            "The server that answers for functions of kind upstream: any that speaks OpenAI's API."
+        ),
+        Setting(
+            "upstream.key", .secret(\.upstream.key),
+            allowed: "visible ASCII characters, without spaces",
+            isValid: { $0.utf8.allSatisfy { (0x21...0x7E).contains($0) } },
+            "The key that the upstream asks for."
+        ),
+        Setting(
+            "upstream.model", .text(\.upstream.model, characters: 1...200),
+            "The name of the model that is asked."
+        ),
+        Setting(
+            "upstream.connectTimeout",
+            .duration(\.upstream.connectTimeout, .milliseconds(10) ... .seconds(600)),
+            "The longest time that connecting to the upstream may take."
+        ),
+        Setting(
+            "upstream.timeout",
+            .duration(\.upstream.timeout, .milliseconds(10) ... .seconds(3_600)),
+            "The longest time that a call of the upstream may take."
+        ),
+        Setting(
+            "upstream.answerBytes", .integer(\.upstream.answerBytes, 1_024...(1 << 28)),
+            "The longest answer of the upstream, in bytes."
+        ),
+    ]
+
+    private static let log = [
+        Setting(
+            "log.level", .choice(\.log.level, of: Logger.Level.allCases.map(\.rawValue)),
+            flag: "--log-level",
+            "The least level that is logged."
+        ),
+        Setting(
+            "log.access", .flag(\.log.access),
+            "Whether every request gets a line in the log."
+        ),
+    ]
+
+    private static func isOrigin(_ text: String) -> Bool {
+        if text == "*" { return true }
+        guard let parts = URLComponents(string: text), parts.host?.isEmpty == false,
+            parts.scheme == "http" || parts.scheme == "https"
+        else { return false }
+        return parts.path.isEmpty && parts.query == nil && parts.fragment == nil
+            && parts.user == nil
+    }
+
+    private static func isTimeZone(_ text: String) -> Bool {
+        // Abbreviations such as EST are no zones of the IANA data base's kind, but GMT and UTC are.
+        text == "UTC" || TimeZone.knownTimeZoneIdentifiers.contains(text)
+            || (text.contains("/") && TimeZone(identifier: text) != nil)
+    }
+
+    private static func isLanguage(_ text: String) -> Bool {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        return (2...8).contains(parts[0].count) && parts[0].allSatisfy { $0.isASCII && $0.isLetter }
+            && parts.dropFirst().allSatisfy { part in
+                (1...8).contains(part.count)
+                    && part.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
+            }
+    }
+}

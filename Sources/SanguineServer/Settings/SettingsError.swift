@@ -1,0 +1,39 @@
+/// What is wrong with a configuration: all of it, so that it is put right in one go.
+public struct SettingsError: Error, Hashable {
+    /// One thing that is wrong.
+    public enum Problem: Hashable, Sendable {
+        /// A value that is not allowed. A secret's value is masked.
+        case invalid(setting: String, value: String, allowed: String, source: String)
+        /// A name that no setting has, with the nearest that one has.
+        case unknown(name: String, nearest: String?, source: String)
+        /// A file that cannot be read as configuration.
+        case unreadable(file: String, reason: String)
+    }
+
+    /// What is wrong; never empty.
+    public let problems: [Problem]
+
+    /// Creates an error.
+    public init(_ problems: [Problem]) { self.problems = problems }
+}
+
+extension SettingsError.Problem: CustomStringConvertible {
+    /// What is wrong, and what would be right.
+    public var description: String {
+        switch self {
+        case .invalid(let setting, let value, let allowed, let source):
+            "'\(setting)' cannot be “\(value)” (\(source)). Allowed: \(allowed)."
+        case .unknown(let name, let nearest?, let source):
+            "There is no setting '\(name)' (\(source)). Did you mean '\(nearest)'?"
+        case .unknown(let name, nil, let source):
+            "There is no setting '\(name)' (\(source)). 'sanguine config' lists all."
+        case .unreadable(let file, let reason):
+            "The configuration '\(file)' cannot be read: \(reason)"
+        }
+    }
+}
+
+extension SettingsError: CustomStringConvertible {
+    /// The problems, one a line.
+    public var description: String { problems.map(\.description).joined(separator: "\n") }
+}

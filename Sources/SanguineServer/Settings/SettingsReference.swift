@@ -1,0 +1,50 @@
+/// The documentation's page of settings, printed from the table that the server reads.
+public enum SettingsReference {
+    /// The page, as Markdown.
+    public static func markdown() -> String {
+        var text = """
+            # Settings
+
+            A value is looked for on the command line, then in the environment, then in the YAML file \
+            that `--config` or `SANGUINE_CONFIG` names; otherwise it has its default. A name that is in \
+            no table here is refused in the file, and warned of in the environment. `sanguine config` \
+            prints what is in effect, and where it comes from.
+
+            | in the file | flag | environment | default | what it does, and what it may be |
+            |---|---|---|---|---|
+
+            """
+        for setting in Setting.all {
+            let value = setting.defaultText.isEmpty ? "none" : "`\(setting.defaultText)`"
+            text += "| `\(setting.key)` | \(setting.flag.map { "`\($0)`" } ?? "") "
+            text += "| `\(setting.environmentName)` | \(value) "
+            text += "| \(setting.summary) Allowed: \(setting.allowed). |\n"
+        }
+        text += """
+
+            ## Quotas and functions
+
+            They are named in the file only. A file that names any quota replaces the default ones, and \
+            likewise for functions.
+
+            ```yaml
+            quotas:
+              readings: 3               # how often from one midnight of the account to the next
+
+            functions:
+              echo:
+                kind: echo              # echo or upstream
+                price: 1                # the same for every call, or, for kind upstream, by usage:
+              ask:
+                kind: upstream
+                perMillionInput: 2000
+                perMillionOutput: 8000
+                atLeast: 1              # default 1
+                maxOutputTokens: 512    # default 512
+                systemPrompt: Answer in two sentences.
+            ```
+
+            """
+        return text
+    }
+}

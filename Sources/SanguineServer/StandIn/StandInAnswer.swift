@@ -1,0 +1,118 @@
+/// What the stand-in for a language model says: the same words for the same conversation, always.
+///
+/// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token for
+/// every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more.
+struct StandInAnswer: Hashable, Sendable {
+    /// One turn of the conversation.
+    struct Message: Hashable, Sendable {
+        var role: String
+        var text: String
+    }
+
+    /// Words of the question that the answer repeats at most.
+    static let subjectWords = 8
+
+    /// The text, cut after whole words to fit the limit.
+    let text: String
+    /// Tokens of the conversation.
+    let promptTokens: Int
+    /// Tokens of the text.
+    let completionTokens: Int
+    /// Whether the limit cut the text.
+    let isCut: Bool
+    /// A number that is the same for the same conversation; the answer's id is made of it.
+    let fingerprint: UInt64
+
+    /// Answers the conversation.
+    ///
+    /// - Parameters:
+    ///   - messages: The conversation, oldest first.
+    ///   - maxTokens: The longest answer, in tokens of the rule above; `nil` for any length.
+    init(to messages: [Message], maxTokens: Int? = nil) {
+        fingerprint = Self.fingerprint(of: messages)
+        let question = messages.last { $0.role == "user" } ?? messages.last
+        let full = Self.sentences(about: question?.text ?? "", choice: fingerprint)
+        let cut = maxTokens.map { Self.prefix(of: full, tokens: $0) } ?? full
+        text = cut
+        isCut = cut != full
+        promptTokens = messages.reduce(0) { $0 + Self.tokens(of: $1.text) + 4 }
+        completionTokens = Self.tokens(of: cut)
+    }
+
+    /// Counts the tokens of a text.
+    static func tokens(of text: String) -> Int { (text.utf8.count + 3) / 4 }
+
+    private static let openings = [
+        "A good question.", "Gladly.", "Let us look at it together.", "That is worth a thought.",
+        "Here is how I would see it.", "Of course.",
+    ]
+
+    private static let bodies = [
+        "With “%”, most people do best to begin with the smallest part that works.",
+        "What matters most about “%” is what you want to be true afterwards.",
+        "I would read “%” as two things: what you know already, and what you can try today.",
+        "“%” becomes easier once it is written down in one sentence.",
+        "There is more than one answer to “%”, and the plain one is often the best.",
+    ]
+
+    private static let closings = [
+        "Try it once, and look at what happens.", "You will see soon whether it holds.",
+        "The rest can wait until tomorrow.", "Tell me how it went.",
+        "Small steps count, too.", "It may turn out better than expected.", "",
+    ]
+
+    private static func sentences(about question: String, choice: UInt64) -> String {
+        func pick(_ from: [String], _ salt: UInt64) -> String {
+            from[Int((choice ^ (choice >> salt)) % UInt64(from.count))]
+        }
+        let subject = subject(of: question)
+        let body =
+            subject.isEmpty
+            ? "You have not asked anything yet, and that is a fine place to begin."
+            : pick(bodies, 23).split(separator: "%", omittingEmptySubsequences: false)
+                .joined(separator: subject)
+        return [pick(openings, 11), body, pick(closings, 37)]
+            .filter { !$0.isEmpty }
+            .joined(separator: " ")
+    }
+
+    private static func subject(of question: String) -> String {
+        let words = question.split { $0.isWhitespace }
+        let text = words.prefix(subjectWords).joined(separator: " ").prefix(120)
+        let cut = text.reversed().drop { $0.isPunctuation }.reversed()
+        return String(cut) + (words.count > subjectWords ? " …" : "")
+    }
+
+    /// The longest run of whole words within the tokens; at least the first characters that fit.
+    private static func prefix(of text: String, tokens: Int) -> String {
+        guard self.tokens(of: text) > tokens else { return text }
+        var result = ""
+        for word in text.split(separator: " ") {
+            let longer = result.isEmpty ? String(word) : result + " " + word
+            guard longer.utf8.count <= tokens * 4 else { break }
+            result = longer
+        }
+        if result.isEmpty {
+            for character in text {
+                guard (result + String(character)).utf8.count <= tokens * 4 else { break }
+                result.append(character)
+            }
+        }
+        return result
+    }
+
+    /// FNV-1a (draft-eastlake-fnv), and a last mixing, because `Hasher` differs in every process.
+    private static func fingerprint(of messages: [Message]) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        func mix(_ text: String) {
+            for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the text ends.
+        }
+        for message in messages {
+            mix(message.role)
+            mix(message.text)
+        }
+        hash = (hash ^ (hash >> 33)) &* 0xFF51_AFD7_ED55_8CCD
+        return hash ^ (hash >> 33)
+    }
+}

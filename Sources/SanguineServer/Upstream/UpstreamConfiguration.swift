@@ -1,0 +1,105 @@
+public import AsyncHTTPClient
+import Foundation
+import NIOCore
+import SanguineModel
+
+/// Which language model is called, and how long it may take.
+public struct UpstreamConfiguration: Sendable {
+    /// The longest answer that is read, by default: 1 MiB.
+    public static let defaultAnswerBytes = 1 << 20
+
+    /// Where completions are asked for: the configured URL with `/chat/completions`.
+    ///
+    /// A URL without a path gets `/v1` first, so that `http://localhost:8081` and
+    /// `https://api.example.com/v1` both work.
+    public let endpoint: String
+    /// The key sent as `Authorization: Bearer`; `nil` for servers that need none.
+    public let apiKey: Secret?
+    /// The model's name, sent with every request.
+    public let model: String
+    /// The longest time that connecting may take. Default: 5 s.
+    public let connectTimeout: Duration
+    /// The longest time from the call to the end of the answer. Default: 60 s.
+    public let timeout: Duration
+    /// The longest answer, in bytes. Default: 1 MiB.
+    public let answerBytes: Int
+
+    /// Creates a configuration.
+    ///
+    /// - Throws: ``UpstreamConfigurationError`` unless the URL is `http` or `https`, with a host and
+    ///   without user name and password, and the key can be sent in a header.
+    public init(
+        url: String,
+        apiKey: Secret? = nil,
+        model: String,
+        connectTimeout: Duration = .seconds(5),
+        timeout: Duration = .seconds(60),
+        answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes
+    ) throws(UpstreamConfigurationError) {
+        guard let endpoint = Self.endpoint(of: url) else { throw .invalidURL }
+        let key = apiKey?.reveal() ?? ""
+        guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .invalidKey }
+        self.endpoint = endpoint
+        self.apiKey = key.isEmpty ? nil : apiKey
+        self.model = model
+        self.connectTimeout = connectTimeout
+        self.timeout = timeout
+        self.answerBytes = answerBytes
+    }
+
+    /// Where a configured URL asks for completions, or `nil` if it is no URL to use.
+    static func endpoint(of url: String) -> String? {
+        guard var parts = URLComponents(string: url), let scheme = parts.scheme?.lowercased(),
+            scheme == "http" || scheme == "https",
+            parts.host?.isEmpty == false, parts.user == nil, parts.password == nil
+        else { return nil }
+        var path = parts.percentEncodedPath
+        while path.hasSuffix("/") { path.removeLast() }
+        parts.percentEncodedPath = (path.isEmpty ? "/v1" : path) + "/chat/completions"
+        parts.fragment = nil
+        return parts.string
+    }
+
+    /// How the `HTTPClient` for this upstream must be set up.
+    ///
+    /// Connecting fails after ``connectTimeout`` and is not tried again: the caller hears at once, and
+    /// decides. Redirects are not followed, because they would carry prompts to another host.
+    ///
+    /// - Parameter connections: How many calls may run at once. Default: 1,000.
+    public func httpClientConfiguration(
+        connections: Int = 1_000
+    ) -> HTTPClient.Configuration {
+        var pool = HTTPClient.Configuration.ConnectionPool()
+        pool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        pool.retryConnectionEstablishment = false
+        return HTTPClient.Configuration(
+            redirectConfiguration: .disallow,
+            timeout: .init(connect: .nanoseconds(connectTimeout.wholeNanoseconds)),
+            connectionPool: pool
+        )
+    }
+}
+
+/// Why an upstream cannot be configured so. Neither case repeats what was given: it may be secret.
+public enum UpstreamConfigurationError: Error, Hashable, CustomStringConvertible {
+    /// The URL is none that can be called.
+    case invalidURL
+    /// The key holds something that no header may.
+    case invalidKey
+
+    /// What to do.
+    public var description: String {
+        switch self {
+        case .invalidURL:
+            """
+            The upstream's URL is not usable. Give 'upstream.url' an http or https URL with a host \
+            and without user name and password, such as https://api.example.com/v1.
+            """
+        case .invalidKey:
+            """
+            The upstream's key is not usable. Give 'upstream.key' visible ASCII characters only; a \
+            line feed at the end of a file is the usual reason.
+            """
+        }
+    }
+}

@@ -1,0 +1,226 @@
+import Foundation
+import SanguineModel
+import SanguineServer
+import Testing
+
+@testable import SanguineCommand
+
+@Suite("Settings loader")
+struct SettingsLoaderTests {
+    /// Loads settings with a file of that text, if any.
+    private func load(
+        flags: [String: String] = [:],
+        environment: [String: String] = [:],
+        yaml: String? = nil,
+        otherVariables: Set<String> = []
+    ) async throws -> SettingsLoader.Loaded {
+        let path = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-\(UUID().uuidString).yaml").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        if let yaml { try Data(yaml.utf8).write(to: URL(filePath: path)) }
+        return try await SettingsLoader(
+            flags: flags,
+            environment: environment,
+            file: yaml == nil ? nil : path,
+            otherVariables: otherVariables
+        ).load()
+    }
+
+    /// What loading complains of.
+    private func problems(
+        flags: [String: String] = [:],
+        environment: [String: String] = [:],
+        yaml: String? = nil
+    ) async throws -> [SettingsError.Problem] {
+        do {
+            _ = try await load(flags: flags, environment: environment, yaml: yaml)
+            return []
+        } catch let error as SettingsError {
+            return error.problems
+        }
+    }
+
+    private func source(_ key: String, in loaded: SettingsLoader.Loaded) -> SettingsLoader.Source? {
+        loaded.effective.first { $0.key == key }?.source
+    }
+
+    @Test func `without anything the defaults are in effect`() async throws {
+        let loaded = try await load()
+        #expect(loaded.settings == ServerSettings())
+        #expect(loaded.warnings.isEmpty)
+        #expect(loaded.effective.allSatisfy { $0.source == .default })
+        #expect(loaded.effective.prefix(Setting.all.count).map(\.key) == Setting.all.map(\.key))
+        #expect(loaded.effective.contains { $0.key == "quotas.readings" && $0.value == "3" })
+    }
+
+    @Test func `a flag goes before the environment, and that before the file`() async throws {
+        let yaml = """
+            http:
+              port: 1
+              host: file
+            upstream:
+              model: file
+              timeout: 7s
+            """
+        let loaded = try await load(
+            flags: ["http.port": "3"],
+            environment: [
+                "SANGUINE_HTTP_PORT": "2", "SANGUINE_HTTP_HOST": "environment",
+                "SANGUINE_HTTP_ADMIN_PORT": "9", "SANGUINE_UPSTREAM_URL": "http://a.b",
+            ],
+            yaml: yaml
+        )
+        #expect(loaded.settings.http.port == 3)
+        #expect(loaded.settings.http.host == "environment")
+        #expect(loaded.settings.http.adminPort == 9)
+        #expect(loaded.settings.upstream.model == "file")
+        #expect(loaded.settings.upstream.timeout == .seconds(7))
+        #expect(loaded.settings.upstream.url == "http://a.b")
+        #expect(source("http.port", in: loaded) == .flag("--port"))
+        #expect(source("http.host", in: loaded) == .environment("SANGUINE_HTTP_HOST"))
+        guard case .file = source("upstream.model", in: loaded) else {
+            Issue.record("The model comes from the file.")
+            return
+        }
+        #expect(source("http.adminHost", in: loaded) == .default)
+    }
+
+    @Test func `a secret is read, and shown as dots`() async throws {
+        let loaded = try await load(environment: ["SANGUINE_UPSTREAM_KEY": "sk-do-not-tell"])
+        #expect(loaded.settings.upstream.key?.reveal() == "sk-do-not-tell")
+        #expect(loaded.effective.first { $0.key == "upstream.key" }?.value == "•••")
+        #expect(!"\(loaded)".contains("sk-do-not-tell"))
+    }
+
+    @Test func `a secret in the file does not end up in a problem`() async throws {
+        let bad = try await problems(yaml: "upstream:\n  key: sk do not tell")
+        #expect(bad.count == 1)
+        #expect(!"\(bad)".contains("sk do"))
+        let broken = try await problems(yaml: "upstream:\n  key: \"sk-do-not-tell\n  x: [")
+        #expect(broken.count == 1)
+        #expect(!"\(broken)".contains("sk-do-not-tell"))
+    }
+
+    @Test func `lists are a sequence in the file, and commas elsewhere`() async throws {
+        let yaml = "http:\n  corsOrigins:\n    - https://a.example\n    - http://localhost:3000"
+        let both = ["https://a.example", "http://localhost:3000"]
+        #expect(try await load(yaml: yaml).settings.http.corsOrigins == both)
+        let environment = ["SANGUINE_HTTP_CORS_ORIGINS": "https://a.example, http://localhost:3000"]
+        #expect(try await load(environment: environment).settings.http.corsOrigins == both)
+        let flags = ["http.corsOrigins": "https://a.example"]
+        #expect(try await load(flags: flags).settings.http.corsOrigins == ["https://a.example"])
+        let one = "http:\n  corsOrigins: https://a.example"
+        #expect(try await load(yaml: one).settings.http.corsOrigins == ["https://a.example"])
+    }
+
+    @Test func `quotas and functions of the file replace the default ones`() async throws {
+        let yaml = """
+            quotas:
+              drafts: 5
+            functions:
+              translate:
+                kind: upstream
+                perMillionInput: 10
+                perMillionOutput: 20
+                atLeast: 2
+                maxOutputTokens: 99
+                systemPrompt: |
+                  Translate.
+                  Say nothing else.
+              back:
+                kind: echo
+                price: 4
+            """
+        let loaded = try await load(yaml: yaml)
+        #expect(loaded.settings.quotas == [QuotaSetting(name: "drafts", perDay: 5)])
+        let price = Price.usage(perMillionInput: 10, perMillionOutput: 20, atLeast: 2)
+        let translate = FunctionSetting(
+            name: "translate", kind: .upstream, price: price, maxOutputTokens: 99,
+            systemPrompt: "Translate.\nSay nothing else.\n"
+        )
+        let back = FunctionSetting(name: "back", kind: .echo, price: .fixed(4))
+        #expect(loaded.settings.functions == [back, translate])
+        #expect(loaded.effective.contains { $0.key == "functions.back.price" && $0.value == "4" })
+    }
+
+    @Test(arguments: [
+        "kind: banana\n    price: 1", "price: 1", "kind: echo", "kind: echo\n    price: many",
+        "kind: upstream\n    price: 1\n    atLeast: 1", "kind: upstream\n    perMillionInput: 1",
+        "kind: echo\n    perMillionInput: 1\n    perMillionOutput: 1",
+        "kind: echo\n    price: -1", "kind: echo\n    price: 1\n    maxOutputTokens: 0",
+    ])
+    func `a function that makes no sense is refused`(members: String) async throws {
+        let problems = try await problems(yaml: "functions:\n  f:\n    \(members)")
+        #expect(!problems.isEmpty)
+        #expect("\(problems)".contains("functions.f."))
+    }
+
+    @Test func `unknown names in the file are refused, with the nearest known one`() async throws {
+        let yaml = """
+            http:
+              prot: 1
+            functions:
+              f: {kind: echo, price: 1, sytemPrompt: x}
+            htpp:
+              port: 1
+            """
+        let text = try await problems(yaml: yaml).map(\.description).joined(separator: "\n")
+        #expect(text.contains("'http.prot'"))
+        #expect(text.contains("mean 'http.port'"))
+        #expect(text.contains("mean 'functions.f.systemPrompt'"))
+        #expect(text.contains("'htpp.port'"))
+    }
+
+    @Test func `unknown names in the environment are warned of`() async throws {
+        let loaded = try await load(
+            environment: [
+                "SANGUINE_HTTP_PROT": "1", "SANGUINE_STATE": "x", "HOME": "/", "SANGUINE_CONFIG": "",
+            ],
+            otherVariables: ["SANGUINE_STATE"]
+        )
+        #expect(loaded.warnings.count == 1)
+        #expect(loaded.warnings.first?.contains("SANGUINE_HTTP_PORT") == true)
+    }
+
+    @Test func `everything that is wrong is said at once`() async throws {
+        let problems = try await problems(
+            flags: ["http.port": "x"],
+            environment: ["SANGUINE_LIMITS_IDLE_TIMEOUT": "soon"],
+            yaml: "log:\n  level: [loud]\nquotas:\n  readings: often\nnonsense: 1"
+        )
+        #expect(problems.count == 5)
+    }
+
+    @Test(arguments: ["", "# Nothing yet.\n", "---\n", "http:\n", "quotas: ~\n"])
+    func `a file that says nothing is fine`(yaml: String) async throws {
+        #expect(try await load(yaml: yaml).settings == ServerSettings())
+    }
+
+    @Test(arguments: ["- a\n- b\n", "just text", "a: [", "http: {port: 1}\nhttp: {port: 2}\n"])
+    func `a file that is no mapping is refused`(yaml: String) async throws {
+        let problems = try await problems(yaml: yaml)
+        guard case .unreadable = problems.first else {
+            Issue.record("It was read: \(problems)")
+            return
+        }
+    }
+
+    @Test func `a file that is missing is refused, wherever it was named`() async throws {
+        for loader in [
+            SettingsLoader(environment: [:], file: "/nowhere/sanguine.yaml"),
+            SettingsLoader(environment: ["SANGUINE_CONFIG": "/nowhere/sanguine.yaml"]),
+        ] {
+            let error = await #expect(throws: SettingsError.self) { try await loader.load() }
+            #expect(error?.description.contains("/nowhere/sanguine.yaml") == true)
+        }
+    }
+
+    @Test func `an underscored number and an empty optional are read`() async throws {
+        let loaded = try await load(
+            environment: ["SANGUINE_HTTP_ADMIN_PORT": "", "SANGUINE_ACCOUNTS_GRANT": "1_000"],
+            yaml: "http:\n  adminPort: 5"
+        )
+        #expect(loaded.settings.http.adminPort == nil)
+        #expect(loaded.settings.accounts.grant == 1_000)
+    }
+}

@@ -1,0 +1,175 @@
+import Dispatch
+import Foundation
+import Logging
+import SanguineModel
+import Synchronization
+import Testing
+
+@testable import SanguineServer
+
+/// Keeps what is written, and makes the writer wait at a gate if there is one.
+private final class MemorySink: LogSink {
+    let writes: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+    private let bytes = Mutex<[UInt8]>([])
+    private let gate: DispatchSemaphore?
+
+    init(gate: DispatchSemaphore? = nil) {
+        self.gate = gate
+        (writes, continuation) = AsyncStream.makeStream()
+    }
+
+    var lines: [String] {
+        String(decoding: bytes.withLock { $0 }, as: UTF8.self).split(separator: "\n")
+            .map { String($0) }
+    }
+
+    func write(_ lines: [UInt8]) {
+        continuation.yield()
+        gate?.wait()
+        bytes.withLock { $0 += lines }
+    }
+}
+
+private struct FixedClock: WallClock {
+    func now() -> Timestamp { Timestamp(millisecondsSince1970: 1_795_288_719_250) }
+}
+
+@Suite("Logging")
+struct LoggingTests {
+    private let sink = MemorySink()
+
+    private func logger(level: Logger.Level = .info) -> Logger {
+        Logger(label: "test") {
+            JSONLogHandler(label: $0, level: level, sink: sink, clock: FixedClock())
+        }
+    }
+
+    private func onlyLine() throws -> JSONValue {
+        try #require(sink.lines.count == 1)
+        return try JSONDecoder().decode(JSONValue.self, from: Data(sink.lines[0].utf8))
+    }
+
+    @Test func `a line is a JSON object with time, level, message and flat metadata`() throws {
+        logger().warning(
+            "Said \"no\"\n\u{1}é",
+            metadata: ["user": ["id": "7", "tags": ["a", "b"]], "level": "x", "n": "\(3)"]
+        )
+        let line = try onlyLine()
+        #expect(line["time"] == .string(FixedClock().now().description))
+        #expect(line["level"] == "warning")
+        #expect(line["message"] == "Said \"no\"\n\u{1}é")
+        #expect(line["label"] == "test")
+        #expect(line["user.id"] == "7")
+        #expect(line["user.tags.0"] == "a")
+        #expect(line["user.tags.1"] == "b")
+        #expect(line["metadata.level"] == "x")
+        #expect(line["n"] == "3")
+        #expect(line["truncated"] == nil)
+    }
+
+    @Test func `a line's own metadata wins over the logger's`() throws {
+        var logger = logger()
+        logger[metadataKey: "a"] = "logger"
+        logger[metadataKey: "b"] = "logger"
+        logger.info("x", metadata: ["a": "line"])
+        #expect(try onlyLine()["a"] == "line")
+        #expect(try onlyLine()["b"] == "logger")
+    }
+
+    @Test func `what is below the level is not written`() {
+        logger(level: .error).warning("x")
+        #expect(sink.lines.isEmpty)
+    }
+
+    @Test(arguments: [100, 5_000, 20_000, 2_000_000])
+    func `a line is bounded, and stays JSON`(length: Int) throws {
+        let long = String(repeating: "é\"\n", count: length / 3)
+        let pairs = (1...50).map { ("name\($0)", Logger.MetadataValue.string(long)) }
+        logger().error("\(long)", metadata: Dictionary(uniqueKeysWithValues: pairs))
+        let line = try onlyLine()
+        #expect(sink.lines[0].utf8.count < JSONLogHandler.lineBytes)
+        #expect(line["level"] == "error")
+        #expect(line["truncated"] == true)
+    }
+
+    private func entry(_ number: Int) -> AccessLogEntry {
+        AccessLogEntry(
+            time: FixedClock().now(),
+            method: "POST",
+            route: "/v1/holds/{id}/capture",
+            status: 200,
+            duration: .microseconds(1_234),
+            requestID: "r\(number)",
+            requestBytes: 12,
+            responseBytes: 345
+        )
+    }
+
+    @Test func `an access log entry is one line of JSON with nothing personal`() throws {
+        let text = String(decoding: entry(1).line(), as: UTF8.self)
+        let time = FixedClock().now().description
+        #expect(
+            text == """
+                {"time":"\(time)","type":"access","method":"POST",\
+                "route":"/v1/holds/{id}/capture","status":200,"durationMs":1.234,\
+                "requestId":"r1","requestBytes":12,"responseBytes":345}\n
+                """
+        )
+    }
+
+    @Test func `a request id that lies about its length does not make a line long`() throws {
+        var entry = entry(1)
+        entry.requestID = String(repeating: "\u{0}", count: 100_000)
+        let line = entry.line()
+        #expect(line.count <= AccessLogEntry.lineBytes)
+        let json = try JSONDecoder().decode(JSONValue.self, from: Data(line))
+        #expect(json["truncated"] == true)
+    }
+
+    @Test func `entries are written in order, and a flush waits for them`() async {
+        let log = AccessLog(sink: sink)
+        for number in 1...1_000 { log.record(entry(number)) }
+        await log.flush()
+        #expect(sink.lines.count == 1_000)
+        #expect(sink.lines.map { $0.contains("\"r1\"") }.first == true)
+        #expect(sink.lines.last?.contains("\"r1000\"") == true)
+        #expect(log.dropped == 0)
+    }
+
+    @Test func `a slow sink costs entries, which are counted, and no request's time`() async {
+        let gate = DispatchSemaphore(value: 0)
+        let sink = MemorySink(gate: gate)
+        let log = AccessLog(sink: sink, capacity: 4)
+        log.record(entry(0))
+        _ = await sink.writes.first { _ in true }
+        // The writer waits at the gate; from here on entries pile up.
+        for number in 1...10 { log.record(entry(number)) }
+        #expect(log.dropped == 6)
+        for _ in 1...100 { gate.signal() }
+        await log.flush()
+        #expect(sink.lines.count == 6)
+        #expect(sink.lines.last?.contains(#""type":"accessDropped","count":6"#) == true)
+        log.record(entry(11))
+        await log.flush()
+        #expect(sink.lines.last?.contains("\"r11\"") == true)
+        #expect(log.dropped == 6)
+    }
+
+    @Test func `standard streams write whole lines`() async throws {
+        let pipe = Pipe()
+        let stream = StandardStream(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        await withTaskGroup { group in
+            for number in 1...8 {
+                group.addTask {
+                    stream.write(Array((String(repeating: "\(number)", count: 5_000) + "\n").utf8))
+                }
+            }
+        }
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: try #require(pipe.fileHandleForReading.readToEnd()), as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count == 8)
+        #expect(lines.allSatisfy { Set($0).count == 1 && $0.count == 5_000 })
+    }
+}
