@@ -67,7 +67,10 @@ public struct SanguineServer: Service {
         )
         let released = try await authority.recover()
         if released > 0 {
-            logger.notice("Calls of a former process were released", metadata: ["count": "\(released)"])
+            logger.notice(
+                "Calls of a former process were released",
+                metadata: ["count": "\(released)"]
+            )
         }
         self.settings = settings
         self.registry = registry
@@ -82,7 +85,10 @@ public struct SanguineServer: Service {
     public func run() async throws {
         let configuration = try settings.upstream.configuration()
         let http = configuration.map {
-            HTTPClient(eventLoopGroupProvider: .singleton, configuration: $0.httpClientConfiguration())
+            HTTPClient(
+                eventLoopGroupProvider: .singleton,
+                configuration: $0.httpClientConfiguration()
+            )
         }
         do {
             let upstream = http.flatMap { http in
