@@ -15,8 +15,8 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for calls
-/// of functions to be settled, and then returns. The storage is the caller's to close, after that.
+/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for
+/// calls of functions to be settled, and then returns. The storage is the caller's to close, after that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -47,6 +47,7 @@ public struct SanguineServer: Service {
     ///   - clock: The present.
     ///   - delay: The clock that waits.
     ///   - onListening: Called once, when both ports take requests.
+    /// - Throws: ``SettingsError`` for settings that cannot be served, or the storage's error.
     public init(
         storage: any Storage,
         keys: SigningKeys,

@@ -1,10 +1,11 @@
 import HTTPTypes
 import Hummingbird
 
-/// Lets pages of the configured origins call the API (CORS, Fetch standard); nobody else's by default.
+/// Lets pages of the configured origins call the API (CORS, Fetch standard); by default none.
 ///
-/// Stands outside of ``Frame``, so that a page can read refusals too. Hummingbird's own middleware does
-/// not fit: it turns what is thrown into an error of its own, and shows answers' headers to no page.
+/// Stands outside of ``Frame``, so that a page can read refusals too. Hummingbird's own middleware
+/// does not fit: it turns what is thrown into an error of its own, and shows answers' headers to
+/// no page.
 struct CrossOrigin: RouterMiddleware {
     /// For how long a browser may remember a preflight: an hour.
     static let preflightSeconds = 3_600

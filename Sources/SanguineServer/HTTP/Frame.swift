@@ -46,8 +46,10 @@ struct Frame: RouterMiddleware {
         return response
     }
 
-    /// The id under which Hummingbird's logger names the request. `context.id` would end the process
-    /// where the log's handler keeps no metadata, as one that logs nothing does.
+    /// The id under which Hummingbird's logger names the request.
+    ///
+    /// `context.id` would end the process where the log's handler keeps no metadata, as one that
+    /// logs nothing does.
     private static func requestID(_ context: ServerContext) -> String {
         context.logger[metadataKey: "hb.request.id"]?.description ?? "none"
     }

@@ -5,14 +5,17 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// Lets a request in, or refuses it, in the order of the wire contract: malformed (400, 413, 415),
-/// unauthenticated (401), another's identity (403), too fast (429). What comes after is the
-/// handler's and the authority's.
+/// Lets a request in, or refuses it.
+///
+/// In the order of the wire contract: malformed (400, 413, 415), unauthenticated (401), another's
+/// identity (403), too fast (429). What comes after is the handler's and the authority's.
 struct Gate: Sendable {
-    /// How deep a body may nest. Decoding any JSON costs the third power of it: without a limit, a
-    /// kilobyte of brackets keeps a core busy for seconds, and needs no token to do so.
+    /// How deep a body may nest.
+    ///
+    /// Decoding any JSON costs the third power of it: without a limit, a kilobyte of brackets keeps
+    /// a core busy for seconds, and needs no token to do so.
     static let nesting = 32
-    /// Values in a body, with their names. Decoding one costs microseconds.
+    /// Values in a body, with their names, because decoding each costs microseconds.
     static let values = 10_000
 
     let authority: Authority
@@ -120,7 +123,7 @@ struct Gate: Sendable {
         return key
     }
 
-    /// Reads a body. None at all counts as `{}`.
+    /// Reads a body; none at all counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> ByteBuffer {
         let bytes: ByteBuffer
         do {
@@ -137,7 +140,7 @@ struct Gate: Sendable {
         return bytes
     }
 
-    /// Decodes JSON. What is no JSON is thrown; what is JSON of another shape is returned.
+    /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
     func decode<Content: Decodable>(
         _ type: Content.Type,
         from bytes: ByteBuffer
@@ -152,14 +155,15 @@ struct Gate: Sendable {
         do {
             return .success(try JSONDecoder().decode(type, from: Data(bytes.readableBytesView)))
         } catch let error as DecodingError {
-            // The error does not tell what is no JSON from a number that does not fit; the body does.
+            // The error does not tell broken JSON from a number that does not fit; the body does.
             if Self.isJSON(bytes), let problem = Self.content(error) { return .failure(problem) }
         } catch {}
         throw .noObject
     }
 
-    /// Whether the body keeps to ``nesting`` and ``values``. Counts what separates values, outside of
-    /// strings; says nothing else about the form.
+    /// Whether the body keeps to ``nesting`` and ``values``.
+    ///
+    /// Counts what separates values, outside of strings; says nothing else about the form.
     private static func isBounded(_ bytes: ByteBuffer) -> Bool {
         bytes.withUnsafeReadableBytes { bytes in
             var (depth, count, isInString, isEscaped) = (0, 0, false, false)

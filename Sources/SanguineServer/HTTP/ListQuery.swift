@@ -4,7 +4,7 @@ import SanguineModel
 
 /// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
 struct ListQuery: Sendable {
-    /// How many items, or `nil` for the default. More than the largest page is clamped.
+    /// How many items, or `nil` for the default; more than the largest page is clamped.
     let limit: Int?
     /// Where to go on, or `nil` for the start.
     let cursor: String?

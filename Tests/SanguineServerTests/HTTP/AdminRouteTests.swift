@@ -127,8 +127,10 @@ struct AdminRouteTests {
             let type = try #require(reply["Content-Type"])
             #expect(type.hasPrefix("application/openmetrics-text; version=1.0.0"))
             #expect(reply.body.hasSuffix("\n# EOF\n"))
-            let sample =
-                #/[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_]\w*="[^"\\]*"(,[a-zA-Z_]\w*="[^"\\]*")*\})? [-+0-9.eInfNa]+/#
+            let label = #"[a-zA-Z_]\w*="[^"\\]*""#
+            let sample = try Regex(
+                #"[a-zA-Z_:][a-zA-Z0-9_:]*(\{\#(label)(,\#(label))*\})? [-+0-9.eInfNa]+"#
+            )
             let comment = #/# (TYPE|UNIT|HELP) .+|# EOF/#
             for line in reply.body.split(separator: "\n") {
                 let isRight =

@@ -9,8 +9,9 @@ import Testing
 struct FunctionRouteTests {
     private typealias Result = FunctionResult<String>
 
-    /// Runs a server whose upstream follows the script. A call of `ask` costs what the upstream
-    /// reports: one token for each of its own.
+    /// Runs a server whose upstream follows the script.
+    ///
+    /// A call of `ask` costs what the upstream reports: one token for each of its own.
     private func withUpstream(
         _ script: @escaping ScriptedUpstream.Script,
         _ body: @escaping @Sendable (LiveServer, Guest, ScriptedUpstream) async throws -> Void

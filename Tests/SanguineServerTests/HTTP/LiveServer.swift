@@ -19,7 +19,7 @@ final class ManualWallClock: WallClock {
     func advance(by duration: Duration) { moment.withLock { $0 = $0 + duration } }
 }
 
-/// A real server on free ports of loopback, for as long as a test takes. All its clocks are manual.
+/// A real server on free ports of loopback, for as long as a test takes; its clocks are manual.
 struct LiveServer: Sendable {
     /// What a test may set before the server starts.
     struct Setup: Sendable {

@@ -37,8 +37,8 @@ struct OpenAPITests {
     private func described(isAdmin: Bool) -> Set<Operation> {
         var operations: Set<Operation> = []
         for (path, item) in members(document["paths"]) {
-            for (method, operation) in members(item) {
-                guard elements(operation["tags"]).contains("Admin") == isAdmin else { continue }
+            for (method, operation) in members(item)
+            where elements(operation["tags"]).contains("Admin") == isAdmin {
                 operations.insert(Operation(method: method.uppercased(), path: path))
             }
         }
