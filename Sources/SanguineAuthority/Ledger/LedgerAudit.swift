@@ -5,8 +5,8 @@ public import SanguineModel
 /// A driver feeds it an account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// It checks that every transfer's running balances follow from the one before, that nothing ever
-/// went below zero, that the stored balance is where the transfers end, that what is held is what
-/// the open holds sum up to, and that no transfer lies beyond the feed's head.
+/// went below zero or past 64 bits, that the stored balance is where the transfers end, that what
+/// is held is what the open holds sum up to, and that no transfer lies beyond the feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0
@@ -19,8 +19,21 @@ public struct LedgerAudit: Sendable {
 
     /// Takes the next transfer, in the order of the ledger.
     public mutating func add(_ transfer: Transfer) {
-        available += transfer.availableChange
-        held += transfer.heldChange
+        guard transfer.amount >= 0 else {
+            return find("transfer \(transfer.id) moves \(transfer.amount), less than nothing")
+        }
+        let available = self.available.addingReportingOverflow(transfer.availableChange)
+        let held = self.held.addingReportingOverflow(transfer.heldChange)
+        guard !available.overflow, !held.overflow else {
+            return find("transfer \(transfer.id) moves \(transfer.amount), past 64 bits")
+        }
+        self.available = available.partialValue
+        self.held = held.partialValue
+        check(transfer)
+        seq = transfer.seq
+    }
+
+    private mutating func check(_ transfer: Transfer) {
         if available < 0 || held < 0 {
             find("transfer \(transfer.id) takes the balance to \(available), held \(held)")
         }
@@ -35,7 +48,6 @@ public struct LedgerAudit: Sendable {
         if transfer.seq < seq {
             find("transfer \(transfer.id) has feed number \(transfer.seq) after \(seq)")
         }
-        seq = transfer.seq
     }
 
     /// Ends the audit.

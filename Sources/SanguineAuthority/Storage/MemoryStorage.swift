@@ -1,0 +1,244 @@
+public import SanguineModel
+import Synchronization
+
+/// Keeps everything in memory, for tests and previews.
+///
+/// It is lost with the object.
+///
+/// Held to the same contract as the other drivers, but for durability.
+///
+/// Invariants:
+/// 1. A command's changes are all there or none; nothing comes between its load and its changes.
+/// 2. Transfers are numbered from 1 without gaps, and never change.
+///
+/// Mutable state: one `State`, guarded by its mutex. Commands decide while it is held, against the
+/// rule: the decision *is* the critical section, it is pure, and it cannot call back, because every
+/// call to the storage is asynchronous.
+public final class MemoryStorage: Storage {
+    fileprivate struct State {
+        var rows: [Key: Row] = [:]
+        var ledgers: [Identifier: [NumberedTransfer]] = [:]
+        var lastNumber: Int64 = 0
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Creates an empty storage.
+    public init() {}
+
+    /// Performs the command at once.
+    public func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        try withState { state in
+            do throws(Problem) {
+                let decision = try command.decide(state.loaded(command.keys))
+                for change in decision.changes { state.store(change) }
+                return .success(decision.outcome)
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    /// Loads rows, all as of one moment.
+    public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        try withState { $0.loaded(keys) }
+    }
+
+    /// Returns an account's transfers, newest first.
+    public func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try withState { state in
+            let older = (state.ledgers[account] ?? []).reversed()
+                .drop { $0.number >= number ?? .max }
+            return Array(older.prefix(max(0, limit)))
+        }
+    }
+
+    /// Returns open holds that expire at or before the moment, earliest first.
+    public func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try withState { state in
+            let holds = state.holds.filter { $0.state == .open && $0.expiresAt <= moment }
+            return holds.first(limit) { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
+        }
+    }
+
+    /// Returns operations that are still running, in the order of their keys.
+    public func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try withState { state in
+            let running = state.operations.filter { row in
+                guard case .running = row.state else { return false }
+                return position.map { $0 < row.position } ?? true
+            }
+            return running.first(limit) { $0.position < $1.position }
+        }
+    }
+
+    /// Returns sessions that were ended at or after the moment, latest first.
+    public func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow] {
+        try withState { state in
+            let ended = state.sessions.compactMap { row in
+                row.endedAt.map { (at: $0, row: row) }
+            }
+            return ended.filter { $0.at >= moment }
+                .first(limit) { ($0.at, $0.row.id) > ($1.at, $1.row.id) }
+                .map(\.row)
+        }
+    }
+
+    /// Returns the account with that e-mail address.
+    public func account(email: String) async throws(StorageError) -> AccountRow? {
+        try withState { state in
+            state.accounts.filter { $0.profile.email == email }.min { $0.id < $1.id }
+        }
+    }
+
+    /// Drops what has served its time.
+    @discardableResult
+    public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        try withState { $0.sweep(horizon, limit: limit) }
+    }
+
+    /// Recomputes every balance from its transfers and compares.
+    public func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try withState { $0.verifyLedger() }
+    }
+
+    /// Closes the storage and forgets everything.
+    public func close() async {
+        state.withLock { state in
+            state = State()
+            state.isClosed = true
+        }
+    }
+
+    private func withState<Value: Sendable>(
+        _ body: (inout State) -> Value
+    ) throws(StorageError) -> Value {
+        let value = state.withLock { state -> Value? in
+            state.isClosed ? nil : body(&state)
+        }
+        guard let value else { throw .closed }
+        return value
+    }
+}
+
+extension MemoryStorage.State {
+    func loaded(_ keys: [Key]) -> Loaded {
+        var loaded = Loaded()
+        for key in keys {
+            if let row = rows[key] { loaded.add(row) }
+        }
+        return loaded
+    }
+
+    mutating func store(_ change: Change) {
+        switch change {
+        case .put(let row): rows[row.key] = row
+        case .delete(let key): rows[key] = nil
+        case .append(let transfer):
+            lastNumber += 1
+            ledgers[transfer.account, default: []].append(
+                NumberedTransfer(number: lastNumber, transfer: transfer)
+            )
+        }
+    }
+
+    var accounts: [AccountRow] {
+        rows.values.compactMap { if case .account(let row) = $0 { row } else { nil } }
+    }
+
+    var sessions: [SessionRow] {
+        rows.values.compactMap { if case .session(let row) = $0 { row } else { nil } }
+    }
+
+    var holds: [HoldRow] {
+        rows.values.compactMap { if case .hold(let row) = $0 { row } else { nil } }
+    }
+
+    var operations: [OperationRow] {
+        rows.values.compactMap { if case .operation(let row) = $0 { row } else { nil } }
+    }
+
+    mutating func sweep(_ horizon: SweepHorizon, limit: Int) -> Int {
+        let answered = operations.filter { row in
+            guard case .done = row.state else { return false }
+            return row.at < horizon.answers
+        }
+        let answers = answered.first(limit) { ($0.at, $0.position) < ($1.at, $1.position) }
+        for var row in answers {
+            if case .done(let answer) = row.state, answer.head != nil {
+                row.state = .forgotten
+                rows[.operation(row.account, key: row.key)] = .operation(row)
+            } else {
+                rows[.operation(row.account, key: row.key)] = nil
+            }
+        }
+        let over = sessions.filter { row in
+            row.expiresAt < horizon.sessions || row.endedAt.map { $0 < horizon.sessions } ?? false
+        }
+        .first(limit) { $0.id < $1.id }
+        for row in over { rows[.session(row.id)] = nil }
+        let settled = holds.filter { $0.state != .open && $0.expiresAt < horizon.holds }
+            .first(limit) { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
+        for row in settled { rows[.hold(row.id)] = nil }
+        return answers.count + over.count + settled.count
+    }
+
+    func verifyLedger() -> LedgerReport {
+        var openHolds: [Identifier: Int64] = [:]
+        for hold in holds where hold.state == .open {
+            openHolds[hold.account, default: 0] &+= hold.amount
+        }
+        var balances: [Identifier: BalanceRow] = [:]
+        for case .balance(let row) in rows.values { balances[row.account] = row }
+        let accounts = Set(openHolds.keys).union(balances.keys).union(ledgers.keys).sorted()
+        var report = LedgerReport(accounts: accounts.count, transfers: 0, differences: [])
+        for account in accounts {
+            var audit = LedgerAudit(account: account)
+            let ledger = ledgers[account] ?? []
+            for entry in ledger { audit.add(entry.transfer) }
+            report.transfers += ledger.count
+            if let difference = audit.finish(
+                balance: balances[account],
+                openHolds: openHolds[account] ?? 0
+            ), report.differences.count < LedgerReport.limit {
+                report.differences.append(difference)
+            }
+        }
+        return report
+    }
+}
+
+extension OperationRow {
+    fileprivate var position: OperationPosition { OperationPosition(account: account, key: key) }
+}
+
+extension OperationPosition: Comparable {
+    /// Orders by account, then by the bytes of the key, as databases do.
+    public static func < (lhs: OperationPosition, rhs: OperationPosition) -> Bool {
+        if lhs.account != rhs.account { return lhs.account < rhs.account }
+        return lhs.key.utf8.lexicographicallyPrecedes(rhs.key.utf8)
+    }
+}
+
+extension Array {
+    /// The first few in that order; none if the limit is negative.
+    fileprivate func first(_ limit: Int, by precedes: (Element, Element) -> Bool) -> [Element] {
+        Array(sorted(by: precedes).prefix(Swift.max(0, limit)))
+    }
+}

@@ -1,0 +1,162 @@
+import GRDB
+import GRDBSQLite
+import SanguineAuthority
+
+/// Opens connections with the settings on which the guarantees rest.
+///
+/// **Only the writer checkpoints.** The SQLite of Debian 12 (3.40.1) has the WAL-reset bug (3.7.0
+/// to 3.51.2): two connections that write or checkpoint at the same time may corrupt the
+/// database. There is one connection that writes, in the one process that has the lock file; all
+/// others are opened read-only, and such a connection neither checkpoints by itself nor when it
+/// is closed as the last.
+enum Connections {
+    /// Opens the connection that writes, and upgrades the database.
+    static func writer(
+        in folder: DataFolder,
+        options: SQLiteStorageOptions,
+        schema: Schema
+    ) throws(SQLiteStorageError) -> DatabaseQueue {
+        let configuration = configuration(label: "writer", options: options)
+        return try translating {
+            let queue = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
+            try queue.writeWithoutTransaction { database in
+                try database.execute(
+                    sql: """
+                        PRAGMA journal_mode = WAL;
+                        PRAGMA synchronous = FULL;
+                        PRAGMA fullfsync = ON;
+                        PRAGMA checkpoint_fullfsync = ON;
+                        PRAGMA wal_autocheckpoint = \(options.checkpointPages);
+                        PRAGMA journal_size_limit = \(options.checkpointPages * 4 * 4_096);
+                        PRAGMA cache_size = -32768;
+                        PRAGMA temp_store = MEMORY;
+                        """
+                )
+                try check("journal_mode", is: "wal", on: database)
+                try check("synchronous", is: "2", on: database)
+                try schema.migrate(database)
+            }
+            return queue
+        }
+    }
+
+    /// Opens a connection that reads, and can do nothing else.
+    static func reader(
+        in folder: DataFolder,
+        options: SQLiteStorageOptions,
+        schema: Schema
+    ) throws(SQLiteStorageError) -> DatabaseQueue {
+        var configuration = configuration(label: "reader", options: options)
+        configuration.readonly = true
+        return try translating {
+            let queue = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
+            try queue.unsafeRead { database in
+                try database.execute(
+                    sql: "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;"
+                )
+                try schema.check(database)
+            }
+            return queue
+        }
+    }
+
+    private static func configuration(
+        label: String,
+        options: SQLiteStorageOptions
+    ) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = "sanguine.sqlite.\(label)"
+        configuration.busyMode = .timeout(options.busyTimeout / .seconds(1))
+        return configuration
+    }
+
+    private static func check(
+        _ name: String,
+        is wanted: String,
+        on database: Database
+    ) throws {
+        let got = try String.fetchOne(database, sql: "PRAGMA \(name)") ?? "nothing"
+        guard got == wanted else {
+            throw SQLiteStorageError.settingRefused(name: name, wanted: wanted, got: got)
+        }
+    }
+
+    private static func translating<Value>(
+        _ body: () throws -> Value
+    ) throws(SQLiteStorageError) -> Value {
+        do {
+            return try body()
+        } catch let error as SQLiteStorageError {
+            throw error
+        } catch let error as SQLFailure {
+            throw .failed(error.explanation)
+        } catch let error as DatabaseError {
+            let code = error.extendedResultCode.rawValue
+            throw .failed("\(error.message ?? "unknown") (SQLite \(code))")
+        } catch {
+            throw .failed("\(error)")
+        }
+    }
+}
+
+/// What the writer's thread works with: one connection's prepared statements.
+///
+/// Not sendable.
+final class WriteConnection {
+    /// Reads rows, with what the open transaction has changed.
+    let rows: RowReader
+    /// GRDB's handle, for what is not worth a prepared statement.
+    let database: Database
+
+    private let changes: RowWriter
+    private let begin: SQLStatement
+    private let end: SQLStatement
+    private let undo: SQLStatement
+    private let handle: OpaquePointer
+
+    init(_ database: Database) throws(SQLFailure) {
+        guard let handle = database.sqliteConnection else {
+            throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
+        }
+        self.database = database
+        self.handle = handle
+        rows = try RowReader(on: handle)
+        changes = try RowWriter(on: handle)
+        begin = try SQLStatement("BEGIN IMMEDIATE", on: handle)
+        end = try SQLStatement("COMMIT", on: handle)
+        undo = try SQLStatement("ROLLBACK", on: handle)
+    }
+
+    func beginTransaction() throws(SQLFailure) { try begin.run() }
+
+    func store(_ change: Change) throws(SQLFailure) { try changes.store(change) }
+
+    func commit() throws(SQLFailure) { try end.run() }
+
+    /// Ends the transaction, if there is one: after some failures SQLite has ended it by itself.
+    func rollBack() {
+        guard sqlite3_get_autocommit(handle) == 0 else { return }
+        // Rolling back cannot fail in a way that leaves a transaction.
+        try? undo.run()
+    }
+
+    /// Performs the body in a transaction of its own.
+    func inTransaction<Value>(
+        _ body: () throws(SQLFailure) -> Value
+    ) throws(SQLFailure) -> Value {
+        try beginTransaction()
+        do {
+            let value = try body()
+            try commit()
+            return value
+        } catch {
+            rollBack()
+            throw error
+        }
+    }
+
+    /// Compiles a statement that is not used often enough to be kept.
+    func statement(_ sql: String) throws(SQLFailure) -> SQLStatement {
+        try SQLStatement(sql, on: handle)
+    }
+}

@@ -1,0 +1,241 @@
+import DequeModule
+import Foundation
+import GRDB
+import SanguineAuthority
+import Synchronization
+
+/// The one thread that changes the database, and the bounded queue before it.
+///
+/// While a transaction is written to the disk, the next commands gather; the thread then takes
+/// all of them, up to the limit, into the next transaction. So the busier it is, the more
+/// commands share one write, and a single command waits for no timer.
+///
+/// Invariants:
+/// 1. Work is done in the order in which it was taken in, on one thread.
+/// 2. Every piece of work that was taken in is answered exactly once, also while closing.
+/// 3. The connection and its statements are touched by the thread alone.
+/// 4. The lock file is released after the connection is closed, not before.
+///
+/// Mutable state: one `State`, guarded by its mutex. `wake` is signalled once for each time that
+/// `isAsleep` becomes false. The counters are atomic.
+final class GroupWriter: Sendable {
+    private struct State {
+        var queue = Deque<QueuedWork>()
+        /// Whether the thread waits for `wake`.
+        var isAsleep = false
+        /// Whether new work is refused, and the rest of the queue is the last.
+        var isClosing = false
+        /// Whether the thread may close the connection once the queue is empty.
+        var mayEnd = false
+        var isDrained = false
+        var hasEnded = false
+        var waitForDrain: [CheckedContinuation<Void, Never>] = []
+        var waitForEnd: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// What the thread does next.
+    private enum Turn {
+        case commands([any QueuedCommand])
+        case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
+        case drained([CheckedContinuation<Void, Never>])
+        case sleep
+        case end
+    }
+
+    private let state = Mutex(State())
+    private let wake = DispatchSemaphore(value: 0)
+    private let options: SQLiteStorageOptions
+    private let cache: CommittedCache
+    private let commitCount = Atomic(0)
+    private let commandCount = Atomic(0)
+
+    init(options: SQLiteStorageOptions, cache: CommittedCache) {
+        self.options = options
+        self.cache = cache
+    }
+
+    /// How many transactions of commands were committed.
+    var commits: Int { commitCount.load(ordering: .relaxed) }
+
+    /// How many commands were in them.
+    var commands: Int { commandCount.load(ordering: .relaxed) }
+
+    /// How much waits.
+    var queued: Int { state.withLock(\.queue.count) }
+
+    /// Starts the thread, which owns the connection and the lock from now on.
+    ///
+    /// - Throws: What SQLite says if the database does not have the tables that the statements
+    /// need.
+    func start(_ database: DatabaseQueue, lock: LockFile) throws(SQLFailure) {
+        // Compiled once here, so that opening fails and not the first command.
+        do {
+            try database.inDatabase { _ = try WriteConnection($0) }
+        } catch let error as SQLFailure {
+            throw error
+        } catch {
+            throw SQLFailure(code: 0, message: "\(error)")
+        }
+        let thread = Thread { [self] in
+            database.inDatabase { run($0) }
+            // A failure to close leaves files that the next opening recovers from.
+            try? database.close()
+            lock.release()
+            let waiting = state.withLock { state in
+                state.hasEnded = true
+                return state.waitForEnd
+            }
+            for caller in waiting { caller.resume() }
+        }
+        thread.name = "sanguine.sqlite.writer"
+        thread.stackSize = 4 << 20
+        thread.start()
+    }
+
+    // MARK: - Queue
+
+    /// Takes work in, or answers it with a refusal at once.
+    func enqueue(_ work: QueuedWork) {
+        let (refusal, mustWake) = state.withLock { state -> (StorageError?, Bool) in
+            guard !state.isClosing else { return (.closed, false) }
+            guard state.queue.count < options.queuedCommands else {
+                return (.overloaded(retryAfterSeconds: options.retryAfterSeconds), false)
+            }
+            state.queue.append(work)
+            defer { state.isAsleep = false }
+            return (nil, state.isAsleep)
+        }
+        if mustWake { wake.signal() }
+        if let refusal { work.fail(refusal) }
+    }
+
+    /// Performs the body on the writer's thread, between transactions of commands.
+    ///
+    /// The body opens its own transaction. Cancelling the calling task does not abort it.
+    func run<Value: Sendable>(
+        _ body: @escaping @Sendable (WriteConnection) throws(SQLFailure) -> Value
+    ) async throws(StorageError) -> Value {
+        let result = await withCheckedContinuation {
+            (caller: CheckedContinuation<Result<Value, StorageError>, Never>) in
+            enqueue(
+                .errand { connection in
+                    do throws(StorageError) {
+                        let connection = try connection.get()
+                        do throws(SQLFailure) {
+                            caller.resume(returning: .success(try body(connection)))
+                        } catch {
+                            connection.rollBack()
+                            throw error.asStorageError
+                        }
+                    } catch {
+                        caller.resume(returning: .failure(error))
+                    }
+                }
+            )
+        }
+        return try result.get()
+    }
+
+    /// Refuses new work, and returns when all of the old is done.
+    func drain() async {
+        await withCheckedContinuation { caller in
+            let (isDrained, mustWake) = state.withLock { state -> (Bool, Bool) in
+                state.isClosing = true
+                if !state.isDrained { state.waitForDrain.append(caller) }
+                defer { state.isAsleep = false }
+                return (state.isDrained, state.isAsleep)
+            }
+            if mustWake { wake.signal() }
+            if isDrained { caller.resume() }
+        }
+    }
+
+    /// Closes the connection after the queue is drained, and returns when the lock is released.
+    func end() async {
+        await withCheckedContinuation { caller in
+            let hasEnded = state.withLock { state -> Bool in
+                if !state.hasEnded { state.waitForEnd.append(caller) }
+                return state.hasEnded
+            }
+            if hasEnded { caller.resume() } else { endSoon() }
+        }
+    }
+
+    /// As ``end()``, for those who cannot wait.
+    func endSoon() {
+        let mustWake = state.withLock { state -> Bool in
+            state.isClosing = true
+            state.mayEnd = true
+            defer { state.isAsleep = false }
+            return state.isAsleep
+        }
+        if mustWake { wake.signal() }
+    }
+
+    // MARK: - Thread
+
+    private func run(_ database: Database) {
+        let connection: Result<WriteConnection, StorageError>
+        do throws(SQLFailure) {
+            connection = .success(try WriteConnection(database))
+        } catch {
+            connection = .failure(error.asStorageError)
+        }
+        while true {
+            switch nextTurn() {
+            case .commands(let commands): perform(commands, on: connection)
+            case .errand(let errand): errand(connection)
+            case .drained(let waiting): for caller in waiting { caller.resume() }
+            case .sleep: wake.wait()
+            case .end: return
+            }
+        }
+    }
+
+    private func perform(
+        _ commands: [any QueuedCommand],
+        on connection: Result<WriteConnection, StorageError>
+    ) {
+        switch connection {
+        case .failure(let error):
+            for command in commands { command.fail(error) }
+        case .success(let connection):
+            let group = GroupCommit(connection: connection, cache: cache) { [self] count in
+                commitCount.add(1, ordering: .relaxed)
+                commandCount.add(count, ordering: .relaxed)
+            }
+            group.perform(commands[...])
+        }
+    }
+
+    private func nextTurn() -> Turn {
+        state.withLock { state in
+            switch state.queue.popFirst() {
+            case nil:
+                return Self.idleTurn(&state)
+            case .errand(let errand):
+                return .errand(errand)
+            case .command(let first):
+                var commands = [first]
+                while commands.count < options.batchedCommands,
+                    case .command(let next)? = state.queue.first
+                {
+                    commands.append(next)
+                    state.queue.removeFirst()
+                }
+                return .commands(commands)
+            }
+        }
+    }
+
+    private static func idleTurn(_ state: inout State) -> Turn {
+        if state.isClosing, !state.isDrained {
+            state.isDrained = true
+            defer { state.waitForDrain = [] }
+            return .drained(state.waitForDrain)
+        }
+        if state.mayEnd { return .end }
+        state.isAsleep = true
+        return .sleep
+    }
+}

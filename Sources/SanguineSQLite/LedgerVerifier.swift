@@ -1,0 +1,144 @@
+import GRDB
+import GRDBSQLite
+import SanguineAuthority
+import SanguineModel
+
+/// Recomputes every balance on one snapshot.
+///
+/// Balances, transfers and open holds are three streams in the order of accounts, merged as they
+/// come: memory stays the same for a ledger of any size.
+struct LedgerVerifier {
+    private let balances: SQLStatement
+    private let transfers: SQLStatement
+    private let holds: SQLStatement
+    private let begin: SQLStatement
+    private let end: SQLStatement
+
+    private var nextBalance: BalanceRow?
+    private var nextTransfer: Transfer?
+    private var nextHold: (account: Identifier, amount: Int64)?
+
+    init(_ database: Database) throws(SQLFailure) {
+        guard let handle = database.sqliteConnection else {
+            throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
+        }
+        balances = try SQLStatement(
+            "SELECT \(BalanceRow.columns) FROM balances ORDER BY account",
+            on: handle
+        )
+        transfers = try SQLStatement(
+            """
+            SELECT \(Transfer.columns) FROM transfers INDEXED BY transfers_by_account
+            ORDER BY account, number
+            """,
+            on: handle
+        )
+        holds = try SQLStatement(
+            "SELECT account, amount FROM holds WHERE state = 0 ORDER BY account",
+            on: handle
+        )
+        begin = try SQLStatement("BEGIN", on: handle)
+        end = try SQLStatement("COMMIT", on: handle)
+    }
+
+    /// Returns the report, or `nil` if it was stopped, which is asked before each account.
+    mutating func verify(
+        unless shouldStop: () -> Bool = { false }
+    ) throws(SQLFailure) -> LedgerReport? {
+        try begin.run()
+        defer {
+            for statement in [balances, transfers, holds] { statement.reset() }
+            // Nothing was written, so ending is all that is left to do.
+            try? end.run()
+        }
+        var report = LedgerReport(accounts: 0, transfers: 0, differences: [])
+        try advanceBalance()
+        try advanceTransfer()
+        try advanceHold()
+        while let account = nextAccount {
+            if shouldStop() { return nil }
+            try verify(account, into: &report)
+        }
+        return report
+    }
+
+    private var nextAccount: Identifier? {
+        [nextBalance?.account, nextTransfer?.account, nextHold?.account].compactMap(\.self).min()
+    }
+
+    private mutating func verify(
+        _ account: Identifier,
+        into report: inout LedgerReport
+    ) throws(SQLFailure) {
+        var audit = LedgerAudit(account: account)
+        while let transfer = nextTransfer, transfer.account == account {
+            audit.add(transfer)
+            report.transfers += 1
+            try advanceTransfer()
+        }
+        var openHolds: Int64 = 0
+        while let hold = nextHold, hold.account == account {
+            // A damaged amount must be reported, not crash the audit.
+            openHolds &+= hold.amount
+            try advanceHold()
+        }
+        var balance: BalanceRow?
+        if nextBalance?.account == account {
+            balance = nextBalance
+            try advanceBalance()
+        }
+        report.accounts += 1
+        if let difference = audit.finish(balance: balance, openHolds: openHolds),
+            report.differences.count < LedgerReport.limit
+        {
+            report.differences.append(difference)
+        }
+    }
+
+    private mutating func advanceBalance() throws(SQLFailure) {
+        nextBalance = try balances.step() ? try BalanceRow(from: balances) : nil
+    }
+
+    private mutating func advanceTransfer() throws(SQLFailure) {
+        nextTransfer = try transfers.step() ? try Transfer(from: transfers) : nil
+    }
+
+    private mutating func advanceHold() throws(SQLFailure) {
+        nextHold = try holds.step() ? (try holds.identifier(0), holds.integer(1)) : nil
+    }
+}
+
+extension LedgerVerifier {
+    /// Goes through the ledger on a connection of its own, so that no other read waits for it.
+    static func verify(
+        in folder: DataFolder,
+        options: SQLiteStorageOptions,
+        schema: Schema,
+        unless shouldStop: @escaping @Sendable () -> Bool = { false }
+    ) async throws(StorageError) -> LedgerReport {
+        let database: DatabaseQueue
+        do throws(SQLiteStorageError) {
+            database = try Connections.reader(in: folder, options: options, schema: schema)
+        } catch {
+            throw .failed(error.description)
+        }
+        let result = await withCheckedContinuation {
+            (caller: CheckedContinuation<Result<LedgerReport?, StorageError>, Never>) in
+            database.asyncUnsafeRead { database in
+                guard case .success(let database) = database else {
+                    return caller.resume(returning: .failure(.closed))
+                }
+                do throws(SQLFailure) {
+                    var verifier = try LedgerVerifier(database)
+                    caller.resume(returning: .success(try verifier.verify(unless: shouldStop)))
+                } catch {
+                    caller.resume(returning: .failure(error.asStorageError))
+                }
+            }
+        }
+        // A connection that reads has nothing to lose.
+        try? database.close()
+        guard let report = try result.get() else { throw .closed }
+        return report
+    }
+}

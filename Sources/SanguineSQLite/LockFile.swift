@@ -1,0 +1,53 @@
+import Foundation
+import Synchronization
+
+/// Keeps a second opener away from a data folder, in another process or in this one.
+///
+/// The lock is the kernel's (`flock`), so it ends with the process, however that ends, and a file
+/// that a dead process left behind locks nothing. The file holds the owner's process id, for the
+/// message. It is never removed: whoever opened it just before would lock a file that no one else
+/// can see.
+///
+/// Mutable state: `descriptor`, guarded by its mutex; `nil` once released.
+final class LockFile: Sendable {
+    private let descriptor: Mutex<Int32?>
+
+    init(in folder: DataFolder) throws(SQLiteStorageError) {
+        let path = folder.lockPath
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw .failed("\(path): \(String(cString: strerror(errno)))") }
+        guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            let owner = Self.processID(in: file)
+            Foundation.close(file)
+            guard reason == EWOULDBLOCK else {
+                throw .failed("\(path): \(String(cString: strerror(reason)))")
+            }
+            throw .locked(folder: folder.path, process: owner)
+        }
+        let text = Array("\(getpid())\n".utf8)
+        // Without the number the lock still holds; only the other's message says less.
+        _ = ftruncate(file, 0)
+        _ = pwrite(file, text, text.count, 0)
+        descriptor = Mutex(file)
+    }
+
+    deinit { release() }
+
+    /// Lets the next one in; does nothing the second time.
+    func release() {
+        let file = descriptor.withLock { descriptor -> Int32? in
+            defer { descriptor = nil }
+            return descriptor
+        }
+        if let file { Foundation.close(file) }
+    }
+
+    private static func processID(in file: Int32) -> Int32? {
+        var bytes = [UInt8](repeating: 0, count: 20)
+        let count = pread(file, &bytes, bytes.count, 0)
+        guard count > 0 else { return nil }
+        let text = String(decoding: bytes[..<count], as: UTF8.self)
+        return Int32(text.trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+}

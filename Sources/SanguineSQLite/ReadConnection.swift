@@ -1,0 +1,142 @@
+import GRDBSQLite
+import SanguineAuthority
+import SanguineModel
+
+import class GRDB.Database
+
+/// What one reader works with: its connection's prepared statements.
+///
+/// Not sendable.
+final class ReadConnection {
+    private let reader: RowReader
+    private let begin: SQLStatement
+    private let end: SQLStatement
+    private let transfers: SQLStatement
+    private let openHolds: SQLStatement
+    private let runningOperations: SQLStatement
+    private let endedSessions: SQLStatement
+    private let accountByEmail: SQLStatement
+
+    init(_ database: Database) throws(SQLFailure) {
+        guard let handle = database.sqliteConnection else {
+            throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
+        }
+        reader = try RowReader(on: handle)
+        begin = try SQLStatement("BEGIN", on: handle)
+        end = try SQLStatement("COMMIT", on: handle)
+        transfers = try SQLStatement(
+            """
+            SELECT \(Transfer.columns), number FROM transfers
+            WHERE account = ? AND number < ? ORDER BY number DESC LIMIT ?
+            """,
+            on: handle
+        )
+        openHolds = try SQLStatement(
+            """
+            SELECT \(HoldRow.columns) FROM holds
+            WHERE state = 0 AND expires_at <= ? ORDER BY expires_at, id LIMIT ?
+            """,
+            on: handle
+        )
+        runningOperations = try SQLStatement(
+            """
+            SELECT \(OperationRow.columns) FROM operations
+            WHERE state = 0 AND (account, key) > (?, ?) ORDER BY account, key LIMIT ?
+            """,
+            on: handle
+        )
+        endedSessions = try SQLStatement(
+            """
+            SELECT \(SessionRow.columns) FROM sessions
+            WHERE ended_at IS NOT NULL AND ended_at >= ? ORDER BY ended_at DESC, id DESC LIMIT ?
+            """,
+            on: handle
+        )
+        accountByEmail = try SQLStatement(
+            """
+            SELECT \(AccountRow.columns) FROM accounts
+            WHERE email IS NOT NULL AND email = ? ORDER BY id LIMIT 1
+            """,
+            on: handle
+        )
+    }
+
+    /// Performs the body on one snapshot of the database.
+    func inSnapshot<Value>(
+        _ body: () throws(SQLFailure) -> Value
+    ) throws(SQLFailure) -> Value {
+        try begin.run()
+        do {
+            let value = try body()
+            try end.run()
+            return value
+        } catch {
+            // Nothing was written, so ending is all that is left to do.
+            try? end.run()
+            throw error
+        }
+    }
+
+    /// Returns those of the rows that exist, all as of one moment.
+    func rows(_ keys: [Key]) throws(SQLFailure) -> [Row] {
+        if keys.count == 1 { return try found(keys) }
+        return try inSnapshot { () throws(SQLFailure) in try found(keys) }
+    }
+
+    private func found(_ keys: [Key]) throws(SQLFailure) -> [Row] {
+        var found: [Row] = []
+        for key in keys {
+            if let row = try reader.row(key) { found.append(row) }
+        }
+        return found
+    }
+
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) throws(SQLFailure) -> [NumberedTransfer] {
+        transfers.bind(account)
+        transfers.bind(number ?? .max)
+        transfers.bind(limit: limit)
+        return try transfers.all { statement throws(SQLFailure) in
+            NumberedTransfer(
+                number: statement.integer(9),
+                transfer: try Transfer(from: statement)
+            )
+        }
+    }
+
+    func openHolds(expiringBy moment: Timestamp, limit: Int) throws(SQLFailure) -> [HoldRow] {
+        openHolds.bind(moment)
+        openHolds.bind(limit: limit)
+        return try openHolds.all(HoldRow.init(from:))
+    }
+
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) throws(SQLFailure) -> [OperationRow] {
+        // No bytes come before every id.
+        runningOperations.bind(position?.account.bytes ?? [])
+        runningOperations.bind(position?.key ?? "")
+        runningOperations.bind(limit: limit)
+        return try runningOperations.all(OperationRow.init(from:))
+    }
+
+    func sessionsEnded(since moment: Timestamp, limit: Int) throws(SQLFailure) -> [SessionRow] {
+        endedSessions.bind(moment)
+        endedSessions.bind(limit: limit)
+        return try endedSessions.all(SessionRow.init(from:))
+    }
+
+    func account(email: String) throws(SQLFailure) -> AccountRow? {
+        accountByEmail.bind(email)
+        return try accountByEmail.first(AccountRow.init(from:))
+    }
+}
+
+extension SQLStatement {
+    /// Binds a limit, which is never negative: SQLite takes that for none at all.
+    func bind(limit: Int) { bind(Int64(max(0, limit))) }
+}

@@ -1,0 +1,155 @@
+import SanguineAuthority
+import SanguineModel
+
+/// Reads single rows.
+///
+/// One for each connection.
+final class RowReader {
+    private let account: SQLStatement
+    private let balance: SQLStatement
+    private let device: SQLStatement
+    private let session: SQLStatement
+    private let quota: SQLStatement
+    private let hold: SQLStatement
+    private let operation: SQLStatement
+
+    init(on connection: OpaquePointer) throws(SQLFailure) {
+        account = try SQLStatement(AccountRow.selectSQL, on: connection)
+        balance = try SQLStatement(BalanceRow.selectSQL, on: connection)
+        device = try SQLStatement(DeviceRow.selectSQL, on: connection)
+        session = try SQLStatement(SessionRow.selectSQL, on: connection)
+        quota = try SQLStatement(QuotaRow.selectSQL, on: connection)
+        hold = try SQLStatement(HoldRow.selectSQL, on: connection)
+        operation = try SQLStatement(OperationRow.selectSQL, on: connection)
+    }
+
+    /// Returns the row of that name, as the connection sees it now.
+    func row(_ key: Key) throws(SQLFailure) -> Row? {
+        switch key {
+        case .account(let id):
+            account.bind(id)
+            return try account.first(AccountRow.init(from:)).map(Row.account)
+        case .balance(let id):
+            balance.bind(id)
+            return try balance.first(BalanceRow.init(from:)).map(Row.balance)
+        case .device(let id):
+            device.bind(id)
+            return try device.first(DeviceRow.init(from:)).map(Row.device)
+        case .session(let id):
+            session.bind(id)
+            return try session.first(SessionRow.init(from:)).map(Row.session)
+        case .quota(let id, let name):
+            quota.bind(id)
+            quota.bind(name)
+            return try quota.first(QuotaRow.init(from:)).map(Row.quota)
+        case .hold(let id):
+            hold.bind(id)
+            return try hold.first(HoldRow.init(from:)).map(Row.hold)
+        case .operation(let id, let key):
+            operation.bind(id)
+            operation.bind(key)
+            return try operation.first(OperationRow.init(from:)).map(Row.operation)
+        }
+    }
+}
+
+/// Stores changes.
+///
+/// The writer connection has the only one.
+final class RowWriter {
+    /// What writes and removes the rows of one kind.
+    private struct Table {
+        let put: SQLStatement
+        let delete: SQLStatement
+
+        init(_ kind: (some StoredRow).Type, on connection: OpaquePointer) throws(SQLFailure) {
+            put = try SQLStatement(kind.putSQL, on: connection)
+            delete = try SQLStatement(kind.deleteSQL, on: connection)
+        }
+
+        func store(_ row: some StoredRow) throws(SQLFailure) {
+            do {
+                try row.bind(to: put)
+            } catch {
+                put.reset()
+                throw error
+            }
+            try put.run()
+        }
+    }
+
+    private let accounts: Table
+    private let balances: Table
+    private let devices: Table
+    private let sessions: Table
+    private let quotas: Table
+    private let holds: Table
+    private let operations: Table
+    private let append: SQLStatement
+
+    init(on connection: OpaquePointer) throws(SQLFailure) {
+        accounts = try Table(AccountRow.self, on: connection)
+        balances = try Table(BalanceRow.self, on: connection)
+        devices = try Table(DeviceRow.self, on: connection)
+        sessions = try Table(SessionRow.self, on: connection)
+        quotas = try Table(QuotaRow.self, on: connection)
+        holds = try Table(HoldRow.self, on: connection)
+        operations = try Table(OperationRow.self, on: connection)
+        append = try SQLStatement(
+            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            on: connection
+        )
+    }
+
+    /// Stores one change in the open transaction.
+    func store(_ change: Change) throws(SQLFailure) {
+        switch change {
+        case .put(let row): try put(row)
+        case .delete(let key): try delete(key)
+        case .append(let transfer):
+            transfer.bind(to: append)
+            try append.run()
+        }
+    }
+
+    private func put(_ row: Row) throws(SQLFailure) {
+        switch row {
+        case .account(let row): try accounts.store(row)
+        case .balance(let row): try balances.store(row)
+        case .device(let row): try devices.store(row)
+        case .session(let row): try sessions.store(row)
+        case .quota(let row): try quotas.store(row)
+        case .hold(let row): try holds.store(row)
+        case .operation(let row): try operations.store(row)
+        }
+    }
+
+    private func delete(_ key: Key) throws(SQLFailure) {
+        switch key {
+        case .account(let id): try delete(id, with: accounts.delete)
+        case .balance(let id): try delete(id, with: balances.delete)
+        case .device(let id):
+            devices.delete.bind(id)
+            try devices.delete.run()
+        case .session(let id): try delete(id, with: sessions.delete)
+        case .quota(let id, let name): try delete(id, name, with: quotas.delete)
+        case .hold(let id): try delete(id, with: holds.delete)
+        case .operation(let id, let key): try delete(id, key, with: operations.delete)
+        }
+    }
+
+    private func delete(_ id: Identifier, with statement: SQLStatement) throws(SQLFailure) {
+        statement.bind(id)
+        try statement.run()
+    }
+
+    private func delete(
+        _ id: Identifier,
+        _ name: String,
+        with statement: SQLStatement
+    ) throws(SQLFailure) {
+        statement.bind(id)
+        statement.bind(name)
+        try statement.run()
+    }
+}

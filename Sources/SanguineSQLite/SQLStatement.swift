@@ -1,0 +1,221 @@
+import GRDBSQLite
+import SanguineModel
+
+/// A prepared statement, driven through SQLite's C interface.
+///
+/// GRDB opens and configures the connections; its statements cost several times what SQLite itself
+/// needs, and the writer has some 20 µs for each command.
+///
+/// Parameters are bound in order, one call each. The class is not sendable: it lives where its
+/// connection lives.
+final class SQLStatement {
+    private let handle: OpaquePointer
+    private let connection: OpaquePointer
+    /// How many parameters are bound since the last reset.
+    private var bound: Int32 = 0
+    /// The first failure to bind, which the next step throws.
+    private var bindingCode: Int32 = SQLITE_OK
+
+    /// Compiles one statement.
+    init(_ sql: String, on connection: OpaquePointer) throws(SQLFailure) {
+        var handle: OpaquePointer?
+        let flags = UInt32(SQLITE_PREPARE_PERSISTENT)
+        let code = sqlite3_prepare_v3(connection, sql, -1, flags, &handle, nil)
+        guard code == SQLITE_OK, let handle else {
+            throw SQLFailure(code: code, on: connection)
+        }
+        self.handle = handle
+        self.connection = connection
+    }
+
+    deinit { sqlite3_finalize(handle) }
+
+    // MARK: - Parameters
+
+    func bind(_ number: Int64) {
+        note(sqlite3_bind_int64(handle, next(), number))
+    }
+
+    func bind(_ number: Int64?) {
+        if let number { bind(number) } else { bindNull() }
+    }
+
+    func bind(_ moment: Timestamp) {
+        bind(moment.millisecondsSince1970)
+    }
+
+    func bind(_ moment: Timestamp?) {
+        bind(moment?.millisecondsSince1970)
+    }
+
+    func bind(_ id: Identifier) {
+        bind(id.bytes)
+    }
+
+    func bind(_ id: Identifier?) {
+        if let id { bind(id) } else { bindNull() }
+    }
+
+    func bind(_ bytes: [UInt8]) {
+        let index = next()
+        bytes.withUnsafeBytes { buffer in
+            // A missing address would bind NULL instead of no bytes.
+            if buffer.isEmpty {
+                note(sqlite3_bind_zeroblob(handle, index, 0))
+            } else {
+                note(
+                    sqlite3_bind_blob64(
+                        handle,
+                        index,
+                        buffer.baseAddress,
+                        UInt64(buffer.count),
+                        Self.transient
+                    )
+                )
+            }
+        }
+    }
+
+    func bind(_ text: String) {
+        let index = next()
+        var text = text
+        text.withUTF8 { buffer in
+            buffer.withMemoryRebound(to: CChar.self) { characters in
+                let count = UInt64(characters.count)
+                // With an address even when empty, which would bind NULL.
+                withUnsafePointer(to: 0 as CChar) { empty in
+                    note(
+                        sqlite3_bind_text64(
+                            handle,
+                            index,
+                            characters.baseAddress ?? empty,
+                            count,
+                            Self.transient,
+                            UInt8(SQLITE_UTF8)
+                        )
+                    )
+                }
+            }
+        }
+    }
+
+    func bind(_ text: String?) {
+        if let text { bind(text) } else { bindNull() }
+    }
+
+    func bindNull() {
+        note(sqlite3_bind_null(handle, next()))
+    }
+
+    // MARK: - Execution
+
+    /// Goes to the next row, and returns whether there is one.
+    func step() throws(SQLFailure) -> Bool {
+        guard bindingCode == SQLITE_OK else {
+            throw SQLFailure(code: bindingCode, on: connection)
+        }
+        let code = sqlite3_step(handle)
+        switch code {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        default: throw SQLFailure(code: code, on: connection)
+        }
+    }
+
+    /// Runs the statement to its end and makes it ready for the next use.
+    func run() throws(SQLFailure) {
+        defer { reset() }
+        while try step() {}
+    }
+
+    /// Reads the first row, if there is one, and makes the statement ready for the next use.
+    func first<Value>(
+        _ read: (SQLStatement) throws(SQLFailure) -> Value
+    ) throws(SQLFailure) -> Value? {
+        defer { reset() }
+        return try step() ? try read(self) : nil
+    }
+
+    /// Reads all rows, and makes the statement ready for the next use.
+    func all<Value>(
+        _ read: (SQLStatement) throws(SQLFailure) -> Value
+    ) throws(SQLFailure) -> [Value] {
+        defer { reset() }
+        var values: [Value] = []
+        while try step() { values.append(try read(self)) }
+        return values
+    }
+
+    /// Makes the statement ready for the next use, and lets go of what it read.
+    func reset() {
+        sqlite3_reset(handle)
+        bound = 0
+        bindingCode = SQLITE_OK
+    }
+
+    // MARK: - Columns
+
+    func integer(_ column: Int32) -> Int64 {
+        sqlite3_column_int64(handle, column)
+    }
+
+    func isNull(_ column: Int32) -> Bool {
+        sqlite3_column_type(handle, column) == SQLITE_NULL
+    }
+
+    func optionalInteger(_ column: Int32) -> Int64? {
+        isNull(column) ? nil : integer(column)
+    }
+
+    func moment(_ column: Int32) -> Timestamp {
+        Timestamp(millisecondsSince1970: integer(column))
+    }
+
+    func optionalMoment(_ column: Int32) -> Timestamp? {
+        optionalInteger(column).map(Timestamp.init(millisecondsSince1970:))
+    }
+
+    func text(_ column: Int32) -> String {
+        // The text first: asking for it may convert, and change the count.
+        guard let start = sqlite3_column_text(handle, column) else { return "" }
+        let count = Int(sqlite3_column_bytes(handle, column))
+        return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+
+    func optionalText(_ column: Int32) -> String? {
+        isNull(column) ? nil : text(column)
+    }
+
+    func bytes(_ column: Int32) -> [UInt8] {
+        guard let start = sqlite3_column_blob(handle, column) else { return [] }
+        let count = Int(sqlite3_column_bytes(handle, column))
+        return [UInt8](UnsafeRawBufferPointer(start: start, count: count))
+    }
+
+    func identifier(_ column: Int32) throws(SQLFailure) -> Identifier {
+        guard let id = Identifier(bytes: bytes(column)) else {
+            throw .unreadable("An id")
+        }
+        return id
+    }
+
+    func optionalIdentifier(_ column: Int32) throws(SQLFailure) -> Identifier? {
+        isNull(column) ? nil : try identifier(column)
+    }
+
+    // MARK: - Helpers
+
+    /// Tells SQLite to copy what is bound, because Swift's buffers end with the call.
+    private static var transient: sqlite3_destructor_type {
+        unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    }
+
+    private func next() -> Int32 {
+        bound += 1
+        return bound
+    }
+
+    private func note(_ code: Int32) {
+        if bindingCode == SQLITE_OK { bindingCode = code }
+    }
+}

@@ -1,0 +1,198 @@
+public import Foundation
+public import SanguineAuthority
+public import SanguineModel
+import Synchronization
+
+/// Keeps an authority's data in one SQLite file, for one server process.
+///
+/// ```swift
+/// let storage = try SQLiteStorage(folder: URL(filePath: "/var/lib/sanguine"))
+/// defer { Task { await storage.close() } }
+/// ```
+///
+/// **Durable.** A command is answered after its commit is on the disk (`synchronous=FULL`).
+/// Commands that wait at the same time share a commit.
+///
+/// **One writer.** One connection writes and checkpoints; the others only read. A lock file
+/// refuses a second opening of the same folder.
+///
+/// **Reads from memory.** Profiles and balances used last are answered without the database, and
+/// are never older than what any other answer has shown.
+///
+/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`) and
+/// `sanguine.lock`.
+///
+/// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
+public final class SQLiteStorage: Storage {
+    private let folder: DataFolder
+    private let options: SQLiteStorageOptions
+    private let schema: Schema
+    private let readers: ReaderPool
+    private let isClosed = Atomic(false)
+
+    /// The thread that changes the database; internal for tests.
+    let writer: GroupWriter
+    /// The committed rows in memory; internal for tests.
+    let cache: CommittedCache
+
+    /// Opens the data in the folder, and makes or upgrades it as needed.
+    ///
+    /// - Parameters:
+    ///   - folder: The data folder. It is made, for its owner alone, if it is missing.
+    ///   - options: The limits.
+    /// - Throws: The first reason, in the order in which ``SQLiteStorageError`` lists them.
+    public convenience init(
+        folder: URL,
+        options: SQLiteStorageOptions = SQLiteStorageOptions()
+    ) throws(SQLiteStorageError) {
+        try self.init(folder: folder, options: options, schema: .current)
+    }
+
+    init(
+        folder: URL,
+        options: SQLiteStorageOptions,
+        schema: Schema
+    ) throws(SQLiteStorageError) {
+        let folder = DataFolder(folder)
+        try folder.create()
+        let lock = try LockFile(in: folder)
+        try folder.secureDatabase()
+        let database = try Connections.writer(in: folder, options: options, schema: schema)
+        let readers = try ReaderPool(in: folder, options: options, schema: schema)
+        let cache = CommittedCache(capacity: options.cachedAccounts)
+        let writer = GroupWriter(options: options, cache: cache)
+        do throws(SQLFailure) {
+            try writer.start(database, lock: lock)
+        } catch {
+            throw .failed(error.explanation)
+        }
+        self.folder = folder
+        self.options = options
+        self.schema = schema
+        self.readers = readers
+        self.cache = cache
+        self.writer = writer
+    }
+
+    deinit { writer.endSoon() }
+
+    /// Performs the command, and returns when its changes are on the disk.
+    ///
+    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait; more are refused with
+    /// ``StorageError/overloaded(retryAfterSeconds:)``.
+    public func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        let answer = await withCheckedContinuation { caller in
+            writer.enqueue(.command(WaitingCommand(command: command, caller: caller)))
+        }
+        return try answer.get()
+    }
+
+    /// Loads committed rows as of one moment.
+    ///
+    /// Does not suspend if memory has all of them.
+    public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        try checkOpen()
+        if let loaded = cache.loaded(keys) { return loaded }
+        let tickets = cache.tickets(for: keys)
+        let rows = try await readers.read { connection throws(SQLFailure) in
+            try connection.rows(keys)
+        }
+        cache.fill(rows, with: tickets)
+        var loaded = Loaded()
+        for row in rows { loaded.add(row) }
+        return loaded
+    }
+
+    /// Returns an account's transfers, newest first.
+    public func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.transfers(of: account, before: number, limit: limit)
+        }
+    }
+
+    /// Returns open holds that expire at or before the moment, earliest first.
+    public func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.openHolds(expiringBy: moment, limit: limit)
+        }
+    }
+
+    /// Returns operations that are still running, in the order of their keys.
+    public func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.runningOperations(after: position, limit: limit)
+        }
+    }
+
+    /// Returns sessions that were ended at or after the moment, latest first.
+    public func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.sessionsEnded(since: moment, limit: limit)
+        }
+    }
+
+    /// Returns the account with that e-mail address, compared byte by byte.
+    public func account(email: String) async throws(StorageError) -> AccountRow? {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.account(email: email)
+        }
+    }
+
+    /// Drops what has served its time.
+    ///
+    /// Commands wait meanwhile, so the limit bounds their wait.
+    @discardableResult
+    public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        let sweep = Sweep(horizon: horizon, limit: limit)
+        return try await writer.run { connection throws(SQLFailure) in
+            try sweep.perform(on: connection)
+        }
+    }
+
+    /// Recomputes every balance, on one snapshot and a connection of its own.
+    ///
+    /// Stops with ``StorageError/closed`` when the storage is closed meanwhile.
+    public func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try checkOpen()
+        return try await LedgerVerifier.verify(
+            in: folder,
+            options: options,
+            schema: schema,
+            unless: { [weak self] in self?.isClosed.load(ordering: .relaxed) ?? true }
+        )
+    }
+
+    /// Finishes what is queued, closes the readers, then the writer, and releases the lock.
+    ///
+    /// Calling it again waits for the same end.
+    public func close() async {
+        isClosed.store(true, ordering: .releasing)
+        await writer.drain()
+        await readers.close()
+        await writer.end()
+    }
+
+    private func checkOpen() throws(StorageError) {
+        guard !isClosed.load(ordering: .acquiring) else { throw .closed }
+    }
+}

@@ -1,0 +1,50 @@
+/// A reason why a data folder could not be opened.
+///
+/// Listed in the order in which they are decided.
+public enum SQLiteStorageError: Error, Hashable {
+    /// There is no database in the folder, and looking does not make one.
+    case noData(folder: String)
+    /// Another process, or this one, has the folder open. The process is `nil` if it left no
+    /// number.
+    case locked(folder: String, process: Int32?)
+    /// A newer version of the program has written the database.
+    case schemaTooNew(found: Int, known: Int)
+    /// An older version of the program has written the database, and looking does not upgrade it.
+    case schemaTooOld(found: Int, known: Int)
+    /// SQLite did not take a setting on which the guarantees rest.
+    case settingRefused(name: String, wanted: String, got: String)
+    /// The file system or SQLite failed; the text says how.
+    case failed(String)
+}
+
+extension SQLiteStorageError: CustomStringConvertible {
+    /// What happened, and what to do about it.
+    public var description: String {
+        switch self {
+        case .noData(let folder):
+            "There is no data at \(folder). Check the path, or start the server there once."
+        case .locked(let folder, let process):
+            """
+            The data at \(folder) is in use by \(process.map { "process \($0)" } ?? "a process"). \
+            Stop it first, or choose another folder: two servers never share one.
+            """
+        case .schemaTooNew(let found, let known):
+            """
+            The data has schema \(found), and this version knows \(known) at most. Start the \
+            version that wrote it, or a newer one.
+            """
+        case .schemaTooOld(let found, let known):
+            """
+            The data has schema \(found), and this version reads \(known). Start the server on it \
+            once: it upgrades the data.
+            """
+        case .settingRefused(let name, let wanted, let got):
+            """
+            SQLite has \(name) at \(got) instead of \(wanted), so that nothing would be durable. \
+            Put the data on a local disk.
+            """
+        case .failed(let reason):
+            "The data could not be opened: \(reason). Check the disk and the folder's permissions."
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import GRDB
+
+/// The database's tables, as the steps that lead to them.
+///
+/// A step that was released is never changed: the next one follows it. The database carries the
+/// number of steps that it has seen (`user_version`), and each step is one transaction with its
+/// number.
+struct Schema: Sendable {
+    /// SQL scripts, of which the first makes the first tables.
+    let steps: [String]
+
+    /// The number of the newest step.
+    var version: Int { steps.count }
+
+    /// What this version of the program reads and writes.
+    static let current = Schema(steps: [firstTables])
+
+    /// Takes the database from where it is to the newest step.
+    ///
+    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or what SQLite throws.
+    func migrate(_ database: Database) throws {
+        let found = try Self.version(of: database)
+        guard found <= version else {
+            throw SQLiteStorageError.schemaTooNew(found: found, known: version)
+        }
+        for step in found..<version {
+            try database.inTransaction(.immediate) {
+                try database.execute(sql: steps[step])
+                try database.execute(sql: "PRAGMA user_version = \(step + 1)")
+                return .commit
+            }
+        }
+    }
+
+    /// Checks that a database that cannot be changed is at the newest step.
+    func check(_ database: Database) throws {
+        let found = try Self.version(of: database)
+        guard found <= version else {
+            throw SQLiteStorageError.schemaTooNew(found: found, known: version)
+        }
+        guard found == version else {
+            throw SQLiteStorageError.schemaTooOld(found: found, known: version)
+        }
+    }
+
+    private static func version(of database: Database) throws -> Int {
+        try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+    }
+}
+
+extension Schema {
+    // Ids are blobs of 16 bytes, times are milliseconds since 1970. Tables have no foreign keys
+    // and no checks: the decisions hold the rules, and are the same for every driver.
+    //
+    // `transfers` has no unique index on its id. It would cost a third tree for every charge, and
+    // what keeps a charge from happening twice is the operation's key.
+    //
+    // The indexes of `holds` and `operations` are partial: a row is in at most one of them.
+    private static let firstTables = """
+        CREATE TABLE accounts (
+            id BLOB PRIMARY KEY,
+            kind TEXT NOT NULL,
+            email TEXT,
+            time_zone TEXT NOT NULL,
+            language TEXT NOT NULL,
+            display_name TEXT,
+            plan TEXT NOT NULL,
+            settings BLOB NOT NULL,
+            created_at INTEGER NOT NULL,
+            seq INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX accounts_by_email ON accounts (email) WHERE email IS NOT NULL;
+
+        CREATE TABLE balances (
+            account BLOB PRIMARY KEY,
+            head INTEGER NOT NULL,
+            available INTEGER NOT NULL,
+            held INTEGER NOT NULL,
+            seq INTEGER NOT NULL,
+            changed_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE devices (
+            id TEXT PRIMARY KEY,
+            secret_hash BLOB NOT NULL,
+            account BLOB NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE sessions (
+            id BLOB PRIMARY KEY,
+            account BLOB NOT NULL,
+            generation INTEGER NOT NULL,
+            rotated_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            ended_at INTEGER
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX sessions_by_expiry ON sessions (expires_at);
+        CREATE INDEX sessions_by_end ON sessions (ended_at) WHERE ended_at IS NOT NULL;
+
+        CREATE TABLE quotas (
+            account BLOB NOT NULL,
+            name TEXT NOT NULL,
+            day TEXT NOT NULL,
+            used INTEGER NOT NULL,
+            resets_at INTEGER NOT NULL,
+            seq INTEGER NOT NULL,
+            PRIMARY KEY (account, name)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE holds (
+            id BLOB PRIMARY KEY,
+            account BLOB NOT NULL,
+            amount INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            state INTEGER NOT NULL,
+            captured INTEGER,
+            reason TEXT NOT NULL,
+            operation TEXT,
+            sent INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX holds_open ON holds (expires_at) WHERE state = 0;
+        CREATE INDEX holds_settled ON holds (expires_at) WHERE state <> 0;
+
+        CREATE TABLE operations (
+            account BLOB NOT NULL,
+            key TEXT NOT NULL,
+            fingerprint BLOB NOT NULL,
+            state INTEGER NOT NULL,
+            hold BLOB,
+            status INTEGER,
+            head INTEGER,
+            body BLOB,
+            at INTEGER NOT NULL,
+            PRIMARY KEY (account, key)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX operations_running ON operations (account, key) WHERE state = 0;
+        CREATE INDEX operations_done ON operations (at) WHERE state = 1;
+
+        CREATE TABLE transfers (
+            number INTEGER PRIMARY KEY,
+            id BLOB NOT NULL,
+            account BLOB NOT NULL,
+            seq INTEGER NOT NULL,
+            kind INTEGER NOT NULL,
+            amount INTEGER NOT NULL,
+            available_after INTEGER NOT NULL,
+            held_after INTEGER NOT NULL,
+            reason TEXT NOT NULL,
+            at INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX transfers_by_account ON transfers (account);
+        CREATE TRIGGER transfers_are_never_changed BEFORE UPDATE ON transfers
+        BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+        CREATE TRIGGER transfers_are_never_removed BEFORE DELETE ON transfers
+        BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+        """
+}

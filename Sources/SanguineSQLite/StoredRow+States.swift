@@ -1,0 +1,227 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+
+// The rows whose columns stand for cases. A stored number keeps its meaning for ever.
+
+extension AccountRow: StoredRow {
+    static let table = "accounts"
+    static let keyColumns = ["id"]
+    static let valueColumns = [
+        "kind", "email", "time_zone", "language", "display_name", "plan", "settings",
+        "created_at", "seq",
+    ]
+
+    func bind(to statement: SQLStatement) throws(SQLFailure) {
+        statement.bind(profile.id)
+        statement.bind(profile.kind.rawValue)
+        statement.bind(profile.email)
+        statement.bind(profile.timeZone)
+        statement.bind(profile.language)
+        statement.bind(profile.displayName)
+        statement.bind(profile.plan.rawValue)
+        statement.bind(try Self.encode(profile.settings))
+        statement.bind(profile.createdAt)
+        statement.bind(seq)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        guard let kind = Account.Kind(rawValue: statement.text(1)) else {
+            throw .unreadable("An account's kind")
+        }
+        guard let plan = Account.Plan(rawValue: statement.text(6)) else {
+            throw .unreadable("An account's plan")
+        }
+        let profile = Account(
+            id: try statement.identifier(0),
+            kind: kind,
+            email: statement.optionalText(2),
+            timeZone: statement.text(3),
+            language: statement.text(4),
+            displayName: statement.optionalText(5),
+            plan: plan,
+            settings: try Self.decode(statement.bytes(7)),
+            createdAt: statement.moment(8)
+        )
+        self.init(profile: profile, seq: statement.integer(9))
+    }
+
+    private static func encode(_ settings: JSONValue) throws(SQLFailure) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return [UInt8](try encoder.encode(settings))
+        } catch {
+            throw SQLFailure(code: 0, message: "the account's settings cannot be written as JSON")
+        }
+    }
+
+    private static func decode(_ bytes: [UInt8]) throws(SQLFailure) -> JSONValue {
+        do {
+            return try JSONDecoder().decode(JSONValue.self, from: Data(bytes))
+        } catch {
+            throw .unreadable("An account's settings")
+        }
+    }
+}
+
+extension HoldRow: StoredRow {
+    static let table = "holds"
+    static let keyColumns = ["id"]
+    static let valueColumns = [
+        "account", "amount", "expires_at", "state", "captured", "reason", "operation", "sent",
+    ]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(id)
+        statement.bind(account)
+        statement.bind(amount)
+        statement.bind(expiresAt)
+        switch state {
+        case .open: statement.bind(0, nil)
+        case .captured(let amount): statement.bind(1, amount)
+        case .released: statement.bind(2, nil)
+        case .expired: statement.bind(3, nil)
+        }
+        statement.bind(reason)
+        statement.bind(operation)
+        statement.bind(sent ? 1 : 0 as Int64)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        let state: State
+        switch statement.integer(4) {
+        case 0: state = .open
+        case 1: state = .captured(statement.integer(5))
+        case 2: state = .released
+        case 3: state = .expired
+        default: throw .unreadable("A hold's state")
+        }
+        self.init(
+            id: try statement.identifier(0),
+            account: try statement.identifier(1),
+            amount: statement.integer(2),
+            expiresAt: statement.moment(3),
+            state: state,
+            reason: statement.text(6),
+            operation: statement.optionalText(7),
+            sent: statement.integer(8) != 0
+        )
+    }
+}
+
+extension OperationRow: StoredRow {
+    static let table = "operations"
+    static let keyColumns = ["account", "key"]
+    static let valueColumns = ["fingerprint", "state", "hold", "status", "head", "body", "at"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(account)
+        statement.bind(key)
+        statement.bind(fingerprint)
+        switch state {
+        case .running(let hold):
+            statement.bind(0 as Int64)
+            statement.bind(hold)
+            statement.bindNull()
+            statement.bindNull()
+            statement.bindNull()
+        case .done(let answer):
+            statement.bind(1 as Int64)
+            statement.bindNull()
+            statement.bind(Int64(answer.status))
+            statement.bind(answer.head)
+            statement.bind(answer.body)
+        case .forgotten:
+            statement.bind(2 as Int64)
+            for _ in 0..<4 { statement.bindNull() }
+        }
+        statement.bind(at)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        let state: State
+        switch statement.integer(3) {
+        case 0:
+            state = .running(hold: try statement.optionalIdentifier(4))
+        case 1:
+            state = .done(
+                StoredAnswer(
+                    status: Int(statement.integer(5)),
+                    body: statement.bytes(7),
+                    head: statement.optionalInteger(6)
+                )
+            )
+        case 2:
+            state = .forgotten
+        default:
+            throw .unreadable("An operation's state")
+        }
+        self.init(
+            account: try statement.identifier(0),
+            key: statement.text(1),
+            fingerprint: statement.bytes(2),
+            state: state,
+            at: statement.moment(8)
+        )
+    }
+}
+
+extension Transfer {
+    static let columns =
+        "id, account, seq, kind, amount, available_after, held_after, reason, at"
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(id)
+        statement.bind(account)
+        statement.bind(seq)
+        statement.bind(kind.stored)
+        statement.bind(amount)
+        statement.bind(availableAfter)
+        statement.bind(heldAfter)
+        statement.bind(reason)
+        statement.bind(at)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        guard let kind = LedgerEntry.Kind(stored: statement.integer(3)) else {
+            throw .unreadable("A transfer's kind")
+        }
+        self.init(
+            id: try statement.identifier(0),
+            account: try statement.identifier(1),
+            seq: statement.integer(2),
+            kind: kind,
+            amount: statement.integer(4),
+            availableAfter: statement.integer(5),
+            heldAfter: statement.integer(6),
+            reason: statement.text(7),
+            at: statement.moment(8)
+        )
+    }
+}
+
+extension LedgerEntry.Kind {
+    fileprivate var stored: Int64 {
+        switch self {
+        case .grant: 0
+        case .spend: 1
+        case .hold: 2
+        case .release: 3
+        case .capture: 4
+        case .expire: 5
+        }
+    }
+
+    fileprivate init?(stored: Int64) {
+        guard let kind = Self.allCases.first(where: { $0.stored == stored }) else { return nil }
+        self = kind
+    }
+}
+
+extension SQLStatement {
+    fileprivate func bind(_ state: Int64, _ captured: Int64?) {
+        bind(state)
+        bind(captured)
+    }
+}

@@ -1,0 +1,140 @@
+import SanguineAuthority
+import SanguineModel
+
+/// A row that has a table: how its columns are written and read.
+protocol StoredRow {
+    /// The table's name.
+    static var table: String { get }
+    /// The columns that name the row, in the order of the table's primary key.
+    static var keyColumns: [String] { get }
+    /// The other columns.
+    static var valueColumns: [String] { get }
+
+    /// Binds key columns, then value columns.
+    func bind(to statement: SQLStatement) throws(SQLFailure)
+    /// Reads key columns, then value columns.
+    init(from statement: SQLStatement) throws(SQLFailure)
+}
+
+extension StoredRow {
+    /// All columns, as they stand after `SELECT`.
+    static var columns: String { (keyColumns + valueColumns).joined(separator: ", ") }
+
+    private static var keyCondition: String {
+        keyColumns.map { "\($0) = ?" }.joined(separator: " AND ")
+    }
+
+    static var selectSQL: String { "SELECT \(columns) FROM \(table) WHERE \(keyCondition)" }
+
+    static var deleteSQL: String { "DELETE FROM \(table) WHERE \(keyCondition)" }
+
+    static var putSQL: String {
+        let places = (keyColumns + valueColumns).map { _ in "?" }.joined(separator: ", ")
+        let updates = valueColumns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
+        return """
+            INSERT INTO \(table) (\(columns)) VALUES (\(places)) \
+            ON CONFLICT (\(keyColumns.joined(separator: ", "))) DO UPDATE SET \(updates)
+            """
+    }
+}
+
+extension BalanceRow: StoredRow {
+    static let table = "balances"
+    static let keyColumns = ["account"]
+    static let valueColumns = ["head", "available", "held", "seq", "changed_at"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(account)
+        statement.bind(head)
+        statement.bind(available)
+        statement.bind(held)
+        statement.bind(seq)
+        statement.bind(changedAt)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        self.init(
+            account: try statement.identifier(0),
+            head: statement.integer(1),
+            available: statement.integer(2),
+            held: statement.integer(3),
+            seq: statement.integer(4),
+            changedAt: statement.moment(5)
+        )
+    }
+}
+
+extension DeviceRow: StoredRow {
+    static let table = "devices"
+    static let keyColumns = ["id"]
+    static let valueColumns = ["secret_hash", "account", "created_at"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(id)
+        statement.bind(secretHash)
+        statement.bind(account)
+        statement.bind(createdAt)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        self.init(
+            id: statement.text(0),
+            secretHash: statement.bytes(1),
+            account: try statement.identifier(2),
+            createdAt: statement.moment(3)
+        )
+    }
+}
+
+extension SessionRow: StoredRow {
+    static let table = "sessions"
+    static let keyColumns = ["id"]
+    static let valueColumns = ["account", "generation", "rotated_at", "expires_at", "ended_at"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(id)
+        statement.bind(account)
+        statement.bind(generation)
+        statement.bind(rotatedAt)
+        statement.bind(expiresAt)
+        statement.bind(endedAt)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        self.init(
+            id: try statement.identifier(0),
+            account: try statement.identifier(1),
+            generation: statement.integer(2),
+            rotatedAt: statement.moment(3),
+            expiresAt: statement.moment(4),
+            endedAt: statement.optionalMoment(5)
+        )
+    }
+}
+
+extension QuotaRow: StoredRow {
+    static let table = "quotas"
+    static let keyColumns = ["account", "name"]
+    static let valueColumns = ["day", "used", "resets_at", "seq"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(account)
+        statement.bind(name)
+        statement.bind(day.description)
+        statement.bind(used)
+        statement.bind(resetsAt)
+        statement.bind(seq)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        guard let day = CalendarDay(statement.text(2)) else { throw .unreadable("A quota's day") }
+        self.init(
+            account: try statement.identifier(0),
+            name: statement.text(1),
+            day: day,
+            used: statement.integer(3),
+            resetsAt: statement.moment(4),
+            seq: statement.integer(5)
+        )
+    }
+}

@@ -1,0 +1,80 @@
+import SanguineAuthority
+import SanguineModel
+
+/// Drops what has served its time, in one transaction on the writer's thread.
+///
+/// It touches no row that is cached.
+struct Sweep {
+    let horizon: SweepHorizon
+    let limit: Int
+
+    /// Returns how many rows were dropped or emptied.
+    func perform(on connection: WriteConnection) throws(SQLFailure) -> Int {
+        try connection.inTransaction { () throws(SQLFailure) in
+            try sweepAnswers(on: connection)
+                + sweepRows(
+                    on: connection,
+                    """
+                    DELETE FROM sessions WHERE id IN (
+                        SELECT id FROM (
+                            SELECT id FROM sessions WHERE expires_at < ?1
+                            UNION
+                            SELECT id FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ?1
+                        ) ORDER BY id LIMIT ?2
+                    ) RETURNING 1
+                    """,
+                    before: horizon.sessions
+                )
+                + sweepRows(
+                    on: connection,
+                    """
+                    DELETE FROM holds WHERE id IN (
+                        SELECT id FROM holds WHERE state <> 0 AND expires_at < ?1
+                        ORDER BY expires_at, id LIMIT ?2
+                    ) RETURNING 1
+                    """,
+                    before: horizon.holds
+                )
+        }
+    }
+
+    private func sweepRows(
+        on connection: WriteConnection,
+        _ sql: String,
+        before moment: Timestamp
+    ) throws(SQLFailure) -> Int {
+        let statement = try connection.statement(sql)
+        statement.bind(moment)
+        statement.bind(limit: limit)
+        return try statement.all { _ in () }.count
+    }
+
+    private func sweepAnswers(on connection: WriteConnection) throws(SQLFailure) -> Int {
+        let done = try connection.statement(
+            """
+            SELECT account, key, head IS NOT NULL FROM operations
+            WHERE state = 1 AND at < ? ORDER BY at, account, key LIMIT ?
+            """
+        )
+        done.bind(horizon.answers)
+        done.bind(limit: limit)
+        let operations = try done.all {
+            (row) throws(SQLFailure) -> (account: Identifier, key: String, isKept: Bool) in
+            (try row.identifier(0), row.text(1), row.integer(2) != 0)
+        }
+        let forget = try connection.statement(
+            """
+            UPDATE operations SET state = 2, status = NULL, head = NULL, body = NULL
+            WHERE account = ? AND key = ?
+            """
+        )
+        let delete = try connection.statement(OperationRow.deleteSQL)
+        for operation in operations {
+            let statement = operation.isKept ? forget : delete
+            statement.bind(operation.account)
+            statement.bind(operation.key)
+            try statement.run()
+        }
+        return operations.count
+    }
+}

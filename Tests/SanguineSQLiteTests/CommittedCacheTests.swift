@@ -1,0 +1,129 @@
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineSQLite
+
+/// What memory may answer, and what may be put there.
+@Suite("SQLite storage: committed cache", .timeLimit(.minutes(1)))
+struct CommittedCacheTests {
+    private let cache = CommittedCache(capacity: 4)
+    private let account = Identifier.fresh()
+
+    private func balance(_ available: Int64, of account: Identifier? = nil) -> Row {
+        var row = BalanceRow.empty(account ?? self.account)
+        row.available = available
+        return .balance(row)
+    }
+
+    private func draft(_ row: Row) -> CommittedCache.Draft {
+        var draft = CommittedCache.Draft()
+        draft.note(.put(row))
+        return draft
+    }
+
+    private func commit(_ row: Row, succeeds: Bool = true) {
+        cache.commitBegins(draft(row))
+        cache.commitEnded(draft(row), committed: succeeds)
+    }
+
+    @Test func `it answers only if it has every row`() {
+        commit(balance(1))
+        #expect(cache.loaded([.balance(account)])?.balance(account)?.available == 1)
+        #expect(cache.loaded([.balance(account), .account(account)]) == nil)
+        #expect(cache.loaded([.balance(account), .hold(account)]) == nil)
+    }
+
+    @Test func `what is being committed is not answered, before or after`() {
+        commit(balance(1))
+        cache.commitBegins(draft(balance(2)))
+        #expect(cache.loaded([.balance(account)]) == nil)
+        cache.commitEnded(draft(balance(2)), committed: true)
+        #expect(cache.row(.balance(account)) == balance(2))
+    }
+
+    @Test func `a failed commit leaves nothing`() {
+        commit(balance(1))
+        commit(balance(2), succeeds: false)
+        #expect(cache.row(.balance(account)) == nil)
+    }
+
+    @Test func `a removal is committed like a change`() {
+        commit(balance(1))
+        var draft = CommittedCache.Draft()
+        draft.note(.delete(.balance(account)))
+        cache.commitBegins(draft)
+        cache.commitEnded(draft, committed: true)
+        #expect(cache.row(.balance(account)) == nil)
+    }
+
+    @Test func `a read that nothing disturbed is kept`() {
+        let tickets = cache.tickets(for: [.balance(account), .hold(account)])
+        cache.fill([balance(3)], with: tickets)
+        #expect(cache.row(.balance(account)) == balance(3))
+    }
+
+    @Test(arguments: [true, false])
+    func `a read that a commit overtook is not kept`(commitBeganBefore: Bool) {
+        if commitBeganBefore { cache.commitBegins(draft(balance(2))) }
+        let tickets = cache.tickets(for: [.balance(account)])
+        if !commitBeganBefore { cache.commitBegins(draft(balance(2))) }
+        cache.commitEnded(draft(balance(2)), committed: true)
+        cache.fill([balance(1)], with: tickets)
+        #expect(cache.row(.balance(account)) == balance(2))
+    }
+
+    @Test func `a read that lands amid a commit is not kept`() {
+        let tickets = cache.tickets(for: [.balance(account)])
+        cache.commitBegins(draft(balance(2)))
+        cache.fill([balance(1)], with: tickets)
+        #expect(cache.row(.balance(account)) == nil)
+    }
+
+    @Test func `it holds no more accounts than its capacity, and keeps those in use`() {
+        let accounts = (0..<20).map { _ in Identifier.fresh() }
+        commit(balance(0, of: account))
+        for other in accounts {
+            commit(balance(1, of: other))
+            #expect(cache.row(.balance(account)) != nil, "it was used all along")
+            #expect(cache.count <= 4)
+        }
+        #expect(cache.row(.balance(accounts[0])) == nil)
+        #expect(cache.row(.balance(accounts[19])) != nil)
+    }
+
+    @Test func `a row that was read is answered from memory the next time`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let first = try SQLiteStorage(folder: folder.url)
+        try await first.spend(from: account, key: "a")
+        #expect(first.cache.loaded([.balance(account)]) != nil, "as it was just committed")
+        await first.close()
+        let second = try SQLiteStorage(folder: folder.url)
+        #expect(second.cache.loaded([.balance(account)]) == nil)
+        #expect(try await second.available(account) == 999_999)
+        #expect(second.cache.loaded([.balance(account)]) != nil)
+        await second.close()
+    }
+
+    @Test func `a small cache answers the same as a large one`() async throws {
+        var options = SQLiteStorageOptions()
+        options.cachedAccounts = 2
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url, options: options)
+        let accounts = (0..<10).map { _ in Identifier.fresh() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for caller in 0..<200 {
+                group.addTask {
+                    let account = accounts[caller % 10]
+                    let mine = try await storage.spend(from: account, key: "key \(caller)")
+                    #expect(try await storage.available(account) ?? .max <= mine)
+                }
+            }
+            try await group.waitForAll()
+        }
+        for account in accounts { #expect(try await storage.available(account) == 999_980) }
+        #expect(storage.cache.count <= 2)
+        await storage.close()
+    }
+}

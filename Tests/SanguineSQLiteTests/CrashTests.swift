@@ -1,0 +1,193 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+import Testing
+
+@testable import SanguineSQLite
+
+/// Notes who was answered, and takes the picture of the crash.
+private final class CrashScene: Sendable {
+    private struct State {
+        var answered: [String] = []
+        var answeredAtCrash: Set<String>?
+    }
+
+    private let state = Mutex(State())
+    private let folder: TestFolder
+    private let copy: TestFolder
+    private let trigger: Int
+
+    init(from folder: TestFolder, to copy: TestFolder, answered trigger: Int) {
+        self.folder = folder
+        self.copy = copy
+        self.trigger = trigger
+    }
+
+    var answeredAtCrash: Set<String>? { state.withLock { $0.answeredAtCrash } }
+
+    func wasAnswered(_ key: String) {
+        state.withLock { $0.answered.append(key) }
+    }
+
+    /// Copies the files once enough were answered.
+    ///
+    /// To be called on the writer's thread.
+    @Sendable func shoot() {
+        state.withLock { state in
+            guard state.answeredAtCrash == nil, state.answered.count >= trigger else { return }
+            do {
+                try folder.copyDatabase(to: copy)
+                state.answeredAtCrash = Set(state.answered)
+            } catch {
+                Issue.record(error)
+            }
+        }
+    }
+}
+
+/// What is left when the process dies, and looking at it.
+@Suite("SQLite storage: crash and inspection", .timeLimit(.minutes(2)))
+struct CrashTests {
+    /// Copies the files amid a transaction, while commands before it were answered.
+    ///
+    /// A failure names how many were. Small log limits let the copy fall before, amid and after
+    /// checkpoints.
+    @Test(arguments: [1, 2, 50, 333, 700], [2, 40, 4_000])
+    func `after a crash every answered command is there, once`(
+        answered: Int,
+        checkpointPages: Int
+    ) async throws {
+        let (folder, copy) = (TestFolder(), TestFolder())
+        var options = SQLiteStorageOptions()
+        options.batchedCommands = 16
+        options.checkpointPages = checkpointPages
+        let storage = try SQLiteStorage(folder: folder.url, options: options)
+        let accounts = (0..<5).map { _ in Identifier.fresh() }
+        let scene = CrashScene(from: folder, to: copy, answered: answered)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for caller in 0..<20 {
+                group.addTask {
+                    for turn in 0..<45 {
+                        let key = "\(caller).\(turn)"
+                        try await storage.spend(
+                            from: accounts[caller % 5],
+                            key: key,
+                            whileDeciding: scene.shoot
+                        )
+                        scene.wasAnswered(key)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        await storage.close()
+        let keys = try #require(scene.answeredAtCrash)
+
+        let survivor = try SQLiteStorage(folder: copy.url)
+        let report = try await survivor.verifyLedger()
+        #expect(report.differences == [])
+        var operations = 0
+        for caller in 0..<20 {
+            for turn in 0..<45 {
+                let (account, key) = (accounts[caller % 5], "\(caller).\(turn)")
+                let loaded = try await survivor.load([.operation(account, key: key)])
+                if loaded.operation(account, key: key) != nil {
+                    operations += 1
+                } else {
+                    #expect(!keys.contains(key), "\(key) was answered and is gone")
+                }
+            }
+        }
+        // A grant for each account, and one spend for each operation.
+        #expect(report.transfers == operations + report.accounts)
+        await survivor.close()
+    }
+
+    @Test func `inspecting works beside a server, and sees what it commits`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: account, key: "a")
+        let inspection = try SQLiteStorage.inspect(folder: folder.url)
+        #expect(try await inspection.verifyLedger().transfers == 2)
+        try await storage.spend(from: account, key: "b")
+        #expect(try await inspection.verifyLedger().transfers == 3)
+        let loaded = try await inspection.load([.balance(account), .account(account)])
+        #expect(loaded.balance(account)?.available == 999_998)
+        #expect(try await inspection.transfers(of: account, limit: 10).count == 3)
+        #expect(try await inspection.account(email: "nobody@example.org") == nil)
+        await inspection.close()
+        await #expect(throws: StorageError.closed) {
+            try await inspection.load([.balance(account)])
+        }
+        await #expect(throws: StorageError.closed) { try await inspection.verifyLedger() }
+        try await storage.spend(from: account, key: "c")
+        await storage.close()
+    }
+
+    @Test func `inspecting after a crash reads the log and leaves it alone`() async throws {
+        let (folder, copy) = (TestFolder(), TestFolder())
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: account, key: "a")
+        try await storage.writer.run { _ throws(SQLFailure) in
+            do {
+                try folder.copyDatabase(to: copy)
+            } catch {
+                throw SQLFailure(code: 0, message: "\(error)")
+            }
+        }
+        await storage.close()
+        let names = ["sanguine.sqlite", "sanguine.sqlite-wal"]
+        let before = try names.map { try Data(contentsOf: copy.file($0)) }
+        let inspection = try SQLiteStorage.inspect(folder: copy.url)
+        #expect(
+            try await inspection.verifyLedger() == .init(accounts: 1, transfers: 2, differences: [])
+        )
+        await inspection.close()
+        #expect(try names.map { try Data(contentsOf: copy.file($0)) } == before)
+        #expect(!FileManager.default.fileExists(atPath: copy.file("sanguine.lock").path))
+    }
+
+    @Test func `inspecting finds a planted fault`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: account, key: "a")
+        try await storage.onWriter("UPDATE balances SET available = available + 1")
+        await storage.close()
+        let inspection = try SQLiteStorage.inspect(folder: folder.url)
+        let report = try await inspection.verifyLedger()
+        #expect(report.differences.map(\.account) == [account])
+        await inspection.close()
+    }
+
+    @Test func `inspecting nothing says so and makes nothing`() throws {
+        let folder = TestFolder()
+        let path = DataFolder(folder.url).path
+        #expect(throws: SQLiteStorageError.noData(folder: path)) {
+            _ = try SQLiteStorage.inspect(folder: folder.url)
+        }
+        #expect(!FileManager.default.fileExists(atPath: path))
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        #expect(throws: SQLiteStorageError.noData(folder: path)) {
+            _ = try SQLiteStorage.inspect(folder: folder.url)
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: path) == [])
+    }
+
+    @Test func `a damaged row is an error in words and not a crash`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: account, key: "a")
+        try await storage.onWriter("UPDATE operations SET state = 77")
+        let error = await #expect(throws: StorageError.self) {
+            try await storage.load([.operation(account, key: "a")])
+        }
+        #expect(error?.description.contains("operation's state") == true)
+        #expect(try await storage.available(account) == 999_999)
+        await storage.close()
+    }
+}

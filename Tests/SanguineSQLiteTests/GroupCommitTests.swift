@@ -1,0 +1,210 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineSQLite
+
+/// Many commands, one transaction; and what becomes of them when it fails.
+@Suite("SQLite storage: group commit", .timeLimit(.minutes(1)))
+struct GroupCommitTests {
+    private let folder = TestFolder()
+
+    @Test(arguments: [(300, 1), (512, 1), (513, 2), (1_200, 3)])
+    func `commands that wait share a commit`(commands: Int, commits: Int) async throws {
+        let storage = try SQLiteStorage(folder: folder.url)
+        let account = Identifier.fresh()
+        let gate = await storage.blockWriter()
+        let calls = (0..<commands).map { number in
+            Task { try await storage.spend(from: account, key: "key \(number)") }
+        }
+        await storage.untilQueued(commands)
+        gate.open()
+        var answers: Set<Int64> = []
+        for call in calls { answers.insert(try await call.value) }
+        #expect(answers.count == commands)
+        #expect(storage.writer.commits == commits)
+        #expect(storage.writer.commands == commands)
+        #expect(try await storage.verifyLedger().differences == [])
+        await storage.close()
+    }
+
+    @Test(arguments: ["ABORT", "FAIL", "ROLLBACK"])
+    func `a command that cannot be stored takes no other with it`(how: String) async throws {
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.onWriter(
+            """
+            CREATE TEMP TRIGGER poison BEFORE INSERT ON transfers WHEN NEW.reason = 'poison'
+            BEGIN SELECT RAISE(\(how), 'poisoned'); END
+            """
+        )
+        let account = Identifier.fresh()
+        let gate = await storage.blockWriter()
+        let calls = (0..<40).map { number in
+            Task {
+                try await storage.spend(
+                    from: account,
+                    key: "key \(number)",
+                    reason: number % 13 == 5 ? "poison" : ""
+                )
+            }
+        }
+        await storage.untilQueued(40)
+        gate.open()
+        var stored: Set<Int64> = []
+        for (number, call) in calls.enumerated() {
+            if number % 13 == 5 {
+                let error = await #expect(throws: StorageError.self) { try await call.value }
+                guard case .failed(let reason) = error else {
+                    Issue.record("It failed as \(String(describing: error)).")
+                    continue
+                }
+                #expect(reason.contains("poisoned"))
+            } else {
+                stored.insert(try await call.value)
+            }
+        }
+        // 5, 18 and 31 are poisoned; the others were applied one after the other, without a gap.
+        #expect(stored == Set(999_963...999_999))
+        #expect(try await storage.available(account) == 999_963)
+        #expect(try await storage.verifyLedger().differences == [])
+        await storage.close()
+    }
+
+    @Test func `a refusal in a group changes nothing and holds up no other`() async throws {
+        let storage = try SQLiteStorage(folder: folder.url)
+        let account = Identifier.fresh()
+        let gate = await storage.blockWriter()
+        let calls = (0..<10).map { number in
+            Task { try await storage.spend(from: account, key: "key \(number / 2)") }
+        }
+        await storage.untilQueued(10)
+        gate.open()
+        var refusals = 0
+        for call in calls {
+            do { _ = try await call.value } catch is Problem { refusals += 1 }
+        }
+        #expect(refusals == 5, "each second one saw the operation of the first, uncommitted")
+        #expect(storage.writer.commits == 1)
+        #expect(try await storage.available(account) == 999_995)
+        await storage.close()
+    }
+
+    @Test func `a commit that fails fails all of its commands, and memory shows none`()
+        async throws
+    {
+        let storage = try SQLiteStorage(folder: folder.url)
+        let account = Identifier.fresh()
+        try await storage.spend(from: account, key: "before")
+        // A foreign key that is checked at the commit, and not sooner.
+        try await storage.onWriter(
+            """
+            PRAGMA foreign_keys = ON;
+            CREATE TABLE parent (id INTEGER PRIMARY KEY);
+            CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+            CREATE TEMP TRIGGER late BEFORE INSERT ON transfers WHEN NEW.reason = 'late'
+            BEGIN INSERT INTO child VALUES (1); END
+            """
+        )
+        let gate = await storage.blockWriter()
+        let calls = ["late", "innocent"].map { reason in
+            Task { try await storage.spend(from: account, key: reason, reason: reason) }
+        }
+        await storage.untilQueued(2)
+        gate.open()
+        for call in calls {
+            let error = await #expect(throws: StorageError.self) { try await call.value }
+            guard case .failed(let reason) = error else {
+                Issue.record("It failed as \(String(describing: error)).")
+                continue
+            }
+            #expect(reason.contains("FOREIGN KEY"))
+        }
+        #expect(storage.cache.loaded([.balance(account)]) == nil)
+        #expect(try await storage.available(account) == 999_999)
+        #expect(try await storage.spend(from: account, key: "innocent") == 999_998)
+        #expect(try await storage.verifyLedger().differences == [])
+        await storage.close()
+    }
+
+    @Test func `an I/O error at the commit leaves the outcome open, others do not`() {
+        for code in [10, 10 | 4 << 8, 10 | 8 << 8] as [Int32] {
+            let failure = SQLFailure(code: code, message: "disk I/O error")
+            #expect(failure.asCommitError == .unknownOutcome("disk I/O error (SQLite \(code))"))
+        }
+        let full = SQLFailure(code: 13, message: "database or disk is full")
+        #expect(full.asCommitError == .failed("database or disk is full (SQLite 13)"))
+    }
+
+    @Test func `a full disk fails what needs room, and nothing else, until there is some`()
+        async throws
+    {
+        let storage = try SQLiteStorage(folder: folder.url)
+        let account = Identifier.fresh()
+        try await storage.spend(from: account, key: "before")
+        // SQLite answers as it does when the disk is full.
+        try await storage.onWriter("PRAGMA max_page_count = 1")
+        let large = OperationRow(
+            account: account,
+            key: "large",
+            fingerprint: [UInt8](repeating: 1, count: 1 << 16),
+            state: .running(hold: nil),
+            at: .zero
+        )
+        let store = Command(keys: []) { _ throws(Problem) in
+            Decision((), changes: [.put(.operation(large))])
+        }
+        let error = await #expect(throws: StorageError.self) {
+            _ = try await storage.perform(store)
+        }
+        #expect(error?.description.contains("full") == true)
+        #expect(
+            try await storage.load([.operation(account, key: "large")]).operation(
+                account,
+                key: "large"
+            ) == nil
+        )
+        #expect(try await storage.available(account) == 999_999)
+
+        try await storage.onWriter("PRAGMA max_page_count = 1000000")
+        try await storage.perform(store).get()
+        try await storage.spend(from: account, key: "after")
+        #expect(try await storage.verifyLedger().differences == [])
+        await storage.close()
+    }
+
+    @Test func `a full queue refuses, says when to come back, and keeps what it has`()
+        async throws
+    {
+        var options = SQLiteStorageOptions()
+        options.queuedCommands = 3
+        options.retryAfterSeconds = 7
+        let storage = try SQLiteStorage(folder: folder.url, options: options)
+        let account = Identifier.fresh()
+        let gate = await storage.blockWriter()
+        let calls = (0..<3).map { number in
+            Task { try await storage.spend(from: account, key: "key \(number)") }
+        }
+        await storage.untilQueued(3)
+        await #expect(throws: StorageError.overloaded(retryAfterSeconds: 7)) {
+            try await storage.spend(from: account, key: "one too many")
+        }
+        gate.open()
+        for call in calls { _ = try await call.value }
+        #expect(try await storage.available(account) == 999_997)
+        await storage.close()
+    }
+
+    @Test func `more reads than may wait are refused`() async throws {
+        var options = SQLiteStorageOptions()
+        options.queuedReads = 0
+        let storage = try SQLiteStorage(folder: folder.url, options: options)
+        let account = Identifier.fresh()
+        try await storage.spend(from: account, key: "a")
+        await #expect(throws: StorageError.overloaded(retryAfterSeconds: 1)) {
+            try await storage.load([.hold(account)])
+        }
+        #expect(try await storage.available(account) == 999_999, "memory needs no connection")
+        await storage.close()
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineSQLite
+
+/// One opener at a time.
+@Suite("SQLite storage: lock file", .timeLimit(.minutes(1)))
+struct LockFileTests {
+    @Test func `a second opening is refused with the process that has the data`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        let refusal = #expect(throws: SQLiteStorageError.self) {
+            _ = try SQLiteStorage(folder: folder.url)
+        }
+        guard case .locked(_, let process) = refusal else {
+            Issue.record("It was refused as \(String(describing: refusal)).")
+            return
+        }
+        #expect(process == ProcessInfo.processInfo.processIdentifier)
+        #expect(refusal?.description.contains("Stop it first") == true)
+        // The first one is not disturbed.
+        try await storage.spend(from: .fresh(), key: "a")
+        await storage.close()
+    }
+
+    @Test func `closing lets the next one in`() async throws {
+        let folder = TestFolder()
+        for _ in 0..<3 {
+            let storage = try SQLiteStorage(folder: folder.url)
+            await storage.close()
+        }
+    }
+
+    @Test func `what a dead process left behind locks nothing`() async throws {
+        let folder = TestFolder()
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try Data("4194000\n".utf8).write(to: folder.file("sanguine.lock"))
+        let storage = try SQLiteStorage(folder: folder.url)
+        let text = try String(contentsOf: folder.file("sanguine.lock"), encoding: .utf8)
+        #expect(text == "\(ProcessInfo.processInfo.processIdentifier)\n")
+        await storage.close()
+    }
+
+    @Test func `a lock file without a number still refuses`() throws {
+        let folder = DataFolder(TestFolder().url)
+        try folder.create()
+        defer { try? FileManager.default.removeItem(atPath: folder.path) }
+        let lock = try LockFile(in: folder)
+        try Data().write(to: URL(filePath: folder.lockPath))
+        let refusal = SQLiteStorageError.locked(folder: folder.path, process: nil)
+        #expect(throws: refusal) { _ = try LockFile(in: folder) }
+        lock.release()
+        lock.release()
+        _ = try LockFile(in: folder)
+    }
+}

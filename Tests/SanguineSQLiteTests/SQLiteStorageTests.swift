@@ -1,0 +1,205 @@
+import Foundation
+import GRDB
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineSQLite
+
+/// Opening, closing and reopening a data folder.
+@Suite("SQLite storage: the folder", .timeLimit(.minutes(1)))
+struct SQLiteStorageTests {
+    @Test func `reopening finds everything that was answered`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let first = try SQLiteStorage(folder: folder.url)
+        for number in 0..<20 { try await first.spend(from: account, key: "key \(number)") }
+        await first.close()
+
+        let second = try SQLiteStorage(folder: folder.url)
+        #expect(try await second.available(account) == 999_980)
+        #expect(try await second.transfers(of: account, before: nil, limit: 100).count == 21)
+        let operation = try await second.load([.operation(account, key: "key 19")])
+        #expect(operation.operation(account, key: "key 19") != nil)
+        #expect(try await second.verifyLedger().differences == [])
+        await second.close()
+    }
+
+    @Test func `a clean close leaves one database file and no log`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: .fresh(), key: "a")
+        await storage.close()
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+        #expect(Set(files) == ["sanguine.sqlite", "sanguine.lock"])
+    }
+
+    @Test func `the folder and its files are their owner's alone`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: .fresh(), key: "a")
+        #expect(try folder.mode() == 0o700)
+        for name in ["", "-wal", "-shm"] {
+            #expect(try folder.mode(of: "sanguine.sqlite" + name) == 0o600)
+        }
+        #expect(try folder.mode(of: "sanguine.lock") == 0o600)
+        await storage.close()
+    }
+
+    @Test func `a database that others could read is closed to them`() async throws {
+        let folder = TestFolder()
+        await (try SQLiteStorage(folder: folder.url)).close()
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o644],
+            ofItemAtPath: folder.file("sanguine.sqlite").path
+        )
+        await (try SQLiteStorage(folder: folder.url)).close()
+        #expect(try folder.mode(of: "sanguine.sqlite") == 0o600)
+    }
+
+    @Test func `the writer is durable and checkpoints by itself`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        #expect(try await storage.valueOnWriter("PRAGMA journal_mode") == "wal")
+        #expect(try await storage.valueOnWriter("PRAGMA synchronous") == "2")
+        #expect(try await storage.valueOnWriter("PRAGMA fullfsync") == "1")
+        #expect(try await storage.valueOnWriter("PRAGMA wal_autocheckpoint") == "4000")
+        #expect(try await storage.valueOnWriter("PRAGMA busy_timeout") == "5000")
+        await storage.close()
+    }
+
+    @Test func `a reader can neither write nor checkpoint`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: .fresh(), key: "a")
+        let before = try folder.size(of: "sanguine.sqlite")
+        let reader = try Connections.reader(
+            in: DataFolder(folder.url),
+            options: SQLiteStorageOptions(),
+            schema: .current
+        )
+        #expect(throws: DatabaseError.self) {
+            try reader.inDatabase { try $0.execute(sql: "DELETE FROM balances") }
+        }
+        try? reader.inDatabase { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
+        try reader.close()
+        #expect(try folder.size(of: "sanguine.sqlite") == before)
+        #expect(try #require(try folder.size(of: "sanguine.sqlite-wal")) > 0)
+        await storage.close()
+    }
+
+    @Test func `the ledger refuses to be changed, whoever asks`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: .fresh(), key: "a")
+        for sql in ["UPDATE transfers SET amount = 0", "DELETE FROM transfers"] {
+            let error = await #expect(throws: StorageError.self) {
+                try await storage.onWriter(sql)
+            }
+            #expect(error?.description.contains("append-only") == true)
+        }
+        #expect(try await storage.verifyLedger().transfers == 2)
+        await storage.close()
+    }
+
+    @Test func `a folder that cannot be made is refused in words`() throws {
+        let folder = TestFolder()
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try Data().write(to: folder.file("a-file"))
+        let error = #expect(throws: SQLiteStorageError.self) {
+            _ = try SQLiteStorage(folder: folder.file("a-file/data"))
+        }
+        #expect(error?.description.contains("a-file") == true)
+    }
+
+    @Test func `a file that is no database is refused, and left as it is`() throws {
+        let folder = TestFolder()
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        let text = Data(String(repeating: "not a database ", count: 100).utf8)
+        try text.write(to: folder.file("sanguine.sqlite"))
+        #expect(throws: SQLiteStorageError.self) { _ = try SQLiteStorage(folder: folder.url) }
+        #expect(try Data(contentsOf: folder.file("sanguine.sqlite")) == text)
+    }
+
+    @Test func `a storage that is dropped without close lets go of the folder`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        do {
+            let storage = try SQLiteStorage(folder: folder.url)
+            try await storage.spend(from: account, key: "a")
+        }
+        var reopened: SQLiteStorage?
+        while reopened == nil {
+            do throws(SQLiteStorageError) {
+                reopened = try SQLiteStorage(folder: folder.url)
+            } catch {
+                guard case .locked = error else { throw error }
+                await Task.yield()
+            }
+        }
+        #expect(try await reopened?.available(account) == 999_999)
+        await reopened?.close()
+    }
+}
+
+/// Steps of the schema.
+@Suite("SQLite storage: migrations", .timeLimit(.minutes(1)))
+struct SQLiteMigrationTests {
+    private static let next = Schema(
+        steps: Schema.current.steps + [
+            "ALTER TABLE devices ADD COLUMN model TEXT; CREATE TABLE notes (id BLOB) STRICT;"
+        ]
+    )
+
+    private func open(_ folder: TestFolder, _ schema: Schema) throws -> SQLiteStorage {
+        try SQLiteStorage(folder: folder.url, options: SQLiteStorageOptions(), schema: schema)
+    }
+
+    @Test func `an older database is taken to the newest step, with its data`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let old = try open(folder, .current)
+        try await old.spend(from: account, key: "a")
+        await old.close()
+
+        let new = try open(folder, Self.next)
+        #expect(try await new.valueOnWriter("PRAGMA user_version") == "2")
+        #expect(try await new.valueOnWriter("SELECT count(*) FROM notes") == "0")
+        #expect(try await new.available(account) == 999_999)
+        await new.close()
+    }
+
+    @Test func `a newer database is refused, and says which versions`() async throws {
+        let folder = TestFolder()
+        await (try open(folder, Self.next)).close()
+        let refusal = SQLiteStorageError.schemaTooNew(found: 2, known: 1)
+        #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
+        // The refusal let go of the lock: the same again, and not "locked".
+        #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
+        #expect(throws: refusal) { _ = try SQLiteStorage.inspect(folder: folder.url) }
+        #expect(refusal.description.contains("schema 2"))
+        await (try open(folder, Self.next)).close()
+    }
+
+    @Test func `an older database is not upgraded by looking`() async throws {
+        let folder = TestFolder()
+        await (try open(folder, .current)).close()
+        #expect(throws: SQLiteStorageError.schemaTooOld(found: 1, known: 2)) {
+            _ = try SQLiteInspection(folder: DataFolder(folder.url), schema: Self.next)
+        }
+        await (try open(folder, .current)).close()
+    }
+
+    @Test func `a step that fails leaves the database where it was`() async throws {
+        let folder = TestFolder()
+        await (try open(folder, .current)).close()
+        let broken = Schema(
+            steps: Schema.current.steps + ["CREATE TABLE half (a) ; INSERT INTO nowhere VALUES (1)"]
+        )
+        #expect(throws: SQLiteStorageError.self) { _ = try open(folder, broken) }
+        let storage = try open(folder, .current)
+        let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"
+        #expect(try await storage.valueOnWriter(sql) == "0")
+        await storage.close()
+    }
+}

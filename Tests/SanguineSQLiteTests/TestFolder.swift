@@ -1,0 +1,161 @@
+import Foundation
+import GRDB
+import SanguineAuthority
+import SanguineModel
+
+@testable import SanguineSQLite
+
+/// A folder that is removed with the object.
+final class TestFolder: Sendable {
+    let url = FileManager.default.temporaryDirectory.appending(path: "sanguine-test-\(UUID())")
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    func file(_ name: String) -> URL { url.appending(path: name) }
+
+    /// The permissions of a file in the folder, or of the folder itself.
+    func mode(of name: String = "") throws -> Int? {
+        let path = name.isEmpty ? url.path : file(name).path
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        return (attributes[.posixPermissions] as? NSNumber)?.intValue
+    }
+
+    func size(of name: String) throws -> Int? {
+        let attributes = try FileManager.default.attributesOfItem(atPath: file(name).path)
+        return (attributes[.size] as? NSNumber)?.intValue
+    }
+
+    /// Copies the database as a crash at this moment would leave it.
+    ///
+    /// To be called while the writer cannot run. The `-shm` does not survive a crash of the
+    /// machine.
+    func copyDatabase(to other: TestFolder) throws {
+        let manager = FileManager.default
+        try manager.createDirectory(at: other.url, withIntermediateDirectories: true)
+        for name in ["sanguine.sqlite", "sanguine.sqlite-wal"]
+        where manager.fileExists(atPath: file(name).path) {
+            try manager.copyItem(at: file(name), to: other.file(name))
+        }
+    }
+}
+
+extension SQLiteStorage {
+    /// Runs SQL on the writer's connection, outside of a transaction.
+    func onWriter(_ sql: String) async throws {
+        try await writer.run { connection throws(SQLFailure) in
+            do {
+                try connection.database.execute(sql: sql)
+            } catch {
+                throw SQLFailure(code: 0, message: "\(error)")
+            }
+        }
+    }
+
+    /// Reads one value on the writer's connection.
+    func valueOnWriter(_ sql: String) async throws -> String? {
+        try await writer.run { connection throws(SQLFailure) in
+            try connection.statement(sql).first { $0.text(0) }
+        }
+    }
+
+    /// Keeps the writer busy until the gate is opened.
+    func blockWriter() async -> Gate {
+        let gate = Gate()
+        writer.enqueue(.errand { _ in gate.pass() })
+        await untilQueued(0)
+        return gate
+    }
+
+    /// Returns when that many wait for the writer.
+    func untilQueued(_ count: Int) async {
+        while writer.queued != count { await Task.yield() }
+    }
+
+    /// One spend as the authority makes it: balance, transfer and operation in one command.
+    @discardableResult
+    func spend(
+        _ amount: Int64 = 1,
+        from account: Identifier,
+        key: String,
+        reason: String = "a spend",
+        whileDeciding: @escaping @Sendable () -> Void = {}
+    ) async throws -> Int64 {
+        let keys: [SanguineAuthority.Key] = [.balance(account), .operation(account, key: key)]
+        let command = Command(keys: keys) { loaded throws(Problem) in
+            whileDeciding()
+            if loaded.operation(account, key: key) != nil {
+                throw Problem(.operationInProgress, "Wait.")
+            }
+            var changes: [Change] = []
+            var balance = loaded.balance(account) ?? .empty(account)
+            if balance.head == 0 {
+                balance.available = 1_000_000
+                balance.head = 1
+                changes.append(.append(.of(balance, .grant, 1_000_000, reason: "start")))
+            }
+            balance.available -= amount
+            balance.head += 1
+            balance.seq = balance.head
+            changes.append(.append(.of(balance, .spend, amount, reason: reason)))
+            changes.append(.put(.balance(balance)))
+            let answer = StoredAnswer(status: 200, body: [], head: balance.head)
+            let row = OperationRow(
+                account: account,
+                key: key,
+                fingerprint: [1],
+                state: .done(answer),
+                at: .zero
+            )
+            changes.append(.put(.operation(row)))
+            return Decision(balance.available, changes: changes)
+        }
+        return try await perform(command).get()
+    }
+
+    func available(_ account: Identifier) async throws -> Int64? {
+        try await load([.balance(account)]).balance(account)?.available
+    }
+}
+
+/// Holds a thread back until it is opened.
+struct Gate: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func pass() { semaphore.wait() }
+    func open() { semaphore.signal() }
+}
+
+extension Timestamp {
+    static let zero = Timestamp(millisecondsSince1970: 0)
+}
+
+extension Identifier {
+    static func fresh() -> Identifier { Identifier(at: .zero) }
+}
+
+extension BalanceRow {
+    static func empty(_ account: Identifier) -> BalanceRow {
+        BalanceRow(account: account, head: 0, available: 0, held: 0, seq: 0, changedAt: .zero)
+    }
+}
+
+extension Transfer {
+    static func of(
+        _ balance: BalanceRow,
+        _ kind: LedgerEntry.Kind,
+        _ amount: Int64,
+        reason: String
+    ) -> Transfer {
+        Transfer(
+            id: .fresh(),
+            account: balance.account,
+            seq: balance.head,
+            kind: kind,
+            amount: amount,
+            availableAfter: balance.available,
+            heldAfter: balance.held,
+            reason: reason,
+            at: .zero
+        )
+    }
+}

@@ -1,0 +1,205 @@
+import SanguineAuthority
+import SanguineModel
+
+/// One row of each kind, three times over: every field used, no optional used, and at the edges.
+enum SampleRows {
+    private static let id = Identifier.numbered(7)
+    private static let other = Identifier.numbered(8)
+    private static let first = Timestamp(millisecondsSince1970: .min)
+    private static let last = Timestamp(millisecondsSince1970: .max)
+    private static let oddText = "Zürich 🩸 \u{0} ' \" \\ % _ e\u{301} \u{200F}عربى"
+
+    /// Every optional has a value.
+    static let full: [Row] = [
+        .account(
+            AccountRow(
+                profile: Account(
+                    id: id,
+                    kind: .registered,
+                    email: "ana@example.org",
+                    timeZone: "America/Argentina/Buenos_Aires",
+                    language: "es-AR",
+                    displayName: "Ana",
+                    plan: .premium,
+                    settings: [
+                        "done": true, "count": .integer(.max), "ratio": .number(0.1),
+                        "none": .null, "list": .array([1, "two", [:]]),
+                    ],
+                    createdAt: .at(1)
+                ),
+                seq: 9
+            )
+        ),
+        .balance(
+            BalanceRow(
+                account: id,
+                head: 12,
+                available: 97,
+                held: 3,
+                seq: 11,
+                changedAt: .at(2)
+            )
+        ),
+        .device(
+            DeviceRow(
+                id: "a-device-of-someone",
+                secretHash: (0..<32).map { $0 },
+                account: id,
+                createdAt: .at(3)
+            )
+        ),
+        .session(
+            SessionRow(
+                id: id,
+                account: other,
+                generation: 4,
+                rotatedAt: .at(5),
+                expiresAt: .at(6),
+                endedAt: .at(7)
+            )
+        ),
+        .quota(
+            QuotaRow(
+                account: id,
+                name: "readings",
+                day: day,
+                used: 2,
+                resetsAt: .at(8),
+                seq: 10
+            )
+        ),
+        .hold(
+            HoldRow(
+                id: id,
+                account: other,
+                amount: 30,
+                expiresAt: .at(9),
+                state: .captured(21),
+                reason: "ask",
+                operation: "a-key",
+                sent: true
+            )
+        ),
+        .operation(
+            OperationRow(
+                account: id,
+                key: "a-key",
+                fingerprint: (0..<32).map { 255 - $0 },
+                state: .done(StoredAnswer(status: 201, body: [0, 1, 0, 255], head: 12)),
+                at: .at(10)
+            )
+        ),
+    ]
+
+    /// The same keys, with no optional used.
+    static let sparse: [Row] = [
+        .account(.sample(id)),
+        .balance(.sample(id)),
+        .device(
+            DeviceRow(id: "a-device-of-someone", secretHash: [], account: id, createdAt: .at(0))
+        ),
+        .session(.sample(id)),
+        .quota(
+            QuotaRow(account: id, name: "readings", day: day, used: 0, resetsAt: .at(0), seq: 0)
+        ),
+        .hold(.sample(id)),
+        .operation(.sample(id, "a-key")),
+    ]
+
+    /// What a column could get wrong.
+    static let edges: [Row] = [
+        .account(
+            AccountRow(
+                profile: Account(
+                    id: id,
+                    kind: .guest,
+                    email: "",
+                    timeZone: "",
+                    language: oddText,
+                    displayName: oddText,
+                    settings: [oddText: .string(oddText)],
+                    createdAt: first
+                ),
+                seq: .max
+            )
+        ),
+        .balance(
+            BalanceRow(
+                account: id,
+                head: .max,
+                available: .min,
+                held: .max,
+                seq: .min,
+                changedAt: last
+            )
+        ),
+        .device(
+            DeviceRow(
+                id: oddText,
+                secretHash: [UInt8](repeating: 0, count: 32),
+                account: id,
+                createdAt: last
+            )
+        ),
+        .device(DeviceRow(id: "", secretHash: [], account: id, createdAt: first)),
+        .session(
+            SessionRow(
+                id: id,
+                account: other,
+                generation: .max,
+                rotatedAt: first,
+                expiresAt: last,
+                endedAt: first
+            )
+        ),
+        .quota(
+            QuotaRow(
+                account: id,
+                name: oddText,
+                day: day,
+                used: .max,
+                resetsAt: last,
+                seq: .min
+            )
+        ),
+        .hold(
+            HoldRow(
+                id: id,
+                account: id,
+                amount: .min,
+                expiresAt: first,
+                state: .captured(.max),
+                reason: "",
+                operation: ""
+            )
+        ),
+        .hold(.sample(id, state: .released)),
+        .hold(.sample(id, state: .expired)),
+        .operation(.sample(id, "", .running(hold: other))),
+        .operation(.sample(id, oddText, .forgotten, at: last)),
+        .operation(.done(id, "empty", head: nil)),
+        .operation(
+            .sample(
+                id,
+                "large",
+                .done(
+                    StoredAnswer(
+                        status: 599,
+                        body: [UInt8](repeating: 7, count: 1 << 20),
+                        head: .min
+                    )
+                )
+            )
+        ),
+        .operation(
+            .sample(id, "no-body", .done(StoredAnswer(status: 204, body: [], head: .max)))
+        ),
+    ]
+
+    private static var day: CalendarDay {
+        guard let day = CalendarDay("2028-02-29") else {
+            preconditionFailure("The 29th of February 2028 exists.")
+        }
+        return day
+    }
+}

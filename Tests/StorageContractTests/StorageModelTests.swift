@@ -1,0 +1,233 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+/// Compares every driver with a model that is too simple to be wrong.
+///
+/// A failure names the seed. To debug it, replace the range by that one number.
+@Suite("Storage contract: random operations", .timeLimit(.minutes(2)))
+struct StorageModelTests {
+    @Test(arguments: StorageDriver.allCases, 1...8)
+    func `a driver does what the model does`(driver: StorageDriver, seed: Int) async throws {
+        var random = SplitMix64(seed: UInt64(seed))
+        var model = Model()
+        try await driver.withEmptyStorage { storage in
+            for step in 0..<400 {
+                let place = Comment(rawValue: "seed \(seed), step \(step)")
+                switch Int.random(in: 0..<10, using: &random) {
+                case 0..<5:
+                    let changes = (0...Int.random(in: 0..<4, using: &random)).map { _ in
+                        randomChange(using: &random)
+                    }
+                    let keys = (0..<3).map { _ in randomRow(using: &random).key }
+                    let isRefused = Int.random(in: 0..<5, using: &random) == 0
+                    let command = Command(keys: keys) { loaded throws(Problem) in
+                        if isRefused { throw Problem(.notFound, "As the dice say.") }
+                        return Decision(keys.map(loaded.row), changes: changes)
+                    }
+                    let expected = keys.map { model.rows[$0] }
+                    switch try await storage.perform(command) {
+                    case .success(let found):
+                        #expect(found == expected, place)
+                        for change in changes { model.apply(change) }
+                    case .failure:
+                        #expect(isRefused, place)
+                    }
+                case 5:
+                    let horizon = SweepHorizon(
+                        answers: randomMoment(using: &random),
+                        sessions: randomMoment(using: &random),
+                        holds: randomMoment(using: &random)
+                    )
+                    let count = try await storage.sweep(horizon, limit: 1_000)
+                    #expect(count == model.sweep(horizon), place)
+                default:
+                    try await compare(storage, with: model, place, using: &random)
+                }
+            }
+        }
+    }
+
+    private func compare(
+        _ storage: any Storage,
+        with model: Model,
+        _ place: Comment,
+        using random: inout SplitMix64
+    ) async throws {
+        let keys = (0..<4).map { _ in randomRow(using: &random).key }
+        let loaded = try await storage.load(keys)
+        #expect(keys.map(loaded.row) == keys.map { model.rows[$0] }, place)
+
+        let account = randomAccount(using: &random)
+        let all = try await storage.transfers(of: account, before: nil, limit: 1_000)
+        let expected = model.transfers.filter { $0.account == account }
+        #expect(all.map(\.transfer) == expected.reversed(), place)
+
+        let moment = randomMoment(using: &random)
+        let limit = Int.random(in: 0..<6, using: &random)
+        let holds = try await storage.openHolds(expiringBy: moment, limit: limit)
+        #expect(holds == model.openHolds(expiringBy: moment, limit: limit), place)
+
+        let running = try await storage.runningOperations(after: nil, limit: 1_000)
+        #expect(Set(running) == model.running && running.count == model.running.count, place)
+
+        let ended = try await storage.sessionsEnded(since: moment, limit: 1_000)
+        #expect(Set(ended) == model.ended(since: moment), place)
+
+        let report = try await storage.verifyLedger()
+        #expect(report.transfers == model.transfers.count, place)
+    }
+}
+
+private struct Model {
+    var rows: [Key: Row] = [:]
+    var transfers: [Transfer] = []
+
+    mutating func apply(_ change: Change) {
+        switch change {
+        case .put(let row): rows[row.key] = row
+        case .delete(let key): rows[key] = nil
+        case .append(let transfer): transfers.append(transfer)
+        }
+    }
+
+    func openHolds(expiringBy moment: Timestamp, limit: Int) -> [HoldRow] {
+        var found: [HoldRow] = []
+        for case .hold(let row) in rows.values
+        where row.state == .open && row.expiresAt <= moment {
+            found.append(row)
+        }
+        found.sort { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
+        return Array(found.prefix(limit))
+    }
+
+    var running: Set<OperationRow> {
+        var found: Set<OperationRow> = []
+        for case .operation(let row) in rows.values {
+            if case .running = row.state { found.insert(row) }
+        }
+        return found
+    }
+
+    func ended(since moment: Timestamp) -> Set<SessionRow> {
+        var found: Set<SessionRow> = []
+        for case .session(let row) in rows.values {
+            if let end = row.endedAt, end >= moment { found.insert(row) }
+        }
+        return found
+    }
+
+    mutating func sweep(_ horizon: SweepHorizon) -> Int {
+        var count = 0
+        for (key, row) in rows {
+            switch row {
+            case .session(let row):
+                let hasEnded = row.endedAt.map { $0 < horizon.sessions } ?? false
+                guard hasEnded || row.expiresAt < horizon.sessions else { continue }
+                rows[key] = nil
+            case .hold(let row):
+                guard row.state != .open, row.expiresAt < horizon.holds else { continue }
+                rows[key] = nil
+            case .operation(var row):
+                guard case .done(let answer) = row.state, row.at < horizon.answers else {
+                    continue
+                }
+                row.state = .forgotten
+                rows[key] = answer.head == nil ? nil : .operation(row)
+            default:
+                continue
+            }
+            count += 1
+        }
+        return count
+    }
+}
+
+// Few names, so that operations meet.
+
+private func randomAccount(using random: inout SplitMix64) -> Identifier {
+    .numbered(.random(in: 1...4, using: &random))
+}
+
+private func randomMoment(using random: inout SplitMix64) -> Timestamp {
+    .at(.random(in: 0..<20, using: &random))
+}
+
+private func randomChange(using random: inout SplitMix64) -> Change {
+    switch Int.random(in: 0..<8, using: &random) {
+    case 0: .delete(randomRow(using: &random).key)
+    case 1, 2:
+        .append(
+            .sample(
+                of: randomAccount(using: &random),
+                .grant,
+                1,
+                available: 1,
+                seq: .random(in: 0..<9, using: &random)
+            )
+        )
+    default: .put(randomRow(using: &random))
+    }
+}
+
+private func randomRow(using random: inout SplitMix64) -> Row {
+    let account = randomAccount(using: &random)
+    let amount = Int64.random(in: 0..<100, using: &random)
+    switch Int.random(in: 0..<7, using: &random) {
+    case 0: return .account(.sample(account, seq: amount))
+    case 1: return .balance(.sample(account, available: amount))
+    case 2:
+        return .device(
+            DeviceRow(
+                id: "device-\(amount % 3)",
+                secretHash: [UInt8(amount)],
+                account: account,
+                createdAt: randomMoment(using: &random)
+            )
+        )
+    case 3:
+        return .session(
+            .sample(
+                account,
+                expiresAt: randomMoment(using: &random),
+                endedAt: Bool.random(using: &random) ? randomMoment(using: &random) : nil
+            )
+        )
+    case 4:
+        return .quota(
+            QuotaRow(
+                account: account,
+                name: "quota-\(amount % 2)",
+                day: CalendarDay(containing: .at(0), in: .gmt),
+                used: amount,
+                resetsAt: randomMoment(using: &random),
+                seq: amount
+            )
+        )
+    case 5:
+        let states: [HoldRow.State] = [.open, .captured(amount), .released, .expired]
+        return .hold(
+            .sample(
+                account,
+                amount: amount,
+                expiresAt: randomMoment(using: &random),
+                state: states[Int(amount) % 4]
+            )
+        )
+    default:
+        let states: [OperationRow.State] = [
+            .running(hold: nil), .running(hold: account), .forgotten,
+            .done(StoredAnswer(status: 200, body: [UInt8(amount)], head: nil)),
+            .done(StoredAnswer(status: 200, body: [], head: amount)),
+        ]
+        return .operation(
+            .sample(
+                account,
+                "key-\(amount % 3)",
+                states[Int(amount) % 5],
+                at: randomMoment(using: &random)
+            )
+        )
+    }
+}
