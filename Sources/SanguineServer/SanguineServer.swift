@@ -16,7 +16,8 @@ public import ServiceLifecycle
 /// ```
 ///
 /// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for
-/// calls of functions to be settled, and then returns. The storage is the caller's to close, after that.
+/// calls of functions to be settled, and then returns. The storage is the caller's to close, after
+/// that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
