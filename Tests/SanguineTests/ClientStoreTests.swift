@@ -101,6 +101,9 @@ struct ClientStoreTests {
         }
         let handle = try FileHandle(forUpdating: folder.file)
         let size = try handle.seekToEnd()
+        // The file's change counter, without which SQLite would trust the pages it remembers.
+        try handle.seek(toOffset: 24)
+        try handle.write(contentsOf: Data([0, 0, 0xFF, 0xFF]))
         try handle.seek(toOffset: 100)
         try handle.write(contentsOf: Data(repeating: 0xFF, count: Int(size) - 100))
         try handle.close()
