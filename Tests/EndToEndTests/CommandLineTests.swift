@@ -111,7 +111,12 @@ extension EndToEnd {
                     #expect(!shown.output.contains("AAAA"), "A secret is shown.")
                 }
                 let unknown = try await Tool.run(
-                    "account", "show", "--data", data.path, "--device", "nobody-has-this-one"
+                    "account",
+                    "show",
+                    "--data",
+                    data.path,
+                    "--device",
+                    "nobody-has-this-one"
                 )
                 #expect(unknown.status == 1)
                 #expect(unknown.output.isEmpty)
@@ -121,7 +126,9 @@ extension EndToEnd {
         @Test func `a balance that is not the sum of its entries is found`() async throws {
             try await TemporaryFolder.with { data in
                 let guests = try await LocalServer.with(folder: data) { server in
-                    try await concurrently(2) { try await server.api.guest("a-device-with-books-\($0)") }
+                    try await concurrently(2) {
+                        try await server.api.guest("a-device-with-books-\($0)")
+                    }
                 }
                 let clean = try await Tool.run("ledger", "verify", "--data", data.path)
                 #expect(clean.status == 0)
@@ -166,7 +173,9 @@ extension EndToEnd {
             ["account", "show", "--id", "1"], ["demo", "--latency-ms", "1"], ["ask"],
             ["balance", "--server", "ftp://nowhere"],
         ])
-        func `wrong usage exits with 2 and says so on standard error`(arguments: [String])
+        func `wrong usage exits with 2 and says so on standard error`(
+            arguments: [String]
+        )
             async throws
         {
             let ended = try await Tool.with(arguments) { try await $0.ended() }

@@ -122,11 +122,14 @@ extension EndToEnd {
             #expect(report.output.contains(#""transfers":\#(all.count + accounts)"#))
         }
 
-        @Test func `killed in mid-call, a call that was sent is charged and one that was not is free`()
+        @Test
+        func `killed in mid-call, a call that was sent is charged and one that was not is free`()
             async throws
         {
             try await TemporaryFolder.with { data in
-                try await ScriptedUpstream.with { _ in .silence } _: { upstream in
+                try await ScriptedUpstream.with { _ in
+                    .silence
+                } _: { upstream in
                     try await Self.killInMidCall(data: data, upstream: upstream)
                     try await Self.expectCharged(data: data, upstream: upstream)
                 }
@@ -148,7 +151,10 @@ extension EndToEnd {
                     for _ in 0..<2 {
                         group.addTask {
                             let answer = try? await api.echo(
-                                "…", delayMs: 60_000, key: "unsent", as: guest
+                                "…",
+                                delayMs: 60_000,
+                                key: "unsent",
+                                as: guest
                             )
                             return answer?.code
                         }
@@ -170,7 +176,10 @@ extension EndToEnd {
             var settings = ServerSettings()
             settings.upstream.url = upstream.url
             try await LocalServer.with(
-                folder: data, settings: settings, clock: clock, delay: delay
+                folder: data,
+                settings: settings,
+                clock: clock,
+                delay: delay
             ) { server in
                 let api = server.api
                 let guest = try await api.guest()

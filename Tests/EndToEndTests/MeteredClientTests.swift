@@ -84,11 +84,14 @@ extension EndToEnd {
 
         static let failures = [
             Failure(
-                testDescription: "never answers", reply: .silence, code: .upstreamTimeout
+                testDescription: "never answers",
+                reply: .silence,
+                code: .upstreamTimeout
             ),
             Failure(testDescription: "fails", reply: .status(500), code: .upstreamFailed),
             Failure(
-                testDescription: "hangs up", reply: .bytesThenHangUp("HTTP/1.1 200 OK\r\n"),
+                testDescription: "hangs up",
+                reply: .bytesThenHangUp("HTTP/1.1 200 OK\r\n"),
                 code: .upstreamFailed
             ),
         ]
@@ -152,7 +155,9 @@ extension EndToEnd {
         }
 
         @Test(arguments: [21, 22, 23] as [UInt64])
-        func `many calls that end in any order never make the number dance`(seed: UInt64)
+        func `many calls that end in any order never make the number dance`(
+            seed: UInt64
+        )
             async throws
         {
             let gate = Gate()

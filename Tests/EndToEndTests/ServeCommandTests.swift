@@ -31,8 +31,13 @@ extension EndToEnd {
                     }
                 }
                 let shown = try await Tool.run(
-                    "account", "show", "--json", "--data", data.path,
-                    "--device", "a-device-of-a-guest"
+                    "account",
+                    "show",
+                    "--json",
+                    "--data",
+                    data.path,
+                    "--device",
+                    "a-device-of-a-guest"
                 )
                 #expect(try shown.decode(JSONValue.self)["available"] == 97)
                 #expect(try shown.decode(JSONValue.self)["held"] == 0)
@@ -108,7 +113,12 @@ extension EndToEnd {
                     "SANGUINE_UPSTREAM_KEY": "sk-do-not-tell",
                 ]
                 let printed = try await Tool.run(
-                    "config", "--json", "--config", file.path, "--port", "3333",
+                    "config",
+                    "--json",
+                    "--config",
+                    file.path,
+                    "--port",
+                    "3333",
                     environment: environment
                 )
                 #expect(printed.status == 0)

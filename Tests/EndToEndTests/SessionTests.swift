@@ -111,14 +111,25 @@ extension EndToEnd {
                 let other = try await api.guest("the-device-of-another")
                 let claim = [("X-User-Id", other.account.description)]
                 let read = try await api.send(
-                    .GET, "/v1/balance", token: guest.token, headers: claim
+                    .GET,
+                    "/v1/balance",
+                    token: guest.token,
+                    headers: claim
                 )
                 let spend = try await api.send(
-                    .POST, "/v1/spend", token: guest.token, key: "a", headers: claim,
+                    .POST,
+                    "/v1/spend",
+                    token: guest.token,
+                    key: "a",
+                    headers: claim,
                     json: SpendRequest(amount: 1, reason: "tea")
                 )
                 let call = try await api.send(
-                    .POST, "/v1/functions/echo", token: guest.token, key: "b", headers: claim,
+                    .POST,
+                    "/v1/functions/echo",
+                    token: guest.token,
+                    key: "b",
+                    headers: claim,
                     json: FunctionRequest(input: Echo.Input(text: "tea"))
                 )
                 for answer in [read, spend, call] {
@@ -133,7 +144,10 @@ extension EndToEnd {
                 }
                 let own = [("X-User-Id", guest.account.description)]
                 let allowed = try await api.send(
-                    .GET, "/v1/balance", token: guest.token, headers: own
+                    .GET,
+                    "/v1/balance",
+                    token: guest.token,
+                    headers: own
                 )
                 #expect(allowed.status == 200)
             }

@@ -20,7 +20,9 @@ extension EndToEnd {
         private static let grant: Int64 = 100
 
         @Test(arguments: [1, 2] as [UInt64])
-        func `concurrent spends with repeated keys leave exact balances`(seed: UInt64)
+        func `concurrent spends with repeated keys leave exact balances`(
+            seed: UInt64
+        )
             async throws
         {
             try await LocalServer.with { server in

@@ -31,44 +31,63 @@ extension EndToEnd {
             Misdeed(testDescription: "is honest", reply: .answer("Sure."), status: 200, charged: 3),
             Misdeed(
                 testDescription: "never answers",
-                reply: .silence, status: 504, code: .upstreamTimeout
+                reply: .silence,
+                status: 504,
+                code: .upstreamTimeout
             ),
             Misdeed(
                 testDescription: "fails",
-                reply: .status(500), status: 502, code: .upstreamFailed
+                reply: .status(500),
+                status: 502,
+                code: .upstreamFailed
             ),
             Misdeed(
                 testDescription: "has enough of us",
-                reply: .status(429), status: 502, code: .upstreamFailed
+                reply: .status(429),
+                status: 502,
+                code: .upstreamFailed
             ),
             Misdeed(
                 testDescription: "hangs up at once",
-                reply: .bytesThenHangUp(""), status: 502, code: .upstreamFailed
+                reply: .bytesThenHangUp(""),
+                status: 502,
+                code: .upstreamFailed
             ),
             Misdeed(
                 testDescription: "hangs up half-way",
-                reply: .bytesThenHangUp(half), status: 502, code: .upstreamFailed
+                reply: .bytesThenHangUp(half),
+                status: 502,
+                code: .upstreamFailed
             ),
             Misdeed(
                 testDescription: "talks nonsense",
-                reply: .bytesThenHangUp(nonsense), status: 502, code: .upstreamFailed
+                reply: .bytesThenHangUp(nonsense),
+                status: 502,
+                code: .upstreamFailed
             ),
             Misdeed(
                 testDescription: "claims to have used a billion tokens",
                 reply: .answer("Sure.", usage: usage("1000000000", "1000000000")),
-                status: 200, charged: 5
+                status: 200,
+                charged: 5
             ),
             Misdeed(
                 testDescription: "claims to have used less than nothing",
-                reply: .answer("Sure.", usage: usage("-5", "-5")), status: 200, charged: 1
+                reply: .answer("Sure.", usage: usage("-5", "-5")),
+                status: 200,
+                charged: 1
             ),
             Misdeed(
                 testDescription: "claims to have used nothing",
-                reply: .answer("Sure.", usage: usage("0", "0")), status: 200, charged: 1
+                reply: .answer("Sure.", usage: usage("0", "0")),
+                status: 200,
+                charged: 1
             ),
             Misdeed(
                 testDescription: "does not say what it has used",
-                reply: .answer("Sure.", usage: nil), status: 200, charged: 1
+                reply: .answer("Sure.", usage: nil),
+                status: 200,
+                charged: 1
             ),
         ]
 
@@ -81,7 +100,9 @@ extension EndToEnd {
 
         @Test(arguments: misdeeds)
         func `a call is settled by what the upstream did, once`(misdeed: Misdeed) async throws {
-            try await ScriptedUpstream.with { _ in misdeed.reply } _: { upstream in
+            try await ScriptedUpstream.with { _ in
+                misdeed.reply
+            } _: { upstream in
                 try await LocalServer.with(settings: Self.settings(upstream: upstream.url)) {
                     server in
                     let api = server.api
@@ -223,7 +244,9 @@ extension EndToEnd {
         }
 
         @Test(arguments: [5, 6] as [UInt64])
-        func `cancelled calls leave no reply for the next user of a connection`(seed: UInt64)
+        func `cancelled calls leave no reply for the next user of a connection`(
+            seed: UInt64
+        )
             async throws
         {
             let gate = Gate()

@@ -119,7 +119,8 @@ struct CallCommands: Sendable {
     }
 
     func settle(_ call: AcceptedCall, _ end: CallEnd) -> Command<Answer> {
-        let keys = [.balance(call.account), .operation(call.account, key: call.key)]
+        let keys =
+            [.balance(call.account), .operation(call.account, key: call.key)]
             + (call.hold.map { [Key.hold($0)] } ?? [])
         return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(call.account) else { throw .noAccount }

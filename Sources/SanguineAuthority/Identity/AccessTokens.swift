@@ -1,7 +1,7 @@
-import OrderedCollections
 import Crypto
 import Foundation
 import JWTKit
+import OrderedCollections
 public import SanguineModel
 import Synchronization
 

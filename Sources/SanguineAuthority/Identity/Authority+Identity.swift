@@ -152,7 +152,10 @@ extension Authority {
     private func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
         guard let accessToken = try? await tokens.issue(for: identity) else {
-            throw Problem(.internalFault, "Try again; if it lasts, check the server's signing keys.")
+            throw Problem(
+                .internalFault,
+                "Try again; if it lasts, check the server's signing keys."
+            )
         }
         let refresh = RefreshToken(session: session.id, generation: session.generation)
         return Session(

@@ -42,7 +42,10 @@ enum ProfilePatch {
         guard let tag, tag.utf8.count <= 35,
             tag.wholeMatch(of: #/[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*/#) != nil
         else {
-            throw Problem(.invalidContent, "Set 'language' to a BCP 47 tag, such as 'tr' or 'en-GB'.")
+            throw Problem(
+                .invalidContent,
+                "Set 'language' to a BCP 47 tag, such as 'tr' or 'en-GB'."
+            )
         }
         return tag
     }

@@ -1,8 +1,8 @@
 import Foundation
 import Logging
 import SanguineAuthority
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 import ServiceLifecycle
 
 /// Servers that run for as long as a body does, in this process, on free ports.

@@ -109,7 +109,11 @@ extension API {
         var cursor: String?
         repeat {
             let place = cursor.map { "&cursor=\($0)" } ?? ""
-            let answer = try await send(.GET, "/v1/ledger?limit=\(page)\(place)", token: guest.token)
+            let answer = try await send(
+                .GET,
+                "/v1/ledger?limit=\(page)\(place)",
+                token: guest.token
+            )
             let found = try answer.decode(Page<LedgerEntry>.self)
             entries += found.items
             cursor = found.nextCursor

@@ -3,8 +3,8 @@ import Logging
 import Sanguine
 import SanguineAuthority
 import SanguineModel
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 import ServiceLifecycle
 
 /// A server in this process, durable in a folder, on free ports.
@@ -133,7 +133,9 @@ extension SanguineClient.Configuration {
         folder: URL? = nil,
         clock: any WallClock = SystemWallClock()
     ) -> SanguineClient.Configuration {
-        var configuration = SanguineClient.Configuration(server: URL(string: "http://127.0.0.1:\(port)"))
+        var configuration = SanguineClient.Configuration(
+            server: URL(string: "http://127.0.0.1:\(port)")
+        )
         configuration.folder = folder
         configuration.isInMemory = folder == nil
         configuration.clock = clock

@@ -109,7 +109,8 @@ final class ScriptedUpstream: Sendable {
     private static func takeRequest(from received: inout ByteBuffer) -> Request? {
         let text = String(buffer: received)
         guard let end = text.firstRange(of: "\r\n\r\n") else { return nil }
-        let length = text[..<end.lowerBound].lowercased().split(separator: "\r\n")
+        let length =
+            text[..<end.lowerBound].lowercased().split(separator: "\r\n")
             .first { $0.hasPrefix("content-length:") }
             .flatMap { Int($0.dropFirst("content-length:".count).drop { $0 == " " }) } ?? 0
         let headBytes = text[..<end.upperBound].utf8.count

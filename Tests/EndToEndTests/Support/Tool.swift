@@ -11,7 +11,9 @@ final class Tool: Sendable {
 
         var text: String { String(decoding: data, as: UTF8.self) }
         /// The lines that are whole.
-        var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false).dropLast() }
+        var lines: [Substring] {
+            text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        }
     }
 
     /// A process that has ended.
