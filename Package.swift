@@ -38,6 +38,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         // The command's.
+        .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(
             url: "https://github.com/apple/swift-configuration",
@@ -55,14 +56,21 @@ let package = Package(
             dependencies: [
                 "SanguineModel",
                 .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
 
         // The public test kit: manual clock, scripted network.
-        .target(name: "SanguineTesting", dependencies: ["Sanguine"], swiftSettings: strict),
+        .target(
+            name: "SanguineTesting",
+            dependencies: [
+                "Sanguine",
+                "SanguineModel",
+            ],
+            swiftSettings: strict
+        ),
 
         // The server's decisions, pure, and the storage protocol that they need.
         .target(
@@ -81,9 +89,9 @@ let package = Package(
             name: "SanguineSQLite",
             dependencies: [
                 "SanguineAuthority",
+                "SanguineModel",
                 .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "Collections", package: "swift-collections"),
-                .product(name: "Logging", package: "swift-log"),
+                .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: strict
         ),
@@ -93,15 +101,17 @@ let package = Package(
             name: "SanguineServer",
             dependencies: [
                 "SanguineAuthority",
+                "SanguineModel",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Collections", package: "swift-collections"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("openapi.json")],
@@ -113,10 +123,13 @@ let package = Package(
             name: "SanguineCommand",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
+                "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -130,11 +143,14 @@ let package = Package(
             name: "Benchmarks",
             dependencies: [
                 "Sanguine",
+                "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             path: "Benchmarks",
             swiftSettings: strict
@@ -142,44 +158,76 @@ let package = Package(
 
         .testTarget(
             name: "SanguineModelTests",
-            dependencies: ["SanguineModel"],
+            dependencies: [
+                "SanguineModel"
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SanguineTests",
-            dependencies: ["Sanguine", "SanguineTesting"],
+            dependencies: [
+                "Sanguine",
+                "SanguineModel",
+                "SanguineTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SanguineAuthorityTests",
-            dependencies: ["SanguineAuthority"],
+            dependencies: [
+                "SanguineAuthority",
+                "SanguineModel",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SanguineSQLiteTests",
-            dependencies: ["SanguineSQLite", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "SanguineSQLite",
+                "SanguineAuthority",
+                "SanguineModel",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: strict
         ),
         // What every driver promises.
         .testTarget(
             name: "StorageContractTests",
-            dependencies: ["SanguineAuthority", "SanguineSQLite"],
+            dependencies: [
+                "SanguineAuthority",
+                "SanguineModel",
+                "SanguineSQLite",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SanguineServerTests",
             dependencies: [
                 "SanguineServer",
+                "SanguineAuthority",
+                "SanguineModel",
                 .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "SanguineCommandTests",
-            dependencies: ["SanguineCommand"],
+            dependencies: [
+                "SanguineCommand",
+                "SanguineServer",
+                "SanguineModel",
+            ],
             swiftSettings: strict
         ),
         // Both ends over loopback, and the real executable under kill -9.
@@ -189,6 +237,7 @@ let package = Package(
                 "Sanguine",
                 "SanguineTesting",
                 "SanguineAuthority",
+                "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
                 "SanguineCommand",
@@ -205,7 +254,11 @@ let package = Package(
         // The samples of the documentation, so that they compile.
         .testTarget(
             name: "SnippetTests",
-            dependencies: ["Sanguine", "SanguineModel", "SanguineTesting"],
+            dependencies: [
+                "Sanguine",
+                "SanguineModel",
+                "SanguineTesting",
+            ],
             swiftSettings: strict
         ),
         // The house style, as a test.

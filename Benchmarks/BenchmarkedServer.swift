@@ -1,14 +1,15 @@
 import Foundation
-#if canImport(FoundationNetworking)
-import FoundationNetworking
-#endif
 import Hummingbird
 import Logging
 import NIOCore
 import SanguineModel
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 import ServiceLifecycle
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
 
 /// The real server on a durable store, and a bare Hummingbird route, in one process.
 struct BenchmarkedServer: Sendable {
@@ -88,7 +89,9 @@ struct BenchmarkedServer: Sendable {
                 deviceId: "bench-device-\(1_000 + number)",
                 deviceSecret: String(repeating: "A", count: 43)
             )
-            guard let url = URL(string: "http://127.0.0.1:\(port)/v1/accounts/guest") else { continue }
+            guard let url = URL(string: "http://127.0.0.1:\(port)/v1/accounts/guest") else {
+                continue
+            }
             var request = URLRequest(url: url)
             request.httpMethod = "POST"
             request.setValue("application/json", forHTTPHeaderField: "Content-Type")

@@ -95,7 +95,8 @@ enum BenchmarkError: Error, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .refused(let count): "\(count) requests were not answered with 200: there is no figure."
+        case .refused(let count):
+            "\(count) requests were not answered with 200: there is no figure."
         case .noServer(let reason): "The server could not be measured: \(reason)"
         }
     }

@@ -23,7 +23,11 @@ struct LoadGenerator {
     }
 
     /// Runs for the time, after which answers under way are not waited for.
-    func run(for time: Duration, expecting status: String, _ request: @escaping Request) async throws
+    func run(
+        for time: Duration,
+        expecting status: String,
+        _ request: @escaping Request
+    ) async throws
         -> Outcome
     {
         let counters = (0..<connections).map { _ in Counter() }

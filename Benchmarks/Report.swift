@@ -14,7 +14,15 @@ struct Figure: Codable {
     var met: Bool
 
     /// A rate: more is better.
-    init(rate name: String, _ value: Double, unit: String, of baseline: String, _ base: Double, ratio: Double, atLeast aim: Double) {
+    init(
+        rate name: String,
+        _ value: Double,
+        unit: String,
+        of baseline: String,
+        _ base: Double,
+        ratio: Double,
+        atLeast aim: Double
+    ) {
         self.name = name
         self.value = value
         self.unit = unit
@@ -26,7 +34,14 @@ struct Figure: Codable {
     }
 
     /// A cost: less is better.
-    init(cost name: String, _ value: Double, unit: String, of baseline: String, _ base: Double, atMost aim: Double?) {
+    init(
+        cost name: String,
+        _ value: Double,
+        unit: String,
+        of baseline: String,
+        _ base: Double,
+        atMost aim: Double?
+    ) {
         self.name = name
         self.value = value
         self.unit = unit
@@ -40,9 +55,18 @@ struct Figure: Codable {
 
     static func short(_ number: Double) -> String {
         switch abs(number) {
-        case 1_000...: number.formatted(.number.precision(.fractionLength(0)).locale(Locale(identifier: "en_US")))
-        case 10...: number.formatted(.number.precision(.fractionLength(1)).locale(Locale(identifier: "en_US")))
-        default: number.formatted(.number.precision(.fractionLength(2)).locale(Locale(identifier: "en_US")))
+        case 1_000...:
+            number.formatted(
+                .number.precision(.fractionLength(0)).locale(Locale(identifier: "en_US"))
+            )
+        case 10...:
+            number.formatted(
+                .number.precision(.fractionLength(1)).locale(Locale(identifier: "en_US"))
+            )
+        default:
+            number.formatted(
+                .number.precision(.fractionLength(2)).locale(Locale(identifier: "en_US"))
+            )
         }
     }
 }

@@ -1,4 +1,6 @@
-/// The client's limits and defaults. One place, with units.
+/// The client's limits and defaults.
+///
+/// One place, with units.
 public enum ClientLimits {
     /// One request, from sending to the last byte of the answer: 30 seconds.
     public static let requestTimeout: Duration = .seconds(30)
@@ -17,10 +19,16 @@ public enum ClientLimits {
     public static let memoryBytes = 32_000_000
     /// Bytes that an entry of the cache costs beside its value.
     public static let entryOverheadBytes = 256
-    /// Bytes of values on disk: 64 MB. The oldest go first.
+    /// Bytes of values on disk: 64 MB.
+    ///
+    /// The oldest go first.
     public static let diskBytes: Int64 = 64_000_000
-    /// Bytes of one value on disk: 4 MiB. A larger one stays in memory.
+    /// Bytes of one value on disk: 4 MiB.
+    ///
+    /// A larger one stays in memory.
     public static let diskEntryBytes = 4 << 20
-    /// Bytes of values that wait to be written to disk: 16 MiB. Past it writers wait for the disk.
+    /// Bytes of values that wait to be written to disk: 16 MiB.
+    ///
+    /// Past it writers wait for the disk.
     public static let unwrittenBytes = 16 << 20
 }

@@ -3,13 +3,17 @@ public import Logging
 public import SanguineModel
 
 extension SanguineClient {
-    /// What a client is created with. Everything has a default that suits an app.
+    /// What a client is created with.
+    ///
+    /// Everything has a default that suits an app.
     ///
     /// ```swift
     /// let client = try SanguineClient(.init(server: url))
     /// ```
     public struct Configuration: Sendable {
-        /// The address of the Sanguine server. Default: none, for an app with a backend of its own.
+        /// The address of the Sanguine server.
+        ///
+        /// Default: none, for an app with a backend of its own.
         public var server: URL?
         /// Where the paths of queries start, if not at ``server``.
         public var baseURL: URL?
@@ -17,12 +21,16 @@ extension SanguineClient {
         ///
         /// They go to no other host and are never stored.
         public var baseHeaders: @Sendable () -> [String: String] = { [:] }
-        /// The folder for what survives the process. Default: `Sanguine/<app>` in the user's
+        /// The folder for what survives the process.
+        ///
+        /// Default: `Sanguine/<app>` in the user's
         /// Application Support folder. One folder serves one client at a time.
         public var folder: URL?
         /// Whether nothing is to survive the process; ``folder`` does not matter then.
         public var isInMemory = false
-        /// What carries requests. Default: a ``URLSessionTransport``, closed with the client.
+        /// What carries requests.
+        ///
+        /// Default: a ``URLSessionTransport``, closed with the client.
         public var transport: (any Transport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
@@ -30,15 +38,25 @@ extension SanguineClient {
         public var delay: any Clock<Duration> = ContinuousClock()
         /// Where chance comes from: ids, jitter.
         public var random = RandomSource.system
-        /// Where the client logs. It logs nothing personal and no token.
+        /// Where the client logs.
+        ///
+        /// It logs nothing personal and no token.
         public var logger = Logger(label: "sanguine.client")
-        /// How much the values in memory may take, in bytes of their JSON. Default: 32 MB.
+        /// How much the values in memory may take, in bytes of their JSON.
+        ///
+        /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
-        /// The device's id for the server, 16 to 128 characters. Default: made once and kept.
+        /// The device's id for the server, 16 to 128 characters.
+        ///
+        /// Default: made once and kept.
         public var deviceId: String?
-        /// The zone of the user's days, an IANA name. Default: the device's.
+        /// The zone of the user's days, an IANA name.
+        ///
+        /// Default: the device's.
         public var timeZone = TimeZone.current.identifier
-        /// The user's language, a BCP 47 tag. Default: the device's.
+        /// The user's language, a BCP 47 tag.
+        ///
+        /// Default: the device's.
         public var language = Locale.current.identifier(.bcp47)
 
         /// Creates a configuration with the defaults of the platform.

@@ -58,13 +58,6 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
-        balance = BalanceKeeper(
-            configuration: configuration,
-            call: call,
-            store: store,
-            epoch: session.epoch
-        )
-        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
@@ -80,12 +73,19 @@ public final class SanguineClient: Sendable {
             clock: configuration.clock,
             memoryBytes: configuration.memoryBytes
         )
+        balance = BalanceKeeper(
+            configuration: configuration,
+            call: call,
+            store: store,
+            epoch: authorizer.epoch
+        )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [balance, queries] epoch in
-            balance.adopt(epoch)
+        session.onChange { [queries, balance] epoch in
             queries.adopt(epoch)
+            balance.adopt(epoch)
         }
     }
 
@@ -98,9 +98,9 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
-        queries.close()
         session.close()
         balance.close()
+        queries.close()
         ownTransport?.close()
         store.close()
     }

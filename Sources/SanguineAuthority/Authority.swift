@@ -45,7 +45,7 @@ public final class Authority: Sendable {
         encoder = AnswerEncoder(unit: settings.unit)
         tokens = await AccessTokens(keys: keys, settings: settings, clock: clock)
         // Sessions that ended before a restart stay ended for as long as their tokens could live.
-        let since = clock.now() - settings.accessTokenLife
+        let since = clock.now() - settings.endedSessionsKept
         for row in try await storage.sessionsEnded(since: since, limit: AccessTokens.capacity) {
             tokens.end(row.id, at: row.endedAt ?? since)
         }

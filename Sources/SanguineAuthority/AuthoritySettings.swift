@@ -29,6 +29,10 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// How long a settled hold is remembered after it would have expired. Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
+    /// How long it is known that a session ended: longer than any access token of it can live, which
+    /// may have been issued a moment after the end, with its life rounded up to seconds.
+    var endedSessionsKept: Duration { accessTokenLife + .seconds(60) }
+
     /// Creates the defaults.
     public init() {}
 }

@@ -12,7 +12,7 @@ public import Foundation
 /// Days of 23 and 25 hours come out right, because the zone's own rules place their ends.
 public struct CalendarDay: Hashable, Comparable, Sendable {
     // Counting days makes order and arithmetic trivial; the text form is derived.
-    private let daysSince1970: Int
+    let daysSince1970: Int
 
     private init(daysSince1970: Int) { self.daysSince1970 = daysSince1970 }
 
@@ -20,7 +20,7 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
     public init(containing moment: Timestamp, in zone: TimeZone) {
         let offset = zone.secondsFromGMT(for: moment.date)
         let local = Int(moment.millisecondsSince1970) + offset * 1_000
-        daysSince1970 = Int((Double(local) / 86_400_000).rounded(.down))
+        daysSince1970 = local.quotientAndRemainder(flooringBy: 86_400_000).0
     }
 
     /// The day after.
@@ -33,7 +33,8 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = zone
         let (year, month, day) = Self.civil(fromDaysSince1970: daysSince1970)
-        // Noon exists on every day of every zone; its day's start is what the zone's rules say.
+        // Noon exists on every day but those that a zone skipped when it crossed the date line; the
+        // start of such a day is that of the next.
         let noon = DateComponents(year: year, month: month, day: day, hour: 12)
         guard let date = calendar.date(from: noon) else {
             preconditionFailure("The Gregorian calendar has a noon on every day.")

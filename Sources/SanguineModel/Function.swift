@@ -61,7 +61,9 @@ public struct Echo: FunctionCall {
     public struct Input: Hashable, Codable, Sendable {
         /// What comes back.
         public var text: String
-        /// Milliseconds to wait before it does. Default: none.
+        /// Milliseconds to wait before it does.
+        ///
+        /// Default: none.
         public var delayMs: Int?
 
         /// Creates the input.

@@ -101,7 +101,9 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral,
     /// Creates `true` or `false`.
     public init(booleanLiteral bool: Bool) { self = .bool(bool) }
 
-    /// Creates an object. Of members with the same name the last one stays.
+    /// Creates an object.
+    ///
+    /// Of members with the same name the last one stays.
     public init(dictionaryLiteral members: (String, JSONValue)...) {
         self = .object(Dictionary(members) { _, last in last })
     }

@@ -5,8 +5,8 @@ public import Foundation
 /// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
 /// any number of decimals is read; digits past the third are dropped.
 ///
-/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the time
-/// behind a test's back.
+/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the
+/// time behind a test's back.
 public struct Timestamp: Hashable, Comparable, Sendable {
     /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
     public let millisecondsSince1970: Int64
@@ -18,7 +18,9 @@ public struct Timestamp: Hashable, Comparable, Sendable {
 
     /// Creates a moment from a date, rounded down to the millisecond.
     public init(_ date: Date) {
-        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000).rounded(.down))
+        // A date is a floating point number, which in the year 9999 is good to 0.05 ms: without a
+        // tenth on top 0.250 would read as 0.249.
+        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000 + 0.1).rounded(.down))
     }
 
     /// The same moment as a `Date`.
@@ -47,7 +49,9 @@ public struct Timestamp: Hashable, Comparable, Sendable {
     }
 }
 
-/// A source of the present. Tests pass one that they set.
+/// A source of the present.
+///
+/// Tests pass one that they set.
 public protocol WallClock: Sendable {
     /// The present moment.
     func now() -> Timestamp
@@ -107,19 +111,8 @@ extension Timestamp: CustomStringConvertible {
 
     /// Creates a moment from RFC 3339 text, or returns `nil` if it is none.
     public init?(_ text: String) {
-        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        if let date = try? style.parse(text) {
-            self.init(milliseconds: date)
-        } else if let date = try? Date.ISO8601FormatStyle().parse(text) {
-            self.init(milliseconds: date)
-        } else {
-            return nil
-        }
-    }
-
-    // A parsed date is a sum of floating point numbers: round, or 0.250 reads as 0.249.
-    private init(milliseconds date: Date) {
-        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000).rounded())
+        guard let milliseconds = MomentReader.milliseconds(of: text) else { return nil }
+        self.init(millisecondsSince1970: milliseconds)
     }
 }
 
@@ -144,7 +137,7 @@ extension Timestamp: Codable {
 }
 
 extension Int {
-    fileprivate func quotientAndRemainder(flooringBy divisor: Int) -> (Int, Int) {
+    func quotientAndRemainder(flooringBy divisor: Int) -> (Int, Int) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }

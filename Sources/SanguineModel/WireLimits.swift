@@ -1,4 +1,6 @@
-/// The limits of the wire, which both ends know. One place, with units.
+/// The limits of the wire, which both ends know.
+///
+/// One place, with units.
 ///
 /// What only one end needs stands in `ClientDefaults` and `ServerSettings`.
 public enum WireLimits {

@@ -5,9 +5,9 @@ import Synchronization
 /// The profiles and balances of the accounts used last, as they are committed.
 ///
 /// Invariants:
-/// 1. A row that is here is the newest committed one, at every moment. The writer takes the rows that
-///    it changed out before it commits, and puts the new ones in afterwards: so no reader sees the
-///    old value here after another has seen the new one in the database.
+/// 1. A row that is here is the newest committed one, at every moment. The writer takes the rows
+///    that it changed out before it commits, and puts the new ones in afterwards: so no reader
+///    sees the old value here after another has seen the new one in the database.
 /// 2. All rows that are here at one moment are of one snapshot. It follows from 1.
 /// 3. A reader that fetched a row puts it in only if no commit of that account began or ended since
 ///    before it read. See ``Ticket``.
@@ -15,7 +15,7 @@ import Synchronization
 ///
 /// Mutable state: one `State`, guarded by its mutex, because loading a cached row must not suspend.
 final class CommittedCache: Sendable {
-    /// The rows that a transaction has changed. A row that it removed is there as `nil`.
+    /// The rows that a transaction has changed; one that it removed is there as `nil`.
     struct Draft {
         var accounts: [Identifier: AccountRow?] = [:]
         var balances: [Identifier: BalanceRow?] = [:]
@@ -43,8 +43,8 @@ final class CommittedCache: Sendable {
         var id: Identifier
         var account: AccountRow?
         var balance: BalanceRow?
-        /// Whether the slot was used since the hand last passed.
-        var wasUsed = true
+        /// Whether the slot was used, after it was filled, since the hand last passed.
+        var wasUsed = false
     }
 
     fileprivate struct State {
@@ -79,7 +79,7 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// Returns tickets for the accounts of these keys. To be taken before the snapshot is.
+    /// Returns tickets for the accounts of these keys, to be taken before the snapshot is.
     func tickets(for keys: [Key]) -> [Ticket] {
         state.withLock { state in
             keys.compactMap { key in
@@ -117,7 +117,9 @@ final class CommittedCache: Sendable {
         state.withLock { $0.put(row, capacity: capacity) }
     }
 
-    /// Takes out what is about to change. Readers ask the database until the commit has ended.
+    /// Takes out what is about to change.
+    ///
+    /// Readers ask the database until the commit has ended.
     func commitBegins(_ draft: Draft) {
         state.withLock { state in
             for id in draft.accounts.keys {
@@ -131,7 +133,9 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// Puts in what was committed. After a failure: nothing, so that the database is asked.
+    /// Puts in what was committed.
+    ///
+    /// After a failure that is nothing, so that the database is asked.
     func commitEnded(_ draft: Draft, committed: Bool) {
         state.withLock { state in
             for (id, row) in draft.accounts {
@@ -165,13 +169,14 @@ extension CommittedCache.State {
 
     mutating func put(_ row: Row, capacity: Int) {
         guard let id = row.key.cachedAccount else { return }
-        let slot = index[id] ?? makeSlot(for: id, capacity: capacity)
+        let known = index[id]
+        let slot = known ?? makeSlot(for: id, capacity: capacity)
+        slots[slot].wasUsed = known != nil
         switch row {
         case .account(let row): slots[slot].account = row
         case .balance(let row): slots[slot].balance = row
         default: break
         }
-        slots[slot].wasUsed = true
         assert(slots.count <= capacity && index.count == slots.count)
     }
 

@@ -4,10 +4,11 @@ import SanguineAuthority
 
 /// Opens connections with the settings on which the guarantees rest.
 ///
-/// **Only the writer checkpoints.** The SQLite of Debian 12 (3.40.1) has the WAL-reset bug (3.7.0 to
-/// 3.51.2): two connections that write or checkpoint at the same time may corrupt the database. There
-/// is one connection that writes, in the one process that has the lock file; all others are opened
-/// read-only, and such a connection neither checkpoints by itself nor when it is closed as the last.
+/// **Only the writer checkpoints.** The SQLite of Debian 12 (3.40.1) has the WAL-reset bug (3.7.0
+/// to 3.51.2): two connections that write or checkpoint at the same time may corrupt the
+/// database. There is one connection that writes, in the one process that has the lock file; all
+/// others are opened read-only, and such a connection neither checkpoints by itself nor when it
+/// is closed as the last.
 enum Connections {
     /// Opens the connection that writes, and upgrades the database.
     static func writer(
@@ -98,7 +99,9 @@ enum Connections {
     }
 }
 
-/// What the writer's thread works with: one connection's prepared statements. Not sendable.
+/// What the writer's thread works with: one connection's prepared statements.
+///
+/// Not sendable.
 final class WriteConnection {
     /// Reads rows, with what the open transaction has changed.
     let rows: RowReader

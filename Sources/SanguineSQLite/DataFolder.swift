@@ -31,10 +31,12 @@ struct DataFolder: Sendable {
         }
     }
 
-    /// Makes the database's file, readable for its owner alone. SQLite gives the log the same mode.
+    /// Makes the database's file, readable for its owner alone.
     ///
-    /// Only under the lock and before SQLite opens the file: closing a file drops every lock that the
-    /// process has on it.
+    /// SQLite gives the log the same mode.
+    ///
+    /// Only under the lock and before SQLite opens the file: closing a file drops every lock that
+    /// the process has on it.
     func secureDatabase() throws(SQLiteStorageError) {
         let file = open(databasePath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else {

@@ -6,10 +6,10 @@ import SanguineModel
 /// Invariants:
 /// 1. A command sees the changes of the commands before it, and of no later one.
 /// 2. Nobody is answered before the commit has returned.
-/// 3. A command that cannot be stored takes no other with it: the transaction is rolled back, and its
-///    two halves are tried by themselves, down to the command that stands alone. Decisions are pure,
-///    so asking again is harmless; and the usual case pays nothing, where a savepoint for each
-///    command would copy every page that it touches.
+/// 3. A command that cannot be stored takes no other with it: the transaction is rolled back, and
+///    its two halves are tried by themselves, down to the command that stands alone. Decisions
+///    are pure, so asking again is harmless; and the usual case pays nothing, where a savepoint
+///    for each command would copy every page that it touches.
 struct GroupCommit {
     let connection: WriteConnection
     let cache: CommittedCache

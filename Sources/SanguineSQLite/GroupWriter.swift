@@ -6,9 +6,9 @@ import Synchronization
 
 /// The one thread that changes the database, and the bounded queue before it.
 ///
-/// While a transaction is written to the disk, the next commands gather; the thread then takes all of
-/// them, up to the limit, into the next transaction. So the busier it is, the more commands share one
-/// write, and a single command waits for no timer.
+/// While a transaction is written to the disk, the next commands gather; the thread then takes
+/// all of them, up to the limit, into the next transaction. So the busier it is, the more
+/// commands share one write, and a single command waits for no timer.
 ///
 /// Invariants:
 /// 1. Work is done in the order in which it was taken in, on one thread.
@@ -65,7 +65,8 @@ final class GroupWriter: Sendable {
 
     /// Starts the thread, which owns the connection and the lock from now on.
     ///
-    /// - Throws: What SQLite says if the database does not have the tables that the statements need.
+    /// - Throws: What SQLite says if the database does not have the tables that the statements
+    /// need.
     func start(_ database: DatabaseQueue, lock: LockFile) throws(SQLFailure) {
         // Compiled once here, so that opening fails and not the first command.
         do {

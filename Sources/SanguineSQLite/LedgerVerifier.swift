@@ -5,8 +5,8 @@ import SanguineModel
 
 /// Recomputes every balance on one snapshot.
 ///
-/// Balances, transfers and open holds are three streams in the order of accounts, merged as they come:
-/// memory stays the same for a ledger of any size.
+/// Balances, transfers and open holds are three streams in the order of accounts, merged as they
+/// come: memory stays the same for a ledger of any size.
 struct LedgerVerifier {
     private let balances: SQLStatement
     private let transfers: SQLStatement
@@ -41,10 +41,7 @@ struct LedgerVerifier {
         end = try SQLStatement("COMMIT", on: handle)
     }
 
-    /// Goes through the ledger.
-    ///
-    /// - Parameter shouldStop: Is asked before each account.
-    /// - Returns: The report, or `nil` if it was stopped.
+    /// Returns the report, or `nil` if it was stopped, which is asked before each account.
     mutating func verify(
         unless shouldStop: () -> Bool = { false }
     ) throws(SQLFailure) -> LedgerReport? {

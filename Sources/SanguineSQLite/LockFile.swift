@@ -3,9 +3,10 @@ import Synchronization
 
 /// Keeps a second opener away from a data folder, in another process or in this one.
 ///
-/// The lock is the kernel's (`flock`), so it ends with the process, however that ends, and a file that
-/// a dead process left behind locks nothing. The file holds the owner's process id, for the message.
-/// It is never removed: whoever opened it just before would lock a file that no one else can see.
+/// The lock is the kernel's (`flock`), so it ends with the process, however that ends, and a file
+/// that a dead process left behind locks nothing. The file holds the owner's process id, for the
+/// message. It is never removed: whoever opened it just before would lock a file that no one else
+/// can see.
 ///
 /// Mutable state: `descriptor`, guarded by its mutex; `nil` once released.
 final class LockFile: Sendable {
@@ -33,7 +34,7 @@ final class LockFile: Sendable {
 
     deinit { release() }
 
-    /// Lets the next one in. Does nothing the second time.
+    /// Lets the next one in; does nothing the second time.
     func release() {
         let file = descriptor.withLock { descriptor -> Int32? in
             defer { descriptor = nil }

@@ -1,9 +1,12 @@
-import class GRDB.Database
 import GRDBSQLite
 import SanguineAuthority
 import SanguineModel
 
-/// What one reader works with: its connection's prepared statements. Not sendable.
+import class GRDB.Database
+
+/// What one reader works with: its connection's prepared statements.
+///
+/// Not sendable.
 final class ReadConnection {
     private let reader: RowReader
     private let begin: SQLStatement
@@ -134,6 +137,6 @@ final class ReadConnection {
 }
 
 extension SQLStatement {
-    /// Binds a limit. SQLite takes a negative one for none at all.
+    /// Binds a limit, which is never negative: SQLite takes that for none at all.
     func bind(limit: Int) { bind(Int64(max(0, limit))) }
 }

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The read-only connections, each behind a serial queue.
 ///
-/// GRDB's own asynchronous reads honour the cancellation of the calling task; these do not: a read is
-/// short, and its caller gets what it asked for.
+/// GRDB's own asynchronous reads honour the cancellation of the calling task; these do not: a
+/// read is short, and its caller gets what it asked for.
 ///
 /// Invariants:
 /// 1. At most `queuedReads` reads wait or run.
@@ -47,7 +47,9 @@ final class ReaderPool: Sendable {
         return try await reader.read(body)
     }
 
-    /// Closes the connections after the reads that are queued. Does nothing the second time.
+    /// Closes the connections after the reads that are queued.
+    ///
+    /// Does nothing the second time.
     func close() async {
         for reader in readers { await reader.close() }
     }

@@ -1,7 +1,9 @@
 import SanguineAuthority
 import SanguineModel
 
-/// Reads single rows. One for each connection.
+/// Reads single rows.
+///
+/// One for each connection.
 final class RowReader {
     private let account: SQLStatement
     private let balance: SQLStatement
@@ -51,7 +53,9 @@ final class RowReader {
     }
 }
 
-/// Stores changes. The writer connection has the only one.
+/// Stores changes.
+///
+/// The writer connection has the only one.
 final class RowWriter {
     /// What writes and removes the rows of one kind.
     private struct Table {

@@ -35,8 +35,9 @@ struct SQLFailure: Error, Hashable {
 
     /// What callers learn whose commit failed.
     ///
-    /// An I/O error may have come after the commit's last frame was written: if the process died now,
-    /// recovery would find the frame and take the commit for done. Any other code is given before.
+    /// An I/O error may have come after the commit's last frame was written: if the process died
+    /// now, recovery would find the frame and take the commit for done. Any other code is given
+    /// before.
     var asCommitError: StorageError {
         code & 0xFF == SQLITE_IOERR ? .unknownOutcome(explanation) : .failed(explanation)
     }

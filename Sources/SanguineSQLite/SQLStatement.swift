@@ -65,7 +65,13 @@ final class SQLStatement {
             } else {
                 note(
                     sqlite3_bind_blob64(
-                        handle, index, buffer.baseAddress, UInt64(buffer.count), Self.transient))
+                        handle,
+                        index,
+                        buffer.baseAddress,
+                        UInt64(buffer.count),
+                        Self.transient
+                    )
+                )
             }
         }
     }
@@ -80,8 +86,14 @@ final class SQLStatement {
                 withUnsafePointer(to: 0 as CChar) { empty in
                     note(
                         sqlite3_bind_text64(
-                            handle, index, characters.baseAddress ?? empty, count,
-                            Self.transient, UInt8(SQLITE_UTF8)))
+                            handle,
+                            index,
+                            characters.baseAddress ?? empty,
+                            count,
+                            Self.transient,
+                            UInt8(SQLITE_UTF8)
+                        )
+                    )
                 }
             }
         }
@@ -97,7 +109,7 @@ final class SQLStatement {
 
     // MARK: - Execution
 
-    /// Goes to the next row. Returns whether there is one.
+    /// Goes to the next row, and returns whether there is one.
     func step() throws(SQLFailure) -> Bool {
         guard bindingCode == SQLITE_OK else {
             throw SQLFailure(code: bindingCode, on: connection)

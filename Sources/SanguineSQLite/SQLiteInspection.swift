@@ -4,8 +4,8 @@ public import SanguineModel
 
 /// Looks at a data folder without changing it, also while a server has it open.
 ///
-/// Made by ``SQLiteStorage/inspect(folder:)``. It takes no lock, makes and upgrades nothing, and its
-/// connections can neither write nor checkpoint.
+/// Made by ``SQLiteStorage/inspect(folder:)``. It takes no lock, makes and upgrades nothing, and
+/// its connections can neither write nor checkpoint.
 public final class SQLiteInspection: Sendable {
     private let folder: DataFolder
     private let options: SQLiteStorageOptions
@@ -52,10 +52,13 @@ public final class SQLiteInspection: Sendable {
 
     /// Recomputes every balance from its transfers, on one snapshot.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await LedgerVerifier.verify(in: folder, options: options, schema: schema)
+        try await readers.read { _ throws(SQLFailure) in }  // Throws if this was closed.
+        return try await LedgerVerifier.verify(in: folder, options: options, schema: schema)
     }
 
-    /// Closes the connections. Later calls throw ``StorageError/closed``, or open their own.
+    /// Closes the connections.
+    ///
+    /// Later calls throw ``StorageError/closed``.
     public func close() async {
         await readers.close()
     }

@@ -10,16 +10,17 @@ import Synchronization
 /// defer { Task { await storage.close() } }
 /// ```
 ///
-/// **Durable.** A command is answered after its commit is on the disk (`synchronous=FULL`). Commands
-/// that wait at the same time share a commit.
+/// **Durable.** A command is answered after its commit is on the disk (`synchronous=FULL`).
+/// Commands that wait at the same time share a commit.
 ///
-/// **One writer.** One connection writes and checkpoints; the others only read. A lock file refuses a
-/// second opening of the same folder.
+/// **One writer.** One connection writes and checkpoints; the others only read. A lock file
+/// refuses a second opening of the same folder.
 ///
 /// **Reads from memory.** Profiles and balances used last are answered without the database, and
 /// are never older than what any other answer has shown.
 ///
-/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`) and `sanguine.lock`.
+/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`) and
+/// `sanguine.lock`.
 ///
 /// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
 public final class SQLiteStorage: Storage {
@@ -29,9 +30,9 @@ public final class SQLiteStorage: Storage {
     private let readers: ReaderPool
     private let isClosed = Atomic(false)
 
-    /// The thread that changes the database. Internal for tests.
+    /// The thread that changes the database; internal for tests.
     let writer: GroupWriter
-    /// The committed rows in memory. Internal for tests.
+    /// The committed rows in memory; internal for tests.
     let cache: CommittedCache
 
     /// Opens the data in the folder, and makes or upgrades it as needed.
@@ -39,6 +40,7 @@ public final class SQLiteStorage: Storage {
     /// - Parameters:
     ///   - folder: The data folder. It is made, for its owner alone, if it is missing.
     ///   - options: The limits.
+    /// - Throws: The first reason, in the order in which ``SQLiteStorageError`` lists them.
     public convenience init(
         folder: URL,
         options: SQLiteStorageOptions = SQLiteStorageOptions()
@@ -74,8 +76,10 @@ public final class SQLiteStorage: Storage {
 
     deinit { writer.endSoon() }
 
-    /// Performs the command; see ``Storage/perform(_:)``. At most
-    /// ``SQLiteStorageOptions/queuedCommands`` may wait; more get ``StorageError/overloaded(retryAfterSeconds:)``.
+    /// Performs the command, and returns when its changes are on the disk.
+    ///
+    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait; more are refused with
+    /// ``StorageError/overloaded(retryAfterSeconds:)``.
     public func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
@@ -85,7 +89,9 @@ public final class SQLiteStorage: Storage {
         return try answer.get()
     }
 
-    /// Loads committed rows as of one moment. Does not suspend if memory has all of them.
+    /// Loads committed rows as of one moment.
+    ///
+    /// Does not suspend if memory has all of them.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try checkOpen()
         if let loaded = cache.loaded(keys) { return loaded }
@@ -152,7 +158,9 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Drops what has served its time. Commands wait meanwhile, so the limit bounds their wait.
+    /// Drops what has served its time.
+    ///
+    /// Commands wait meanwhile, so the limit bounds their wait.
     @discardableResult
     public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
         let sweep = Sweep(horizon: horizon, limit: limit)
@@ -161,8 +169,9 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Recomputes every balance, on one snapshot and a connection of its own. Stops with
-    /// ``StorageError/closed`` when the storage is closed meanwhile.
+    /// Recomputes every balance, on one snapshot and a connection of its own.
+    ///
+    /// Stops with ``StorageError/closed`` when the storage is closed meanwhile.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
         try checkOpen()
         return try await LedgerVerifier.verify(
@@ -173,8 +182,9 @@ public final class SQLiteStorage: Storage {
         )
     }
 
-    /// Finishes what is queued, closes the readers, then the writer, and releases the lock. Calling
-    /// it again waits for the same end.
+    /// Finishes what is queued, closes the readers, then the writer, and releases the lock.
+    ///
+    /// Calling it again waits for the same end.
     public func close() async {
         isClosed.store(true, ordering: .releasing)
         await writer.drain()

@@ -1,8 +1,11 @@
-/// A reason why a data folder could not be opened. Listed in the order in which they are decided.
+/// A reason why a data folder could not be opened.
+///
+/// Listed in the order in which they are decided.
 public enum SQLiteStorageError: Error, Hashable {
     /// There is no database in the folder, and looking does not make one.
     case noData(folder: String)
-    /// Another process, or this one, has the folder open. The process is `nil` if it left no number.
+    /// Another process, or this one, has the folder open. The process is `nil` if it left no
+    /// number.
     case locked(folder: String, process: Int32?)
     /// A newer version of the program has written the database.
     case schemaTooNew(found: Int, known: Int)

@@ -1,20 +1,38 @@
-/// The limits of the embedded driver. The defaults are for one server with a disk of its own.
+/// The limits of the embedded driver.
+///
+/// The defaults are for one server with a disk of its own.
 public struct SQLiteStorageOptions: Hashable, Sendable {
-    /// Commands that may wait for the writer; more are refused. Default: 10,000.
+    /// Commands that may wait for the writer; more are refused.
+    ///
+    /// Default: 10,000.
     public var queuedCommands = 10_000
-    /// Commands that one transaction takes at most. Default: 512.
+    /// Commands that one transaction takes at most.
+    ///
+    /// Default: 512.
     public var batchedCommands = 512
-    /// Reads that may wait for a connection; more are refused. Default: 10,000.
+    /// Reads that may wait for a connection; more are refused.
+    ///
+    /// Default: 10,000.
     public var queuedReads = 10_000
-    /// Connections that read, each with a thread while it does. Default: 2.
+    /// Connections that read, each with a thread while it does.
+    ///
+    /// Default: 2.
     public var readers = 2
-    /// Accounts whose profile and balance are kept in memory. Default: 100,000.
+    /// Accounts whose profile and balance are kept in memory.
+    ///
+    /// Default: 100,000.
     public var cachedAccounts = 100_000
-    /// Pages of 4 KiB in the log before the writer copies them into the database. Default: 4,000.
+    /// Pages of 4 KiB in the log before the writer copies them into the database.
+    ///
+    /// Default: 4,000.
     public var checkpointPages = 4_000
-    /// How long a connection waits for a lock of SQLite's. Default: 5 seconds.
+    /// How long a connection waits for a lock of SQLite's.
+    ///
+    /// Default: 5 seconds.
     public var busyTimeout: Duration = .seconds(5)
-    /// Whole seconds after which someone refused may come back. Default: 1.
+    /// Whole seconds after which someone refused may come back.
+    ///
+    /// Default: 1.
     public var retryAfterSeconds = 1
 
     /// Creates the defaults.

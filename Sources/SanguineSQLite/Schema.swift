@@ -2,10 +2,11 @@ import GRDB
 
 /// The database's tables, as the steps that lead to them.
 ///
-/// A step that was released is never changed: the next one follows it. The database carries the number
-/// of steps that it has seen (`user_version`), and each step is one transaction with its number.
+/// A step that was released is never changed: the next one follows it. The database carries the
+/// number of steps that it has seen (`user_version`), and each step is one transaction with its
+/// number.
 struct Schema: Sendable {
-    /// SQL scripts. Step 1 makes the first tables.
+    /// SQL scripts, of which the first makes the first tables.
     let steps: [String]
 
     /// The number of the newest step.
@@ -48,11 +49,11 @@ struct Schema: Sendable {
 }
 
 extension Schema {
-    // Ids are blobs of 16 bytes, times are milliseconds since 1970. Tables have no foreign keys and no
-    // checks: the decisions hold the rules, and are the same for every driver.
+    // Ids are blobs of 16 bytes, times are milliseconds since 1970. Tables have no foreign keys
+    // and no checks: the decisions hold the rules, and are the same for every driver.
     //
-    // `transfers` has no unique index on its id. It would cost a third tree for every charge, and what
-    // keeps a charge from happening twice is the operation's key.
+    // `transfers` has no unique index on its id. It would cost a third tree for every charge, and
+    // what keeps a charge from happening twice is the operation's key.
     //
     // The indexes of `holds` and `operations` are partial: a row is in at most one of them.
     private static let firstTables = """

@@ -15,8 +15,9 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for calls
-/// of functions to be settled, and then returns. The storage is the caller's to close, after that.
+/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for
+/// calls of functions to be settled, and then returns. The storage is the caller's to close, after
+/// that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -47,6 +48,7 @@ public struct SanguineServer: Service {
     ///   - clock: The present.
     ///   - delay: The clock that waits.
     ///   - onListening: Called once, when both ports take requests.
+    /// - Throws: ``SettingsError`` for settings that cannot be served, or the storage's error.
     public init(
         storage: any Storage,
         keys: SigningKeys,
@@ -67,7 +69,10 @@ public struct SanguineServer: Service {
         )
         let released = try await authority.recover()
         if released > 0 {
-            logger.notice("Calls of a former process were released", metadata: ["count": "\(released)"])
+            logger.notice(
+                "Calls of a former process were released",
+                metadata: ["count": "\(released)"]
+            )
         }
         self.settings = settings
         self.registry = registry
@@ -82,11 +87,18 @@ public struct SanguineServer: Service {
     public func run() async throws {
         let configuration = try settings.upstream.configuration()
         let http = configuration.map {
-            HTTPClient(eventLoopGroupProvider: .singleton, configuration: $0.httpClientConfiguration())
+            HTTPClient(
+                eventLoopGroupProvider: .singleton,
+                configuration: $0.httpClientConfiguration(
+                    connections: settings.limits.functionCalls
+                )
+            )
         }
         do {
             let upstream = http.flatMap { http in
-                configuration.map { UpstreamClient(configuration: $0, httpClient: http) }
+                configuration.map {
+                    UpstreamClient(configuration: $0, httpClient: http, clock: delay)
+                }
             }
             try await serve(upstream)
             try await http?.shutdown()
@@ -97,14 +109,7 @@ public struct SanguineServer: Service {
     }
 
     private func serve(_ upstream: UpstreamClient?) async throws {
-        let functions = FunctionRunner(
-            settings: settings,
-            authority: authority,
-            upstream: upstream,
-            delay: delay,
-            metrics: registry,
-            logger: logger
-        )
+        let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
             publicRouter(functions),
@@ -150,11 +155,26 @@ public struct SanguineServer: Service {
         )
     }
 
-    private func publicRouter(_ functions: FunctionRunner) -> Router<ServerContext> {
+    /// What runs functions, for one run of the server.
+    func functionRunner(_ upstream: UpstreamClient?) -> FunctionRunner {
+        FunctionRunner(
+            settings: settings,
+            authority: authority,
+            upstream: upstream,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+    }
+
+    /// The routes of the public port.
+    func publicRouter(_ functions: FunctionRunner) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         let gate = self.gate
+        if !settings.http.corsOrigins.isEmpty {
+            router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
+        }
         router.add(middleware: frame)
-        router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         HealthRoutes(authority: authority).add(to: router)
         let routes = router.group("v1")
         AccountRoutes(authority: authority, gate: gate).add(to: routes)
@@ -163,8 +183,9 @@ public struct SanguineServer: Service {
         return router
     }
 
-    private func adminRouter() -> Router<ServerContext> {
-        let router = Router(context: ServerContext.self)
+    /// The routes of the port for metrics and administration.
+    func adminRouter() -> Router<ServerContext> {
+        let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame)
         AdminRoutes(authority: authority, gate: gate, metrics: registry).add(to: router)
         return router
@@ -179,13 +200,15 @@ public struct SanguineServer: Service {
             authority: authority,
             bodyBytes: settings.limits.bodyBytes,
             accountLimiter: RateLimiter(
-                policy: RatePolicy(limit: settings.limits.requestsPerMinute)
+                policy: RatePolicy(limit: settings.limits.requestsPerMinute),
+                clock: delay
             ),
             addressLimiter: RateLimiter(
                 policy: RatePolicy(
                     name: "address",
                     limit: settings.limits.addressRequestsPerMinute
-                )
+                ),
+                clock: delay
             )
         )
     }

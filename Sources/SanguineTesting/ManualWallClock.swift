@@ -12,7 +12,9 @@ public final class ManualWallClock: WallClock {
     // The only mutable state, guarded by its mutex.
     private let moment: Mutex<Timestamp>
 
-    /// Creates a clock that shows the moment. Default: 2026-11-21T12:00:00Z.
+    /// Creates a clock that shows the moment.
+    ///
+    /// Default: 2026-11-21T12:00:00Z.
     public init(_ moment: Timestamp = Timestamp(millisecondsSince1970: 1_795_262_400_000)) {
         self.moment = Mutex(moment)
     }

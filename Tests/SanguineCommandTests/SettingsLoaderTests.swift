@@ -103,14 +103,17 @@ struct SettingsLoaderTests {
 
     @Test func `lists are a sequence in the file, and commas elsewhere`() async throws {
         let yaml = "http:\n  corsOrigins:\n    - https://a.example\n    - http://localhost:3000"
-        let both = ["https://a.example", "http://localhost:3000"]
-        #expect(try await load(yaml: yaml).settings.http.corsOrigins == both)
         let environment = ["SANGUINE_HTTP_CORS_ORIGINS": "https://a.example, http://localhost:3000"]
-        #expect(try await load(environment: environment).settings.http.corsOrigins == both)
-        let flags = ["http.corsOrigins": "https://a.example"]
-        #expect(try await load(flags: flags).settings.http.corsOrigins == ["https://a.example"])
-        let one = "http:\n  corsOrigins: https://a.example"
-        #expect(try await load(yaml: one).settings.http.corsOrigins == ["https://a.example"])
+        let fromFile = try await load(yaml: yaml)
+        let fromEnvironment = try await load(environment: environment)
+        let both = ["https://a.example", "http://localhost:3000"]
+        #expect(fromFile.settings.http.corsOrigins == both)
+        #expect(fromEnvironment.settings.http.corsOrigins == both)
+
+        let fromFlag = try await load(flags: ["http.corsOrigins": "https://a.example"])
+        let scalar = try await load(yaml: "http:\n  corsOrigins: https://a.example")
+        #expect(fromFlag.settings.http.corsOrigins == ["https://a.example"])
+        #expect(scalar.settings.http.corsOrigins == ["https://a.example"])
     }
 
     @Test func `quotas and functions of the file replace the default ones`() async throws {
@@ -135,7 +138,10 @@ struct SettingsLoaderTests {
         #expect(loaded.settings.quotas == [QuotaSetting(name: "drafts", perDay: 5)])
         let price = Price.usage(perMillionInput: 10, perMillionOutput: 20, atLeast: 2)
         let translate = FunctionSetting(
-            name: "translate", kind: .upstream, price: price, maxOutputTokens: 99,
+            name: "translate",
+            kind: .upstream,
+            price: price,
+            maxOutputTokens: 99,
             systemPrompt: "Translate.\nSay nothing else.\n"
         )
         let back = FunctionSetting(name: "back", kind: .echo, price: .fixed(4))
@@ -174,7 +180,8 @@ struct SettingsLoaderTests {
     @Test func `unknown names in the environment are warned of`() async throws {
         let loaded = try await load(
             environment: [
-                "SANGUINE_HTTP_PROT": "1", "SANGUINE_STATE": "x", "HOME": "/", "SANGUINE_CONFIG": "",
+                "SANGUINE_HTTP_PROT": "1", "SANGUINE_STATE": "x", "HOME": "/",
+                "SANGUINE_CONFIG": "",
             ],
             otherVariables: ["SANGUINE_STATE"]
         )
@@ -193,7 +200,8 @@ struct SettingsLoaderTests {
 
     @Test(arguments: ["", "# Nothing yet.\n", "---\n", "http:\n", "quotas: ~\n"])
     func `a file that says nothing is fine`(yaml: String) async throws {
-        #expect(try await load(yaml: yaml).settings == ServerSettings())
+        let loaded = try await load(yaml: yaml)
+        #expect(loaded.settings == ServerSettings())
     }
 
     @Test(arguments: ["- a\n- b\n", "just text", "a: [", "http: {port: 1}\nhttp: {port: 2}\n"])

@@ -30,7 +30,9 @@ private final class CrashScene: Sendable {
         state.withLock { $0.answered.append(key) }
     }
 
-    /// Copies the files once enough were answered. To be called on the writer's thread.
+    /// Copies the files once enough were answered.
+    ///
+    /// To be called on the writer's thread.
     @Sendable func shoot() {
         state.withLock { state in
             guard state.answeredAtCrash == nil, state.answered.count >= trigger else { return }
@@ -69,7 +71,10 @@ struct CrashTests {
                     for turn in 0..<45 {
                         let key = "\(caller).\(turn)"
                         try await storage.spend(
-                            from: accounts[caller % 5], key: key, whileDeciding: scene.shoot)
+                            from: accounts[caller % 5],
+                            key: key,
+                            whileDeciding: scene.shoot
+                        )
                         scene.wasAnswered(key)
                     }
                 }
@@ -116,6 +121,7 @@ struct CrashTests {
         await #expect(throws: StorageError.closed) {
             try await inspection.load([.balance(account)])
         }
+        await #expect(throws: StorageError.closed) { try await inspection.verifyLedger() }
         try await storage.spend(from: account, key: "c")
         await storage.close()
     }
@@ -136,7 +142,9 @@ struct CrashTests {
         let names = ["sanguine.sqlite", "sanguine.sqlite-wal"]
         let before = try names.map { try Data(contentsOf: copy.file($0)) }
         let inspection = try SQLiteStorage.inspect(folder: copy.url)
-        #expect(try await inspection.verifyLedger() == .init(accounts: 1, transfers: 2, differences: []))
+        #expect(
+            try await inspection.verifyLedger() == .init(accounts: 1, transfers: 2, differences: [])
+        )
         await inspection.close()
         #expect(try names.map { try Data(contentsOf: copy.file($0)) } == before)
         #expect(!FileManager.default.fileExists(atPath: copy.file("sanguine.lock").path))

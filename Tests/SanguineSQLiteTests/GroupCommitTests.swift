@@ -43,7 +43,10 @@ struct GroupCommitTests {
         let calls = (0..<40).map { number in
             Task {
                 try await storage.spend(
-                    from: account, key: "key \(number)", reason: number % 13 == 5 ? "poison" : "")
+                    from: account,
+                    key: "key \(number)",
+                    reason: number % 13 == 5 ? "poison" : ""
+                )
             }
         }
         await storage.untilQueued(40)
@@ -142,15 +145,25 @@ struct GroupCommitTests {
         // SQLite answers as it does when the disk is full.
         try await storage.onWriter("PRAGMA max_page_count = 1")
         let large = OperationRow(
-            account: account, key: "large", fingerprint: [UInt8](repeating: 1, count: 1 << 16),
-            state: .running(hold: nil), at: .zero)
+            account: account,
+            key: "large",
+            fingerprint: [UInt8](repeating: 1, count: 1 << 16),
+            state: .running(hold: nil),
+            at: .zero
+        )
         let store = Command(keys: []) { _ throws(Problem) in
             Decision((), changes: [.put(.operation(large))])
         }
-        let error = await #expect(throws: StorageError.self) { _ = try await storage.perform(store) }
+        let error = await #expect(throws: StorageError.self) {
+            _ = try await storage.perform(store)
+        }
         #expect(error?.description.contains("full") == true)
-        #expect(try await storage.load([.operation(account, key: "large")]).operation(
-            account, key: "large") == nil)
+        #expect(
+            try await storage.load([.operation(account, key: "large")]).operation(
+                account,
+                key: "large"
+            ) == nil
+        )
         #expect(try await storage.available(account) == 999_999)
 
         try await storage.onWriter("PRAGMA max_page_count = 1000000")

@@ -50,7 +50,9 @@ struct SQLiteStorageTests {
         let folder = TestFolder()
         await (try SQLiteStorage(folder: folder.url)).close()
         try FileManager.default.setAttributes(
-            [.posixPermissions: 0o644], ofItemAtPath: folder.file("sanguine.sqlite").path)
+            [.posixPermissions: 0o644],
+            ofItemAtPath: folder.file("sanguine.sqlite").path
+        )
         await (try SQLiteStorage(folder: folder.url)).close()
         #expect(try folder.mode(of: "sanguine.sqlite") == 0o600)
     }
@@ -72,7 +74,10 @@ struct SQLiteStorageTests {
         try await storage.spend(from: .fresh(), key: "a")
         let before = try folder.size(of: "sanguine.sqlite")
         let reader = try Connections.reader(
-            in: DataFolder(folder.url), options: SQLiteStorageOptions(), schema: .current)
+            in: DataFolder(folder.url),
+            options: SQLiteStorageOptions(),
+            schema: .current
+        )
         #expect(throws: DatabaseError.self) {
             try reader.inDatabase { try $0.execute(sql: "DELETE FROM balances") }
         }
@@ -143,7 +148,8 @@ struct SQLiteMigrationTests {
     private static let next = Schema(
         steps: Schema.current.steps + [
             "ALTER TABLE devices ADD COLUMN model TEXT; CREATE TABLE notes (id BLOB) STRICT;"
-        ])
+        ]
+    )
 
     private func open(_ folder: TestFolder, _ schema: Schema) throws -> SQLiteStorage {
         try SQLiteStorage(folder: folder.url, options: SQLiteStorageOptions(), schema: schema)

@@ -27,7 +27,8 @@ final class TestFolder: Sendable {
 
     /// Copies the database as a crash at this moment would leave it.
     ///
-    /// To be called while the writer cannot run. The `-shm` does not survive a crash of the machine.
+    /// To be called while the writer cannot run. The `-shm` does not survive a crash of the
+    /// machine.
     func copyDatabase(to other: TestFolder) throws {
         let manager = FileManager.default
         try manager.createDirectory(at: other.url, withIntermediateDirectories: true)
@@ -99,7 +100,12 @@ extension SQLiteStorage {
             changes.append(.put(.balance(balance)))
             let answer = StoredAnswer(status: 200, body: [], head: balance.head)
             let row = OperationRow(
-                account: account, key: key, fingerprint: [1], state: .done(answer), at: .zero)
+                account: account,
+                key: key,
+                fingerprint: [1],
+                state: .done(answer),
+                at: .zero
+            )
             changes.append(.put(.operation(row)))
             return Decision(balance.available, changes: changes)
         }
@@ -141,8 +147,15 @@ extension Transfer {
         reason: String
     ) -> Transfer {
         Transfer(
-            id: .fresh(), account: balance.account, seq: balance.head, kind: kind,
-            amount: amount, availableAfter: balance.available, heldAfter: balance.held,
-            reason: reason, at: .zero)
+            id: .fresh(),
+            account: balance.account,
+            seq: balance.head,
+            kind: kind,
+            amount: amount,
+            availableAfter: balance.available,
+            heldAfter: balance.held,
+            reason: reason,
+            at: .zero
+        )
     }
 }

@@ -82,7 +82,7 @@ struct LoggingTests {
         #expect(sink.lines.isEmpty)
     }
 
-    @Test(arguments: [100, 5_000, 20_000, 2_000_000])
+    @Test(arguments: [500, 5_000, 200_000])
     func `a line is bounded, and stays JSON`(length: Int) throws {
         let long = String(repeating: "é\"\n", count: length / 3)
         let pairs = (1...50).map { ("name\($0)", Logger.MetadataValue.string(long)) }
@@ -167,7 +167,8 @@ struct LoggingTests {
             }
         }
         try pipe.fileHandleForWriting.close()
-        let text = String(decoding: try #require(pipe.fileHandleForReading.readToEnd()), as: UTF8.self)
+        let read = try pipe.fileHandleForReading.readToEnd()
+        let text = String(decoding: try #require(read), as: UTF8.self)
         let lines = text.split(separator: "\n")
         #expect(lines.count == 8)
         #expect(lines.allSatisfy { Set($0).count == 1 && $0.count == 5_000 })

@@ -157,7 +157,9 @@ struct OpenMetricsTests {
         let fields = (3...52).map { String($0 * 10) }.joined(separator: " ")
         let reading = ProcessMetrics.reading(ofStat: "7 (a) b (c) \(fields)", scale: scale)
         let expected = ProcessMetrics.Reading(
-            cpuSeconds: 2.9, residentBytes: 240 * 4_096, startTime: 1_002.2
+            cpuSeconds: 2.9,
+            residentBytes: 240 * 4_096,
+            startTime: 1_002.2
         )
         #expect(reading == expected)
         #expect(ProcessMetrics.reading(ofStat: "7 (a) S 1", scale: scale) == nil)
@@ -180,11 +182,13 @@ struct OpenMetricsTests {
     #endif
 
     /// Each sample once, each family's samples together behind its type, nothing unescaped.
-    @Test(arguments: 1...20)
+    @Test(arguments: 1...8)
     func `whatever is recorded, the exposition keeps the rules`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let registry = OpenMetricsRegistry(seriesLimit: 50)
-        let names = ["a", "a_total", "a.b", "a_b", "b_sum", "b", "7", "", "é", "b_bucket", "b_count"]
+        let names = [
+            "a", "a_total", "a.b", "a_b", "b_sum", "b", "7", "", "é", "b_bucket", "b_count",
+        ]
         let values = ["", "x", "\"", "\\", "\n", "{}", "é"]
         for _ in 0..<200 {
             let name = names[Int.random(in: names.indices, using: &random)]

@@ -84,29 +84,35 @@ struct RateLimiterTests {
     ///
     /// For every key and every pair of its admissions: no more than the limit, and what is refilled
     /// between the two.
-    @Test(arguments: 1...40)
+    @Test(arguments: 1...20)
     func `no window admits more than the limit and what it refills`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let limit = Int.random(in: 1...9, using: &random)
         let limiter = limiter(limit, keys: Int.random(in: 1...4, using: &random))
         var admissions: [String: [Int64]] = [:]
+        var remaining: Set<Int> = []
         var now: Int64 = 0
-        for _ in 0..<3_000 {
+        for _ in 0..<1_000 {
             let key = "\(Int.random(in: 0...6, using: &random))"
-            let pause = Bool.random(using: &random) ? 0 : Int64.random(in: 0...9_000, using: &random)
+            let pause =
+                Bool.random(using: &random) ? 0 : Int64.random(in: 0...9_000, using: &random)
             now += pause
             clock.advance(by: .milliseconds(pause))
             let decision = limiter.admit(key)
             if decision.isAdmitted { admissions[key, default: []].append(now) }
-            #expect((0...limit).contains(decision.remaining))
+            remaining.formUnion([decision.remaining])
         }
+        #expect(remaining.isSubset(of: 0...limit))
+        var excess = 0.0
         for moments in admissions.values {
             for first in moments.indices {
                 for last in moments.indices.suffix(from: first).prefix(50) {
                     let refilled = Double(moments[last] - moments[first]) * Double(limit) / 60_000
-                    #expect(Double(last - first + 1) <= Double(limit) + refilled + 1e-6)
+                    excess = max(excess, Double(last - first + 1 - limit) - refilled)
                 }
             }
         }
+        #expect(admissions.count > 1)
+        #expect(excess <= 1e-6)
     }
 }

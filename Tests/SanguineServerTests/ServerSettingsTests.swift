@@ -115,9 +115,10 @@ struct ServerSettingsTests {
         #expect(throws: Never.self) { try settings.validate() }
     }
 
-    @Test(arguments: ["500ms", "30s", "15m", "48h", "60d", "1500ms", "0s"])
+    @Test(arguments: ["500ms", "30s", "15m", "36h", "60d", "1500ms", "0s"])
     func `durations are written as they are read`(text: String) throws {
-        #expect(DurationText.text(try #require(DurationText.duration(text))) == text)
+        let duration = try #require(DurationText.duration(text))
+        #expect(DurationText.text(duration) == text)
     }
 
     @Test(arguments: ["", "s", "30", "1.5s", "-1s", "1 s", "1w", "9999999999999d", "٣s"])

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import Logging
 import NIOCore
+import NIOHTTP1
 import SanguineModel
 import ServiceLifecycle
 import Testing
@@ -17,7 +18,7 @@ struct StandInTests {
     @Test func `the same conversation gets the same answer in every process`() {
         let known = answer("How do I learn to juggle?")
         #expect(known == answer("How do I learn to juggle?"))
-        #expect(known.fingerprint == 0)
+        #expect(known.fingerprint == 13_647_128_349_826_820_613)
         #expect(known.text.contains("How do I learn to juggle"))
     }
 
@@ -58,7 +59,9 @@ struct StandInTests {
             text += choices.first?["delta"]?["content"]?.string ?? ""
         }
         #expect(text == answer.text)
-        #expect(chunks.last?["usage"]?["completion_tokens"]?.integer == Int64(answer.completionTokens))
+        #expect(
+            chunks.last?["usage"]?["completion_tokens"]?.integer == Int64(answer.completionTokens)
+        )
     }
 
     /// Runs the body against a stand-in on a free port, then shuts it down.
@@ -75,7 +78,8 @@ struct StandInTests {
         }
         let services = ServiceGroup(services: [standIn], logger: logger)
         let running = Task { try await services.run() }
-        let port = try #require(await ports.stream.first { _ in true })
+        let listening = await ports.stream.first { _ in true }
+        let port = try #require(listening)
         let http = HTTPClient(eventLoopGroupProvider: .singleton)
         do {
             try await body("http://127.0.0.1:\(port)", http)
@@ -126,7 +130,8 @@ struct StandInTests {
             async let answer = post(body, to: url, http)
             await clock.whenSleeping()
             clock.advance(by: .seconds(3))
-            #expect(try await answer.status == 200)
+            let status = try await answer.status
+            #expect(status == 200)
         }
     }
 
@@ -146,8 +151,8 @@ struct StandInTests {
         try await withStandIn { url, http in
             let request = HTTPClientRequest(url: url + "/v1/models")
             let response = try await http.execute(request, timeout: .seconds(30))
-            let body = Data(buffer: try await response.body.collect(upTo: 1 << 20))
-            let json = try JSONDecoder().decode(JSONValue.self, from: body)
+            let body = String(buffer: try await response.body.collect(upTo: 1 << 20))
+            let json = try JSONDecoder().decode(JSONValue.self, from: Data(body.utf8))
             #expect(json["object"] == "list")
             guard case .array(let models) = json["data"] else { throw CancellationError() }
             #expect(models.map { $0["id"] } == ["stand-in"])

@@ -70,14 +70,16 @@ struct UpstreamClientTests {
     @Test func `an answer comes back with its text, usage and model`() async throws {
         let usage = #"{"prompt_tokens":12,"completion_tokens":3,"total_tokens":15}"#
         try await withClient {
-            _ in .bytes(ScriptedUpstream.completion("Not yet.", usage: usage))
+            _ in
+            .bytes(ScriptedUpstream.completion("Not yet.", usage: usage))
         } _: { client, upstream in
             let answer = try await client.complete(Self.prompt)
             #expect(answer.text == "Not yet.")
             #expect(answer.usage == UpstreamUsage(promptTokens: 12, completionTokens: 3))
             #expect(answer.model == "m-1")
 
-            let request = try #require(await upstream.arrivals.first { _ in true })
+            let arrived = await upstream.arrivals.first { _ in true }
+            let request = try #require(arrived)
             #expect(request.head.hasPrefix("POST /v1/chat/completions HTTP/1.1"))
             #expect(request.head.contains("Bearer \(Self.key)"))
             let body = try JSONDecoder().decode(JSONValue.self, from: Data(request.body.utf8))
@@ -100,7 +102,8 @@ struct UpstreamClientTests {
     ])
     func `a usage that is nonsense counts as none`(usage: String) async throws {
         try await withClient {
-            _ in .bytes(ScriptedUpstream.completion("Yes.", usage: usage))
+            _ in
+            .bytes(ScriptedUpstream.completion("Yes.", usage: usage))
         } _: { client, _ in
             let answer = try await client.complete(Self.prompt)
             #expect(answer.text == "Yes.")
@@ -111,13 +114,16 @@ struct UpstreamClientTests {
     @Test func `an upstream that never answers runs into the timeout`() async throws {
         let clock = ManualClock()
         try await withClient(clock: clock) {
-            _ in .bytesThenSilence("")
+            _ in
+            .bytesThenSilence("")
         } _: { client, upstream in
-            async let call: UpstreamAnswer = client.complete(Self.prompt)
+            let call = Task { try await client.complete(Self.prompt) }
             await clock.whenSleeping()
             _ = await upstream.arrivals.first { _ in true }
             clock.advance(by: .seconds(60))
-            await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) { try await call }
+            await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {
+                try await call.value
+            }
         }
     }
 
@@ -128,12 +134,15 @@ struct UpstreamClientTests {
                 ? .bytesThenSilence("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{\"choices\"")
                 : .bytes(ScriptedUpstream.completion("My own."))
         } _: { client, upstream in
-            async let call: UpstreamAnswer = client.complete(Self.prompt)
+            let call = Task { try await client.complete(Self.prompt) }
             await clock.whenSleeping()
             _ = await upstream.arrivals.first { _ in true }
             clock.advance(by: .seconds(60))
-            await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) { try await call }
-            #expect(try await client.complete(Self.prompt).text == "My own.")
+            await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {
+                try await call.value
+            }
+            let answer = try await client.complete(Self.prompt)
+            #expect(answer.text == "My own.")
             #expect(upstream.connections == 2)
         }
     }
@@ -217,7 +226,8 @@ struct UpstreamClientTests {
                 try await first.value
             }
             for number in 2...5 {
-                #expect(try await client.complete(Self.prompt).text == "Answer \(number).")
+                let answer = try await client.complete(Self.prompt)
+                #expect(answer.text == "Answer \(number).")
             }
             #expect(upstream.connections == 2)
         }
@@ -228,7 +238,8 @@ struct UpstreamClientTests {
             .bytes(ScriptedUpstream.completion("Answer \($0.number)."))
         } _: { client, upstream in
             for number in 1...5 {
-                #expect(try await client.complete(Self.prompt).text == "Answer \(number).")
+                let answer = try await client.complete(Self.prompt)
+                #expect(answer.text == "Answer \(number).")
             }
             #expect(upstream.connections == 1)
         }

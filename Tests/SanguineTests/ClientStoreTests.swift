@@ -16,9 +16,12 @@ struct ClientStoreTests {
 
     private func entry(_ key: String, bytes: Int = 10, at seconds: Int64 = 0) -> StoredEntry {
         StoredEntry(
-            key: key, audience: .device, owner: "",
+            key: key,
+            audience: .device,
+            owner: "",
             asOf: Timestamp(millisecondsSince1970: seconds * 1_000),
-            value: Data(repeating: 7, count: bytes))
+            value: Data(repeating: 7, count: bytes)
+        )
     }
 
     private func execute(_ sql: String) throws {
@@ -61,7 +64,8 @@ struct ClientStoreTests {
             """
             UPDATE state SET data = x'00' WHERE name = 'session';
             UPDATE entry SET value = x'00' WHERE key = 'e';
-            """)
+            """
+        )
         let second = try makeStore()
 
         #expect(try second.state("session") == nil)
@@ -75,7 +79,9 @@ struct ClientStoreTests {
 
     @Test func `a file that is no database is put aside and said so`() throws {
         try FileManager.default.createDirectory(
-            at: folder.url, withIntermediateDirectories: true)
+            at: folder.url,
+            withIntermediateDirectories: true
+        )
         let rubbish = Data(repeating: 0x5A, count: 5_000)
         try rubbish.write(to: folder.file)
         let store = try makeStore()
@@ -95,6 +101,9 @@ struct ClientStoreTests {
         }
         let handle = try FileHandle(forUpdating: folder.file)
         let size = try handle.seekToEnd()
+        // The file's change counter, without which SQLite would trust the pages it remembers.
+        try handle.seek(toOffset: 24)
+        try handle.write(contentsOf: Data([0, 0, 0xFF, 0xFF]))
         try handle.seek(toOffset: 100)
         try handle.write(contentsOf: Data(repeating: 0xFF, count: Int(size) - 100))
         try handle.close()
@@ -119,7 +128,9 @@ struct ClientStoreTests {
 
     @Test func `without a usable folder the store works in memory and says so`() throws {
         try FileManager.default.createDirectory(
-            at: folder.url, withIntermediateDirectories: true)
+            at: folder.url,
+            withIntermediateDirectories: true
+        )
         let file = folder.url.appending(path: "file")
         try Data().write(to: file)
         let store = try ClientStore(folder: file.appending(path: "below"), logger: .silent)

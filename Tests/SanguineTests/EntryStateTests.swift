@@ -120,14 +120,30 @@ struct EntryStateTests {
 
     @Test(arguments: [
         FreshnessCase(freshness: .never, age: .zero, fromDisk: false, isFresh: false),
-        FreshnessCase(freshness: .duration(.seconds(5)), age: .zero, fromDisk: false, isFresh: true),
         FreshnessCase(
-            freshness: .duration(.seconds(5)), age: .milliseconds(4_999), fromDisk: true,
-            isFresh: true),
+            freshness: .duration(.seconds(5)),
+            age: .zero,
+            fromDisk: false,
+            isFresh: true
+        ),
         FreshnessCase(
-            freshness: .duration(.seconds(5)), age: .seconds(5), fromDisk: false, isFresh: false),
+            freshness: .duration(.seconds(5)),
+            age: .milliseconds(4_999),
+            fromDisk: true,
+            isFresh: true
+        ),
         FreshnessCase(
-            freshness: .duration(.seconds(5)), age: .seconds(-1), fromDisk: false, isFresh: false),
+            freshness: .duration(.seconds(5)),
+            age: .seconds(5),
+            fromDisk: false,
+            isFresh: false
+        ),
+        FreshnessCase(
+            freshness: .duration(.seconds(5)),
+            age: .seconds(-1),
+            fromDisk: false,
+            isFresh: false
+        ),
         FreshnessCase(freshness: .session, age: .hours(9), fromDisk: false, isFresh: true),
         FreshnessCase(freshness: .session, age: .zero, fromDisk: true, isFresh: false),
         FreshnessCase(freshness: .forever, age: .hours(9_999), fromDisk: true, isFresh: true),
@@ -197,7 +213,9 @@ private struct EntryWorld {
             observers.append(observer)
             let isFresh = Bool.random(using: &random)
             perform(
-                state.observe(observer, isFresh: isFresh, nextFlight: next()), servedBy: nil)
+                state.observe(observer, isFresh: isFresh, nextFlight: next()),
+                servedBy: nil
+            )
         case 50..<57:
             guard !observers.isEmpty else { return }
             let index = observers.indices.randomElement(using: &random) ?? 0
@@ -209,7 +227,9 @@ private struct EntryWorld {
             epoch += 1
             let isSomebody = Bool.random(using: &random)
             perform(
-                state.changeEpoch(to: epoch, nextFlight: isSomebody ? next() : nil), servedBy: nil)
+                state.changeEpoch(to: epoch, nextFlight: isSomebody ? next() : nil),
+                servedBy: nil
+            )
             if state.held != nil { faults.append("data of an ended epoch") }
             if !waiting.isEmpty { faults.append("a waiter outlived its epoch") }
         default:
@@ -234,8 +254,11 @@ private struct EntryWorld {
             hasFailed
             ? state.fail(flight, epoch: flown.epoch, error: .closed, nextFlight: next())
             : state.land(
-                flight, epoch: flown.epoch, at: Timestamp(millisecondsSince1970: moment),
-                nextFlight: next())
+                flight,
+                epoch: flown.epoch,
+                at: Timestamp(millisecondsSince1970: moment),
+                nextFlight: next()
+            )
         guard let effect else {
             if !flown.isCancelled { faults.append("a flight that was wanted could not land") }
             return

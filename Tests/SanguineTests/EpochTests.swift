@@ -71,8 +71,12 @@ struct EpochTests {
     @Test func `an entry of an ended epoch is not written, however late it comes`() throws {
         let store = try ClientStore(folder: nil, logger: .silent)
         let entry = StoredEntry(
-            key: "a", audience: .user, owner: "x",
-            asOf: Timestamp(millisecondsSince1970: 0), value: Data("1".utf8))
+            key: "a",
+            audience: .user,
+            owner: "x",
+            asOf: Timestamp(millisecondsSince1970: 0),
+            value: Data("1".utf8)
+        )
         try store.removeUserEntries(before: 3)
         try store.applyEntries([.put(entry, epoch: 2)])
         #expect(try store.entry("a", owner: "x") == nil)
@@ -89,7 +93,9 @@ struct EpochTests {
         _ = try await first.client.value(of: .profile("ada"))
         first.client.close()
         let second = try TestClient(
-            folder: folder, authorizer: TestAuthorizer(account: other))
+            folder: folder,
+            authorizer: TestAuthorizer(account: other)
+        )
 
         #expect(second.client.cached(.profile("ada")) == nil)
         second.client.close()

@@ -87,7 +87,8 @@ struct QueryCacheTests {
         #expect(!seen.isFetching)
     }
 
-    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws {
+    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws
+    {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let observer = Task {
@@ -175,7 +176,9 @@ struct QueryCacheTests {
             QueryKey(name: "a", parameters: [["b", "c"]]),
         ]
         #expect(Set(keys).count == keys.count)
-        #expect(QueryKey(name: "a", parameters: ["b", 1]) == QueryKey(name: "a", parameters: ["b", 1]))
+        #expect(
+            QueryKey(name: "a", parameters: ["b", 1]) == QueryKey(name: "a", parameters: ["b", 1])
+        )
     }
 
     @Test func `a plain backend needs no server and gets its own headers alone`() async throws {
@@ -200,7 +203,12 @@ struct QueryCacheTests {
     @Test func `the built-in queries ask the server in the user's name`() async throws {
         let test = try TestClient()
         let quota = Quota(
-            name: "readings", limit: 3, used: 1, resetsAt: test.wall.now(), unlimited: false)
+            name: "readings",
+            limit: 3,
+            used: 1,
+            resetsAt: test.wall.now(),
+            unlimited: false
+        )
         test.network.script(.json(Items(items: [quota])))
 
         #expect(try await test.client.value(of: .quotas) == [quota])

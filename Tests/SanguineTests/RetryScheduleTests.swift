@@ -29,7 +29,8 @@ struct RetryScheduleTests {
         var random = SplitMix64(seed: seed)
         for failures in 1...2 {
             let wait = try #require(
-                RetrySchedule.standard.delay(afterFailures: failures, of: offline, using: &random))
+                RetrySchedule.standard.delay(afterFailures: failures, of: offline, using: &random)
+            )
             let middle = Duration.seconds(failures == 1 ? 1 : 2)
             #expect(wait >= middle * 0.75 && wait <= middle * 1.25)
         }

@@ -19,7 +19,9 @@ struct ServerCallTests {
     }
 
     private let expired = ScriptedTransport.Answer.json(
-        Problem(.tokenExpired, "Refresh the token."), status: 401)
+        Problem(.tokenExpired, "Refresh the token."),
+        status: 401
+    )
 
     @Test func `an expired token is replaced and the call made again, once`() async throws {
         let network = ScriptedTransport()
@@ -31,7 +33,8 @@ struct ServerCallTests {
         #expect(answer.head == 412)
         #expect(
             network.requests.map { $0.headers["Authorization"] }
-                == ["Bearer token-0-0", "Bearer token-0-1"])
+                == ["Bearer token-0-0", "Bearer token-0-1"]
+        )
     }
 
     @Test func `a second refusal of a token is the caller's`() async throws {
@@ -86,7 +89,12 @@ struct ServerCallTests {
         let body = Data("{}".utf8)
         _ = try await call(network, TestAuthorizer())
             .call(
-                "POST", "/v1/spend", headers: ["Idempotency-Key": "k"], json: body, as: [Int].self)
+                "POST",
+                "/v1/spend",
+                headers: ["Idempotency-Key": "k"],
+                json: body,
+                as: [Int].self
+            )
 
         let request = try #require(network.requests.first)
         #expect(request.method == "POST")

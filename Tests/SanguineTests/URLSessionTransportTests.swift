@@ -27,8 +27,11 @@ struct URLSessionTransportTests {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let request = TransportRequest(
-            method: "POST", url: server.url("/echo?a=b"),
-            headers: ["Idempotency-Key": "k1"], body: Data("{}".utf8))
+            method: "POST",
+            url: server.url("/echo?a=b"),
+            headers: ["Idempotency-Key": "k1"],
+            body: Data("{}".utf8)
+        )
         let echo = try await transport.send(request)
 
         let text = String(decoding: echo.body, as: UTF8.self)
@@ -118,7 +121,9 @@ struct URLSessionTransportTests {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let request = TransportRequest(
-            url: server.url("/away"), headers: ["Authorization": "Bearer secret"])
+            url: server.url("/away"),
+            headers: ["Authorization": "Bearer secret"]
+        )
         let response = try await transport.send(request)
 
         #expect(response.status == 302)

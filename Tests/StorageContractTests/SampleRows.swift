@@ -14,38 +14,81 @@ enum SampleRows {
         .account(
             AccountRow(
                 profile: Account(
-                    id: id, kind: .registered, email: "ana@example.org",
-                    timeZone: "America/Argentina/Buenos_Aires", language: "es-AR",
-                    displayName: "Ana", plan: .premium,
+                    id: id,
+                    kind: .registered,
+                    email: "ana@example.org",
+                    timeZone: "America/Argentina/Buenos_Aires",
+                    language: "es-AR",
+                    displayName: "Ana",
+                    plan: .premium,
                     settings: [
                         "done": true, "count": .integer(.max), "ratio": .number(0.1),
                         "none": .null, "list": .array([1, "two", [:]]),
                     ],
-                    createdAt: .at(1)),
-                seq: 9)),
+                    createdAt: .at(1)
+                ),
+                seq: 9
+            )
+        ),
         .balance(
             BalanceRow(
-                account: id, head: 12, available: 97, held: 3, seq: 11, changedAt: .at(2))),
+                account: id,
+                head: 12,
+                available: 97,
+                held: 3,
+                seq: 11,
+                changedAt: .at(2)
+            )
+        ),
         .device(
             DeviceRow(
-                id: "a-device-of-someone", secretHash: (0..<32).map { $0 }, account: id,
-                createdAt: .at(3))),
+                id: "a-device-of-someone",
+                secretHash: (0..<32).map { $0 },
+                account: id,
+                createdAt: .at(3)
+            )
+        ),
         .session(
             SessionRow(
-                id: id, account: other, generation: 4, rotatedAt: .at(5), expiresAt: .at(6),
-                endedAt: .at(7))),
+                id: id,
+                account: other,
+                generation: 4,
+                rotatedAt: .at(5),
+                expiresAt: .at(6),
+                endedAt: .at(7)
+            )
+        ),
         .quota(
             QuotaRow(
-                account: id, name: "readings", day: day, used: 2, resetsAt: .at(8), seq: 10)),
+                account: id,
+                name: "readings",
+                day: day,
+                used: 2,
+                resetsAt: .at(8),
+                seq: 10
+            )
+        ),
         .hold(
             HoldRow(
-                id: id, account: other, amount: 30, expiresAt: .at(9), state: .captured(21),
-                reason: "ask", operation: "a-key", sent: true)),
+                id: id,
+                account: other,
+                amount: 30,
+                expiresAt: .at(9),
+                state: .captured(21),
+                reason: "ask",
+                operation: "a-key",
+                sent: true
+            )
+        ),
         .operation(
             OperationRow(
-                account: id, key: "a-key", fingerprint: (0..<32).map { 255 - $0 },
+                account: id,
+                key: "a-key",
+                fingerprint: (0..<32).map { 255 - $0 },
                 state: .done(StoredAnswer(status: 201, body: [0, 1, 0, 255], head: 12)),
-                at: .at(10))),
+                at: .at(10)
+            )
+        ),
     ]
 
     /// The same keys, with no optional used.
@@ -53,10 +96,12 @@ enum SampleRows {
         .account(.sample(id)),
         .balance(.sample(id)),
         .device(
-            DeviceRow(id: "a-device-of-someone", secretHash: [], account: id, createdAt: .at(0))),
+            DeviceRow(id: "a-device-of-someone", secretHash: [], account: id, createdAt: .at(0))
+        ),
         .session(.sample(id)),
         .quota(
-            QuotaRow(account: id, name: "readings", day: day, used: 0, resetsAt: .at(0), seq: 0)),
+            QuotaRow(account: id, name: "readings", day: day, used: 0, resetsAt: .at(0), seq: 0)
+        ),
         .hold(.sample(id)),
         .operation(.sample(id, "a-key")),
     ]
@@ -66,30 +111,68 @@ enum SampleRows {
         .account(
             AccountRow(
                 profile: Account(
-                    id: id, kind: .guest, email: "", timeZone: "", language: oddText,
-                    displayName: oddText, settings: [oddText: .string(oddText)],
-                    createdAt: first),
-                seq: .max)),
+                    id: id,
+                    kind: .guest,
+                    email: "",
+                    timeZone: "",
+                    language: oddText,
+                    displayName: oddText,
+                    settings: [oddText: .string(oddText)],
+                    createdAt: first
+                ),
+                seq: .max
+            )
+        ),
         .balance(
             BalanceRow(
-                account: id, head: .max, available: .min, held: .max, seq: .min,
-                changedAt: last)),
+                account: id,
+                head: .max,
+                available: .min,
+                held: .max,
+                seq: .min,
+                changedAt: last
+            )
+        ),
         .device(
             DeviceRow(
-                id: oddText, secretHash: [UInt8](repeating: 0, count: 32), account: id,
-                createdAt: last)),
+                id: oddText,
+                secretHash: [UInt8](repeating: 0, count: 32),
+                account: id,
+                createdAt: last
+            )
+        ),
         .device(DeviceRow(id: "", secretHash: [], account: id, createdAt: first)),
         .session(
             SessionRow(
-                id: id, account: other, generation: .max, rotatedAt: first, expiresAt: last,
-                endedAt: first)),
+                id: id,
+                account: other,
+                generation: .max,
+                rotatedAt: first,
+                expiresAt: last,
+                endedAt: first
+            )
+        ),
         .quota(
             QuotaRow(
-                account: id, name: oddText, day: day, used: .max, resetsAt: last, seq: .min)),
+                account: id,
+                name: oddText,
+                day: day,
+                used: .max,
+                resetsAt: last,
+                seq: .min
+            )
+        ),
         .hold(
             HoldRow(
-                id: id, account: id, amount: .min, expiresAt: first, state: .captured(.max),
-                reason: "", operation: "")),
+                id: id,
+                account: id,
+                amount: .min,
+                expiresAt: first,
+                state: .captured(.max),
+                reason: "",
+                operation: ""
+            )
+        ),
         .hold(.sample(id, state: .released)),
         .hold(.sample(id, state: .expired)),
         .operation(.sample(id, "", .running(hold: other))),
@@ -97,12 +180,20 @@ enum SampleRows {
         .operation(.done(id, "empty", head: nil)),
         .operation(
             .sample(
-                id, "large",
+                id,
+                "large",
                 .done(
                     StoredAnswer(
-                        status: 599, body: [UInt8](repeating: 7, count: 1 << 20), head: .min)))),
+                        status: 599,
+                        body: [UInt8](repeating: 7, count: 1 << 20),
+                        head: .min
+                    )
+                )
+            )
+        ),
         .operation(
-            .sample(id, "no-body", .done(StoredAnswer(status: 204, body: [], head: .max)))),
+            .sample(id, "no-body", .done(StoredAnswer(status: 204, body: [], head: .max)))
+        ),
     ]
 
     private static var day: CalendarDay {

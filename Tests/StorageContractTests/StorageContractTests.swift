@@ -5,8 +5,8 @@ import Testing
 
 /// What every storage driver promises of commands and loads, whatever database is behind it.
 ///
-/// A new driver is done when it is a case of ``StorageDriver`` and the suites of this target pass. A
-/// promise that only one driver keeps does not belong in the protocol.
+/// A new driver is done when it is a case of ``StorageDriver`` and the suites of this target
+/// pass. A promise that only one driver keeps does not belong in the protocol.
 @Suite("Storage contract: commands", .timeLimit(.minutes(2)))
 struct StorageContractTests {
     @Test(arguments: StorageDriver.allCases)
@@ -20,7 +20,9 @@ struct StorageContractTests {
                 return try await group.reduce(into: Set<Int64>()) { $0.insert($1) }
             }
             #expect(answers == Set(1...1_000), "every caller saw a value of its own")
-            #expect(try await storage.load([.balance(account)]).balance(account)?.available == 1_000)
+            #expect(
+                try await storage.load([.balance(account)]).balance(account)?.available == 1_000
+            )
         }
     }
 

@@ -104,7 +104,9 @@ extension Identifier {
 
     /// The id whose bytes are that number.
     static func numbered(_ number: UInt64) -> Identifier {
-        let bytes = (0..<16).map { $0 < 8 ? 0 : UInt8(truncatingIfNeeded: number >> (56 - ($0 - 8) * 8)) }
+        let bytes = (0..<16).map {
+            $0 < 8 ? 0 : UInt8(truncatingIfNeeded: number >> (56 - ($0 - 8) * 8))
+        }
         return Identifier(bytes: bytes) ?? .fresh()
     }
 }
@@ -119,8 +121,13 @@ extension BalanceRow {
         held: Int64 = 0
     ) -> BalanceRow {
         BalanceRow(
-            account: account, head: head, available: available, held: held, seq: head,
-            changedAt: .at(0))
+            account: account,
+            head: head,
+            available: available,
+            held: held,
+            seq: head,
+            changedAt: .at(0)
+        )
     }
 }
 
@@ -128,9 +135,15 @@ extension AccountRow {
     static func sample(_ id: Identifier, email: String? = nil, seq: Int64 = 1) -> AccountRow {
         AccountRow(
             profile: Account(
-                id: id, kind: .guest, email: email, timeZone: "Europe/Madrid", language: "es",
-                createdAt: .at(0)),
-            seq: seq)
+                id: id,
+                kind: .guest,
+                email: email,
+                timeZone: "Europe/Madrid",
+                language: "es",
+                createdAt: .at(0)
+            ),
+            seq: seq
+        )
     }
 }
 
@@ -141,8 +154,13 @@ extension SessionRow {
         endedAt: Timestamp? = nil
     ) -> SessionRow {
         SessionRow(
-            id: id, account: .numbered(1), generation: 0, rotatedAt: .at(0), expiresAt: expiresAt,
-            endedAt: endedAt)
+            id: id,
+            account: .numbered(1),
+            generation: 0,
+            rotatedAt: .at(0),
+            expiresAt: expiresAt,
+            endedAt: endedAt
+        )
     }
 }
 
@@ -155,8 +173,13 @@ extension HoldRow {
         state: State = .open
     ) -> HoldRow {
         HoldRow(
-            id: id, account: account, amount: amount, expiresAt: expiresAt, state: state,
-            reason: "a call")
+            id: id,
+            account: account,
+            amount: amount,
+            expiresAt: expiresAt,
+            state: state,
+            reason: "a call"
+        )
     }
 }
 
@@ -191,7 +214,15 @@ extension Transfer {
         seq: Int64 = 1
     ) -> Transfer {
         Transfer(
-            id: .fresh(), account: account, seq: seq, kind: kind, amount: amount,
-            availableAfter: available, heldAfter: held, reason: "a reason", at: .at(seq))
+            id: .fresh(),
+            account: account,
+            seq: seq,
+            kind: kind,
+            amount: amount,
+            availableAfter: available,
+            heldAfter: held,
+            reason: "a reason",
+            at: .at(seq)
+        )
     }
 }

@@ -24,56 +24,82 @@ struct StorageLedgerContractTests {
 
     static let faults = [
         Fault(
-            testDescription: "a balance that is too high", finding: "the balance is 7",
-            changes: [.put(.balance(.sample(account, head: 2, available: 7, held: 4)))]),
+            testDescription: "a balance that is too high",
+            finding: "the balance is 7",
+            changes: [.put(.balance(.sample(account, head: 2, available: 7, held: 4)))]
+        ),
         Fault(
-            testDescription: "a held amount that is too low", finding: "held 3",
-            changes: [.put(.balance(.sample(account, head: 2, available: 6, held: 3)))]),
+            testDescription: "a held amount that is too low",
+            finding: "held 3",
+            changes: [.put(.balance(.sample(account, head: 2, available: 6, held: 3)))]
+        ),
         Fault(
-            testDescription: "a head before the last transfer", finding: "beyond the head 1",
-            changes: [.put(.balance(.sample(account, head: 1, available: 6, held: 4)))]),
+            testDescription: "a head before the last transfer",
+            finding: "beyond the head 1",
+            changes: [.put(.balance(.sample(account, head: 1, available: 6, held: 4)))]
+        ),
         Fault(
-            testDescription: "no balance", finding: "no balance",
-            changes: [.delete(.balance(account))]),
+            testDescription: "no balance",
+            finding: "no balance",
+            changes: [.delete(.balance(account))]
+        ),
         Fault(
-            testDescription: "a hold that was lost", finding: "open holds sum to 0",
-            changes: [.delete(.hold(.numbered(50)))]),
+            testDescription: "a hold that was lost",
+            finding: "open holds sum to 0",
+            changes: [.delete(.hold(.numbered(50)))]
+        ),
         Fault(
-            testDescription: "a hold without a transfer", finding: "open holds sum to 5",
-            changes: [.put(.hold(.sample(.numbered(51), of: account, amount: 1)))]),
+            testDescription: "a hold without a transfer",
+            finding: "open holds sum to 5",
+            changes: [.put(.hold(.sample(.numbered(51), of: account, amount: 1)))]
+        ),
         Fault(
-            testDescription: "a transfer that the balance misses", finding: "entries sum to 5",
-            changes: [.append(.sample(of: account, .spend, 1, available: 5, held: 4, seq: 2))]),
+            testDescription: "a transfer that the balance misses",
+            finding: "entries sum to 5",
+            changes: [.append(.sample(of: account, .spend, 1, available: 5, held: 4, seq: 2))]
+        ),
         Fault(
-            testDescription: "running balances that do not follow", finding: "says 9",
-            changes: [.append(.sample(of: account, .spend, 1, available: 9, held: 4, seq: 2))]),
+            testDescription: "running balances that do not follow",
+            finding: "says 9",
+            changes: [.append(.sample(of: account, .spend, 1, available: 9, held: 4, seq: 2))]
+        ),
         Fault(
-            testDescription: "an overspend", finding: "takes the balance to -1",
+            testDescription: "an overspend",
+            finding: "takes the balance to -1",
             changes: [
                 .append(.sample(of: account, .spend, 7, available: -1, held: 4, seq: 2)),
                 .put(.balance(.sample(account, head: 2, available: -1, held: 4))),
-            ]),
+            ]
+        ),
         Fault(
-            testDescription: "feed numbers that go back", finding: "feed number 1 after 2",
+            testDescription: "feed numbers that go back",
+            finding: "feed number 1 after 2",
             changes: [
                 .append(.sample(of: account, .grant, 0, available: 6, held: 4, seq: 1))
-            ]),
+            ]
+        ),
         Fault(
-            testDescription: "a negative amount", finding: "less than nothing",
+            testDescription: "a negative amount",
+            finding: "less than nothing",
             changes: [
                 .append(.sample(of: account, .grant, .min, available: 6, held: 4, seq: 2))
-            ]),
+            ]
+        ),
         Fault(
-            testDescription: "an amount that overflows", finding: "past 64 bits",
+            testDescription: "an amount that overflows",
+            finding: "past 64 bits",
             changes: [
                 .append(.sample(of: account, .grant, .max, available: 6, held: 4, seq: 2))
-            ]),
+            ]
+        ),
         Fault(
-            testDescription: "an account that has nothing but a hold", finding: "no balance",
+            testDescription: "an account that has nothing but a hold",
+            finding: "no balance",
             changes: [
                 .delete(.hold(.numbered(50))), .delete(.balance(account)),
                 .put(.hold(.sample(.numbered(51), of: account, amount: 4))),
-            ]),
+            ]
+        ),
     ]
 
     @Test(arguments: StorageDriver.allCases)
@@ -81,14 +107,16 @@ struct StorageLedgerContractTests {
         try await driver.withEmptyStorage { storage in
             #expect(
                 try await storage.verifyLedger()
-                    == LedgerReport(accounts: 0, transfers: 0, differences: []))
+                    == LedgerReport(accounts: 0, transfers: 0, differences: [])
+            )
             try await storage.store(Self.sound)
             for neighbour in [1, 4, 6, 9].map(Identifier.numbered) {
                 try await storage.store(.put(.balance(.sample(neighbour))))
             }
             #expect(
                 try await storage.verifyLedger()
-                    == LedgerReport(accounts: 5, transfers: 2, differences: []))
+                    == LedgerReport(accounts: 5, transfers: 2, differences: [])
+            )
         }
     }
 

@@ -24,7 +24,10 @@ struct StorageListsContractTests {
             var pages: [Int] = []
             while true {
                 let page = try await storage.transfers(
-                    of: mine, before: read.last?.number, limit: 3)
+                    of: mine,
+                    before: read.last?.number,
+                    limit: 3
+                )
                 pages.append(page.count)
                 if page.isEmpty { break }
                 read += page
@@ -44,9 +47,16 @@ struct StorageListsContractTests {
             for kind in LedgerEntry.Kind.allCases {
                 let account = Identifier.fresh()
                 let transfer = Transfer(
-                    id: .fresh(), account: account, seq: .max, kind: kind, amount: .max,
-                    availableAfter: .min, heldAfter: .max, reason: "día 🩸 \u{0}",
-                    at: Timestamp(millisecondsSince1970: .min))
+                    id: .fresh(),
+                    account: account,
+                    seq: .max,
+                    kind: kind,
+                    amount: .max,
+                    availableAfter: .min,
+                    heldAfter: .max,
+                    reason: "día 🩸 \u{0}",
+                    at: Timestamp(millisecondsSince1970: .min)
+                )
                 try await storage.store(.append(transfer))
                 let read = try await storage.transfers(of: account, before: nil, limit: 1)
                 #expect(read.map(\.transfer) == [transfer])
@@ -139,7 +149,9 @@ struct StorageListsContractTests {
         try await driver.withEmptyStorage { storage in
             let ana = AccountRow.sample(.numbered(1), email: "ana@example.org")
             try await storage.store(
-                .put(.account(ana)), .put(.account(.sample(.numbered(2)))))
+                .put(.account(ana)),
+                .put(.account(.sample(.numbered(2))))
+            )
             #expect(try await storage.account(email: "ana@example.org") == ana)
             #expect(try await storage.account(email: "ben@example.org") == nil)
             var moved = ana
@@ -155,7 +167,8 @@ struct StorageListsContractTests {
         try await driver.withEmptyStorage { storage in
             let account = Identifier.numbered(1)
             try await storage.store(
-                .put(.hold(.sample())), .put(.operation(.sample(account, "a"))),
+                .put(.hold(.sample())),
+                .put(.operation(.sample(account, "a"))),
                 .put(.session(.sample(endedAt: .at(1)))),
                 .append(.sample(of: account, .grant, 1, available: 1))
             )

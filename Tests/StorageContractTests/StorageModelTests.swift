@@ -38,7 +38,8 @@ struct StorageModelTests {
                     let horizon = SweepHorizon(
                         answers: randomMoment(using: &random),
                         sessions: randomMoment(using: &random),
-                        holds: randomMoment(using: &random))
+                        holds: randomMoment(using: &random)
+                    )
                     let count = try await storage.sweep(horizon, limit: 1_000)
                     #expect(count == model.sweep(horizon), place)
                 default:
@@ -159,8 +160,13 @@ private func randomChange(using random: inout SplitMix64) -> Change {
     case 1, 2:
         .append(
             .sample(
-                of: randomAccount(using: &random), .grant, 1, available: 1,
-                seq: .random(in: 0..<9, using: &random)))
+                of: randomAccount(using: &random),
+                .grant,
+                1,
+                available: 1,
+                seq: .random(in: 0..<9, using: &random)
+            )
+        )
     default: .put(randomRow(using: &random))
     }
 }
@@ -174,25 +180,41 @@ private func randomRow(using random: inout SplitMix64) -> Row {
     case 2:
         return .device(
             DeviceRow(
-                id: "device-\(amount % 3)", secretHash: [UInt8(amount)], account: account,
-                createdAt: randomMoment(using: &random)))
+                id: "device-\(amount % 3)",
+                secretHash: [UInt8(amount)],
+                account: account,
+                createdAt: randomMoment(using: &random)
+            )
+        )
     case 3:
         return .session(
             .sample(
-                account, expiresAt: randomMoment(using: &random),
-                endedAt: Bool.random(using: &random) ? randomMoment(using: &random) : nil))
+                account,
+                expiresAt: randomMoment(using: &random),
+                endedAt: Bool.random(using: &random) ? randomMoment(using: &random) : nil
+            )
+        )
     case 4:
         return .quota(
             QuotaRow(
-                account: account, name: "quota-\(amount % 2)",
-                day: CalendarDay(containing: .at(0), in: .gmt), used: amount,
-                resetsAt: randomMoment(using: &random), seq: amount))
+                account: account,
+                name: "quota-\(amount % 2)",
+                day: CalendarDay(containing: .at(0), in: .gmt),
+                used: amount,
+                resetsAt: randomMoment(using: &random),
+                seq: amount
+            )
+        )
     case 5:
         let states: [HoldRow.State] = [.open, .captured(amount), .released, .expired]
         return .hold(
             .sample(
-                account, amount: amount, expiresAt: randomMoment(using: &random),
-                state: states[Int(amount) % 4]))
+                account,
+                amount: amount,
+                expiresAt: randomMoment(using: &random),
+                state: states[Int(amount) % 4]
+            )
+        )
     default:
         let states: [OperationRow.State] = [
             .running(hold: nil), .running(hold: account), .forgotten,
@@ -201,7 +223,11 @@ private func randomRow(using random: inout SplitMix64) -> Row {
         ]
         return .operation(
             .sample(
-                account, "key-\(amount % 3)", states[Int(amount) % 5],
-                at: randomMoment(using: &random)))
+                account,
+                "key-\(amount % 3)",
+                states[Int(amount) % 5],
+                at: randomMoment(using: &random)
+            )
+        )
     }
 }

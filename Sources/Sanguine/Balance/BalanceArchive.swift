@@ -1,8 +1,8 @@
 import Foundation
-import OrderedCollections
 import SanguineModel
 
-/// The balance's state as it is stored: everything but the candidate, which the next fetch replaces.
+/// The balance's state as it is stored: everything but the candidate, which the next fetch
+/// replaces.
 ///
 /// It is written before a call is first sent, so that neither a restart nor a kill in the middle of
 /// a call loses its hold.
@@ -21,7 +21,7 @@ struct BalanceArchive: Codable, Sendable {
         version = Self.version
         account = state.account
         base = state.base.map { RecordedBalance(balance: $0.balance, receivedAt: $0.receivedAt) }
-        pending = Array(state.pending.values)
+        pending = state.calls
         history = state.history
         costs = state.costs
     }

@@ -16,11 +16,12 @@ extension BalanceKeeper {
     }
 
     func refresh() async throws(SanguineError) -> Balance {
-        // A first balance may be ambiguous, if a call began during its fetch. The next one asks
-        // about that call.
+        // The fetch that is under way may be from before an invalidation; and a first balance may
+        // be ambiguous, if a call began meanwhile. The next one is neither.
         for _ in 1...2 {
+            let wasOutdated = guarded.withLock { $0.isFetchOutdated }
             try await fetch().value()
-            if let balance = cached() { return balance }
+            if !wasOutdated, let balance = cached() { return balance }
         }
         throw .outcomeUnknown(operation: "of a call in flight")
     }
@@ -28,6 +29,7 @@ extension BalanceKeeper {
     func invalidate() {
         let isObserved = guarded.withLock { guarded in
             guarded.isInvalidated = true
+            guarded.isFetchOutdated = guarded.fetch != nil
             return !guarded.observers.isEmpty
         }
         if isObserved { _ = fetch() }
@@ -128,12 +130,15 @@ extension BalanceKeeper {
         let goesOn = change { guarded -> Bool in
             guard guarded.fetch === outcome, guarded.epoch == epoch.number else { return false }
             guarded.fetch = nil
+            let isOutdated = guarded.isFetchOutdated
+            guarded.isFetchOutdated = false
             switch result {
             case .success(let (balance, inquiry)):
                 guarded.error = nil
-                guarded.isInvalidated = false
+                guarded.isInvalidated = isOutdated
                 guarded.state.fetched(balance, for: inquiry, at: now)
                 return guarded.needsAnotherFetch && guarded.state.wantsFetch
+                    || isOutdated && !guarded.observers.isEmpty
             case .failure(let error):
                 guarded.error = error
                 return false

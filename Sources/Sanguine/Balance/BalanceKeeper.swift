@@ -5,7 +5,8 @@ import Synchronization
 
 /// Keeps the balance that the user sees: answers at once, tells of changes, stores and fetches.
 ///
-/// ``BalanceState`` decides; this performs. Whatever concerns a user of an earlier epoch is ignored.
+/// ``BalanceState`` decides; this performs. Whatever concerns a user of an earlier epoch is
+/// ignored.
 ///
 /// Invariants:
 ///
@@ -31,6 +32,8 @@ final class BalanceKeeper: DerivedQuery {
         var fetch: OneShot<Void>?
         var error: SanguineError?
         var isInvalidated = false
+        /// Whether the fetch under way may be from before an invalidation.
+        var isFetchOutdated = false
         /// Whether a call ended while a fetch was under way, so that it may not be in it.
         var needsAnotherFetch = false
         var isClosed = false
@@ -71,6 +74,12 @@ final class BalanceKeeper: DerivedQuery {
     /// The last balances that the server gave, the newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.history } }
 
+    /// Our calls that the base does not contain, for tests and diagnosis.
+    var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.calls } }
+
+    /// How many callers wait for the fetch that is under way.
+    var waiting: Int { guarded.withLock { $0.fetch?.waiting ?? 0 } }
+
     /// Takes over an epoch: another's balance and calls are forgotten, also on disk.
     func adopt(_ epoch: SessionEpoch) {
         let overtaken = change { guarded -> OneShot<Void>? in
@@ -82,6 +91,7 @@ final class BalanceKeeper: DerivedQuery {
                 guarded.error = nil
                 overtaken = guarded.fetch
                 guarded.fetch = nil
+                guarded.isFetchOutdated = false
             }
             if let account = epoch.account { guarded.state.signedIn(account) }
             return overtaken
@@ -101,7 +111,9 @@ final class BalanceKeeper: DerivedQuery {
         for observer in observers { observer.finish() }
     }
 
-    /// Writes what has changed since the last write. Durable when it returns.
+    /// Writes what has changed since the last write.
+    ///
+    /// Durable when it returns.
     func persist() {
         stored.withLock { stored in
             let (revision, archive) = guarded.withLock { ($0.revision, BalanceArchive($0.state)) }

@@ -1,6 +1,10 @@
-/// The limits and defaults of the client's balance. One place, with units.
+/// The limits and defaults of the client's balance.
+///
+/// One place, with units.
 enum BalanceLimits {
-    /// Calls whose effect is not yet in the base. One more is refused.
+    /// Calls whose effect is not yet in the base.
+    ///
+    /// One more is refused.
     static let pendingCalls = 1_000
     /// Answered calls that may wait for a base while others are in flight, before one is fetched.
     static let answeredCalls = 50
@@ -12,7 +16,9 @@ enum BalanceLimits {
     static let freshness = Duration.seconds(120)
     /// When a request for the balance gives up.
     static let fetchTimeout = Duration.seconds(8)
-    /// When one sending of a call gives up. Language models may take long.
+    /// When one sending of a call gives up.
+    ///
+    /// Language models may take long.
     static let callTimeout = Duration.seconds(60)
     /// How often a call is sent at most, with the same idempotency key.
     static let callAttempts = 4
@@ -20,7 +26,8 @@ enum BalanceLimits {
     static let callInquiries = 30
     /// The longest that `Retry-After` may make a call wait before its next sending.
     static let longestWait = Duration.seconds(60)
-    /// When a call without answer counts as ended, if the server cannot say what became of it. Its
-    /// hold lasts ten minutes.
+    /// When a call without answer counts as ended, if the server cannot say what became of it.
+    ///
+    /// Its hold lasts ten minutes.
     static let unansweredLifetime = Duration.seconds(15 * 60)
 }

@@ -36,7 +36,7 @@ struct BalanceState: Sendable {
     private(set) var base: BalanceSnapshot?
     private(set) var candidate: BalanceSnapshot?
     /// By idempotency key, in the order in which they began.
-    private(set) var pending: OrderedDictionary<String, PendingCharge> = [:]
+    private var pending: OrderedDictionary<String, PendingCharge> = [:]
     /// The newest comes last.
     private(set) var history: [RecordedBalance] = []
     private(set) var costs = LearnedCosts()
@@ -44,7 +44,9 @@ struct BalanceState: Sendable {
     /// Creates the state of a client that knows nothing yet.
     init() {}
 
-    /// Creates the state that an earlier process left. Its calls in flight were cut off.
+    /// Creates the state that an earlier process left.
+    ///
+    /// Its calls in flight were cut off.
     init(restoring archive: BalanceArchive) {
         account = archive.account
         base = archive.base.map {
@@ -58,6 +60,12 @@ struct BalanceState: Sendable {
         }
         removeContained()
     }
+
+    /// The pending calls, in the order in which they began.
+    var calls: [PendingCharge] { Array(pending.values) }
+
+    /// The pending call of that key, or `nil` if it is none, or none any more.
+    func call(_ key: String) -> PendingCharge? { pending[key] }
 
     /// Base ⊕ pending, or `nil` if no balance was ever received.
     ///
@@ -104,7 +112,10 @@ struct BalanceState: Sendable {
         guard pending.count < BalanceLimits.pendingCalls, pending[key] == nil else { return false }
         pending[key] = PendingCharge(
             key: key,
-            predicted: min(max(0, costs.expectedCost(of: function) ?? expectedCost), WireLimits.amount),
+            predicted: min(
+                max(0, costs.expectedCost(of: function) ?? expectedCost),
+                WireLimits.amount
+            ),
             since: now,
             phase: .sending,
             trace: .absent
@@ -114,7 +125,8 @@ struct BalanceState: Sendable {
     }
 
     /// A call was answered.
-    mutating func answered(_ key: String, function: String, _ answer: CallAnswer, at now: Timestamp) {
+    mutating func answered(_ key: String, function: String, _ answer: CallAnswer, at now: Timestamp)
+    {
         defer { checkInvariants() }
         pending[key]?.phase = .charged(answer.charged, head: answer.head)
         if !answer.cached { costs.learn(answer.charged, of: function) }
@@ -143,7 +155,9 @@ struct BalanceState: Sendable {
 
     /// A call failed after its hold was taken, and the hold was released.
     ///
-    /// - Parameter head: The number from which on balances contain the release, if it is known.
+    /// - Parameters:
+    ///   - key: The call's.
+    ///   - head: The number from which on balances contain the release, if it is known.
     mutating func released(_ key: String, head: Int64?) {
         defer { checkInvariants() }
         pending[key]?.phase = .released(head: head)
@@ -179,13 +193,17 @@ struct BalanceState: Sendable {
         offer(snapshot)
     }
 
-    /// The account became known, or another's. Another's balance and calls are forgotten.
+    /// The account became known, or another's.
+    ///
+    /// Another's balance and calls are forgotten.
     mutating func signedIn(_ id: Identifier) {
         if let account, account != id { reset() }
         account = id
     }
 
-    /// Forgets everything of the user, as after a sign-out. What functions cost is nobody's secret.
+    /// Forgets everything of the user, as after a sign-out.
+    ///
+    /// What functions cost is nobody's secret.
     mutating func reset() {
         let costs = costs
         self = BalanceState()

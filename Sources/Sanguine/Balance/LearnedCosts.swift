@@ -23,7 +23,9 @@ struct LearnedCosts: Hashable, Codable, Sendable {
         means[function].map { ($0.thousandths + 999) / 1_000 }
     }
 
-    /// Takes in what a call has cost. Amounts that no server may charge are ignored.
+    /// Takes in what a call has cost.
+    ///
+    /// Amounts that no server may charge are ignored.
     mutating func learn(_ cost: Int64, of function: String) {
         guard (0...WireLimits.amount).contains(cost) else { return }
         uses += 1

@@ -95,7 +95,9 @@ struct EntryState: Sendable {
         return Effect(start: startIfIdle(nextFlight))
     }
 
-    /// A caller gave up. The last one takes the flight with it; no other notices.
+    /// A caller gave up.
+    ///
+    /// The last one takes the flight with it; no other notices.
     mutating func leave(waiter: UInt64) -> Effect {
         defer { checkInvariants() }
         guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
@@ -125,7 +127,9 @@ struct EntryState: Sendable {
         return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
-    /// A value of an earlier process was found on disk. Ignored if there is a newer one already.
+    /// A value of an earlier process was found on disk.
+    ///
+    /// Ignored if there is a newer one already.
     mutating func restore(asOf: Timestamp, isStale: Bool, epoch: UInt64) -> Bool {
         defer { checkInvariants() }
         guard held == nil, epoch == self.epoch else { return false }
@@ -142,7 +146,9 @@ struct EntryState: Sendable {
         return epoch == self.epoch
     }
 
-    /// The flight brought a value. Returns `nil` if it must be dropped: it came too late.
+    /// The flight brought a value.
+    ///
+    /// Returns `nil` if it must be dropped: it came too late.
     mutating func land(
         _ flight: UInt64,
         epoch: UInt64,
@@ -157,7 +163,9 @@ struct EntryState: Sendable {
         return end(flightOf: generation, nextFlight: nextFlight)
     }
 
-    /// The flight failed. Every waiter gets the error, and none after them does.
+    /// The flight failed.
+    ///
+    /// Every waiter gets the error, and none after them does.
     ///
     /// Returns `nil` if the failure came too late to matter.
     mutating func fail(
@@ -177,8 +185,11 @@ struct EntryState: Sendable {
 
     /// Another user is there, or none: all that is known is forgotten, all that is under way ends.
     ///
-    /// - Parameter nextFlight: The flight for the observers that stay; `nil` if nobody is signed in,
-    ///   or a screen that is about to close would sign somebody in.
+    /// - Parameters:
+    ///   - epoch: The number of the epoch that begins.
+    ///   - nextFlight: The flight for the observers that stay; `nil` if nobody is signed in, or a
+    ///     screen that is about to close would sign somebody in.
+    /// - Returns: What to do now.
     mutating func changeEpoch(to epoch: UInt64, nextFlight: UInt64?) -> Effect {
         defer { checkInvariants() }
         var effect = abandon()

@@ -13,8 +13,8 @@ import Synchronization
 /// 2. A change is in `waiting`, in `writing` or on disk; readers look in this order.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the store. Writes run
-/// one after the other on `queue`. Whoever holds the lock of ``QueryCache`` may call ``put(_:epoch:)``
-/// and ``markStale(_:)``: this object never calls the cache.
+/// one after the other on `queue`. Whoever holds the lock of ``QueryCache`` may call
+/// ``put(_:epoch:)`` and ``markStale(_:)``: this object never calls the cache.
 final class EntryWriter: Sendable {
     private struct Guarded {
         var waiting: [String: ClientStore.EntryChange] = [:]
@@ -73,7 +73,9 @@ final class EntryWriter: Sendable {
         return entry
     }
 
-    /// Forgets all users' entries that wait, and removes those on disk. Durable when it returns.
+    /// Forgets all users' entries that wait, and removes those on disk.
+    ///
+    /// Durable when it returns.
     func removeUserEntries(before epoch: UInt64) {
         guarded.withLock { guarded in
             guarded.waiting = guarded.waiting.filter { change in

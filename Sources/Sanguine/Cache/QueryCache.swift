@@ -1,7 +1,9 @@
 import SanguineModel
 import Synchronization
 
-/// The entries of all queries: in memory, and of some on disk. The shell around ``EntryState``.
+/// The entries of all queries: in memory, and of some on disk.
+///
+/// The shell around ``EntryState``.
 ///
 /// Invariants:
 ///
@@ -145,7 +147,9 @@ final class QueryCache: Sendable {
 
     // MARK: - Flights
 
-    /// Runs one flight to its end. Called by the record's task alone.
+    /// Runs one flight to its end.
+    ///
+    /// Called by the record's task alone.
     func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
@@ -157,7 +161,8 @@ final class QueryCache: Sendable {
         }
     }
 
-    private func land<Value>(_ value: Value, of query: Query<Value>, flight: UInt64, epoch: UInt64) {
+    private func land<Value>(_ value: Value, of query: Query<Value>, flight: UInt64, epoch: UInt64)
+    {
         let present = authorizer.epoch
         guard query.policy.audience != .user || present.number == epoch else {
             return fail(query, flight: flight, epoch: epoch, with: .userChanged)
@@ -248,7 +253,9 @@ final class QueryCache: Sendable {
 
 extension QueryCache {
     /// Begins an epoch: removes every value of the audience `user` from memory and disk, and ends
-    /// what is under way for it. When this returns, nothing of before can be seen.
+    /// what is under way for it.
+    ///
+    /// When this returns, nothing of before can be seen.
     func adopt(_ epoch: SessionEpoch) {
         let endings = guarded.withLock { guarded -> [Ending] in
             guard epoch.number > guarded.epoch.number else { return [] }
@@ -302,6 +309,7 @@ extension QueryCache {
     /// Plays one event on a query's record, and does what its state then asks for.
     ///
     /// - Parameters:
+    ///   - query: Whose record.
     ///   - creating: Whether a record is made if there is none. Otherwise nothing happens then.
     ///   - failure: What the waiters get that the state wants answered.
     ///   - event: Plays the event; `nil` if nothing has changed. Gets the number for a new flight.

@@ -81,7 +81,9 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         )
     }
 
-    /// Takes a value over. An equal one changes no version, so that no observer is woken for it.
+    /// Takes a value over.
+    ///
+    /// An equal one changes no version, so that no observer is woken for it.
     func set(_ value: Value, isEqual: Bool) {
         guard !isEqual else { return }
         self.value = value

@@ -19,7 +19,9 @@ struct FunctionCaller: Sendable {
         let epoch: SessionEpoch
     }
 
-    /// Begins a call. When this returns the balance shows its hold; nothing has been waited for.
+    /// Begins a call.
+    ///
+    /// When this returns the balance shows its hold; nothing has been waited for.
     ///
     /// - Throws: ``SanguineError`` if the call was not begun; then nothing was changed.
     func begin<Call: FunctionCall>(

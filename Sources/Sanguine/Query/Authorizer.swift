@@ -21,7 +21,9 @@ protocol Authorizer: Sendable {
 /// one user's data to another). Epochs are compared by ``number`` alone: a user who becomes known,
 /// as a guest does at the first call, gets an ``account`` and stays in the same epoch.
 struct SessionEpoch: Hashable, Sendable {
-    /// Rises whenever data from before must not be seen after. Counts from 0 in each process.
+    /// Rises whenever data from before must not be seen after.
+    ///
+    /// Counts from 0 in each process.
     var number: UInt64
     /// The account, once there is one.
     var account: Identifier?

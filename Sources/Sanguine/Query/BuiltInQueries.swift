@@ -32,11 +32,15 @@ extension Query where Value == Balance {
 }
 
 extension Query where Value == [Quota] {
-    /// The daily allowances and what is left of them. Fresh for a minute.
+    /// The daily allowances and what is left of them.
+    ///
+    /// Fresh for a minute.
     public static var quotas: Self { BuiltIn.quotas }
 }
 
 extension Query where Value == Account {
-    /// What the server knows of the user. Fresh for an hour.
+    /// What the server knows of the user.
+    ///
+    /// Fresh for an hour.
     public static var account: Self { BuiltIn.account }
 }

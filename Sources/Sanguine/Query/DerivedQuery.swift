@@ -24,7 +24,9 @@ protocol DerivedQuery<Value>: Sendable {
     func updates() -> AsyncStream<QueryState<Value>>
 }
 
-/// The derived queries of a client, by name. Fixed when the client is created.
+/// The derived queries of a client, by name.
+///
+/// Fixed when the client is created.
 struct DerivedQueries: Sendable {
     private class Box: @unchecked Sendable {}  // Immutable; the subclass holds one `let`.
 

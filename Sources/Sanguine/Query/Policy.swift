@@ -36,16 +36,26 @@ public struct Policy: Hashable, Sendable {
 
     /// For how long a value counts as true.
     public var freshness: Freshness
-    /// Where a value is kept. Default: in memory.
+    /// Where a value is kept.
+    ///
+    /// Default: in memory.
     public var tier: Tier
-    /// Whose a value is. Default: the user's.
+    /// Whose a value is.
+    ///
+    /// Default: the user's.
     public var audience: Audience
-    /// How long one request may take. Default: 30 seconds.
+    /// How long one request may take.
+    ///
+    /// Default: 30 seconds.
     public var timeout: Duration
-    /// When a failed request is tried again. Default: three attempts.
+    /// When a failed request is tried again.
+    ///
+    /// Default: three attempts.
     public var retry: RetrySchedule
 
-    /// Creates a policy. Default: fresh for no time, in memory, the user's, 30 s, three attempts.
+    /// Creates a policy.
+    ///
+    /// Default: fresh for no time, in memory, the user's, 30 s, three attempts.
     public init(
         freshness: Freshness = .never,
         tier: Tier = .inMemory,

@@ -17,7 +17,9 @@ public import Foundation
 /// Two queries with the same name and parameters are the same query: one value, one fetch at a
 /// time. So everything that the closure's request depends on belongs into the parameters.
 public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
-    /// Fetches the value once. Attempts, waits and cancellation are the client's business.
+    /// Fetches the value once.
+    ///
+    /// Attempts, waits and cancellation are the client's business.
     public typealias Fetch = @Sendable (QueryRequest) async throws -> Value
 
     /// What the query is called; unique among the queries of an app.

@@ -63,7 +63,9 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
 
     deinit { following?.cancel() }
 
-    /// Fetches now, and returns when the fetch has ended. A failure is in ``error``.
+    /// Fetches now, and returns when the fetch has ended.
+    ///
+    /// A failure is in ``error``.
     public func refresh() async {
         // Every reader learns of the failure through the state, this one included.
         _ = try? await client.refresh(query)

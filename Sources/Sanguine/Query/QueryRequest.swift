@@ -25,6 +25,7 @@ public struct QueryRequest: Sendable {
     ///   - query: Parameters to append; encoded here.
     ///   - headers: More header fields.
     ///   - type: What to decode. Default: what the context asks for.
+    /// - Returns: The decoded answer.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
     public func get<Value: Decodable & Sendable>(
         _ path: String,
@@ -44,6 +45,7 @@ public struct QueryRequest: Sendable {
     ///   - query: Parameters to append; encoded here.
     ///   - headers: More header fields.
     ///   - json: A body in JSON.
+    /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
     public func response(
         _ path: String,

@@ -11,7 +11,9 @@ public struct QueryState<Value: Codable & Sendable & Equatable>: Sendable, Equat
     /// Why the last fetch failed; `nil` after one that succeeded.
     public var error: SanguineError?
 
-    /// Creates a state. Default: nothing known, nothing under way.
+    /// Creates a state.
+    ///
+    /// Default: nothing known, nothing under way.
     public init(
         value: Value? = nil,
         asOf: Timestamp? = nil,
@@ -24,7 +26,9 @@ public struct QueryState<Value: Codable & Sendable & Equatable>: Sendable, Equat
         self.error = error
     }
 
-    /// How old the value is, or `nil` without one. Never negative: clocks are set back at times.
+    /// How old the value is, or `nil` without one.
+    ///
+    /// Never negative: clocks are set back at times.
     public func age(at now: Timestamp) -> Duration? {
         asOf.map { max(.zero, now - $0) }
     }

@@ -7,7 +7,7 @@ struct ReadAttempts: Sendable {
     let delay: any Clock<Duration>
     let random: RandomSource
 
-    /// Fetches until there is a value, an error that no attempt would cure, or 60 seconds have gone.
+    /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     func fetch<Value>(
         _ query: Query<Value>,
         epoch: SessionEpoch?

@@ -9,11 +9,17 @@ import SanguineModel
 public struct RetrySchedule: Hashable, Sendable {
     /// How often at most, the first time included.
     public var attempts: Int
-    /// The wait after the first failure. Default: 1 second.
+    /// The wait after the first failure.
+    ///
+    /// Default: 1 second.
     public var base: Duration
-    /// The longest wait before chance is added. Default: 30 seconds.
+    /// The longest wait before chance is added.
+    ///
+    /// Default: 30 seconds.
     public var cap: Duration
-    /// By what part of itself a wait may be longer or shorter. Default: a quarter.
+    /// By what part of itself a wait may be longer or shorter.
+    ///
+    /// Default: a quarter.
     public var jitter: Double
 
     /// Creates a schedule.
@@ -35,12 +41,13 @@ public struct RetrySchedule: Hashable, Sendable {
     /// One attempt.
     public static let never = RetrySchedule(attempts: 1)
 
-    /// The wait before the next attempt, or `nil` if there is none.
+    /// The wait before the next attempt.
     ///
     /// - Parameters:
     ///   - failures: How many attempts have failed, 1 and more.
     ///   - error: What the last one failed with.
     ///   - random: Where chance comes from.
+    /// - Returns: The wait, or `nil` if the error goes to the caller.
     public func delay(
         afterFailures failures: Int,
         of error: SanguineError,

@@ -1,7 +1,7 @@
 extension SanguineClient {
     /// What is known of a query, at once and whatever its age; `nil` if it never had a value.
     ///
-    /// It waits for no network. Only the first look-up of a value that is kept on disk reads one row.
+    /// It waits for no network. Only the first look-up of a value kept on disk reads one row.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
         if let source = derived.source(of: query) { return source.cached() }
         return queries.cached(query)
@@ -43,7 +43,9 @@ extension SanguineClient {
         return try await queries.value(of: query, refreshing: true)
     }
 
-    /// Makes the value count as stale. It stays to be shown; who observes it gets a new one.
+    /// Makes the value count as stale.
+    ///
+    /// It stays to be shown; who observes it gets a new one.
     ///
     /// A fetch that is under way may be from before the change: readers who ask from now on are not
     /// served by it.

@@ -23,7 +23,10 @@ struct ServerCall: Sendable {
     ///
     /// The request goes out only while the user is the one for whom it was made.
     ///
-    /// - Parameter epoch: Whose request it is. Default: the present user's.
+    /// - Parameters:
+    ///   - request: What to send; to the server's own address.
+    ///   - epoch: Whose request it is. Default: the present user's.
+    /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError/userChanged`` if another user is there when the token is.
     func send(
         _ request: TransportRequest,

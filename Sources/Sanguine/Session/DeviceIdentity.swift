@@ -7,7 +7,9 @@ import Foundation
 struct DeviceIdentity: Hashable, Codable, Sendable {
     /// A random UUID.
     let deviceId: String
-    /// 32 random bytes in base64url without padding. Never logged.
+    /// 32 random bytes in base64url without padding.
+    ///
+    /// Never logged.
     let deviceSecret: String
 
     /// Makes an identity from the system's secure random numbers.
@@ -40,8 +42,8 @@ protocol IdentityVault: Sendable {
 extension SanguineClient.Configuration {
     /// Where this client's device identity is kept.
     ///
-    /// The keychain where there is one; but a client that was given a folder has all of its state in
-    /// there, so that two folders are two devices.
+    /// The keychain where there is one; but a client that was given a folder has all of its state
+    /// in there, so that two folders are two devices.
     var identityVault: any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)

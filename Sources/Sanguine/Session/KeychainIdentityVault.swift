@@ -3,8 +3,9 @@ import Foundation
 import Security
 
 /// Keeps the device's identity in the keychain: on this device only, readable after the first
-/// unlock, so that background work can sign in. It outlives the app's removal, and with it the
-/// guest's account does.
+/// unlock, so that background work can sign in.
+///
+/// It outlives the app's removal, and with it the guest's account does.
 struct KeychainIdentityVault: IdentityVault {
     /// What tells one server's identity from another's: the server's address.
     private let label: String

@@ -15,7 +15,9 @@ final class OneShot<Value: Sendable>: Sendable {
     // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
     private let phase = Mutex(Phase.open([:], next: 0))
 
-    /// Brings the outcome. Later ones are ignored.
+    /// Brings the outcome.
+    ///
+    /// Later ones are ignored.
     func resolve(_ outcome: Outcome) {
         let waiting = phase.withLock { phase -> [CheckedContinuation<Outcome, Never>] in
             guard case .open(let waiting, _) = phase else { return [] }
@@ -27,7 +29,8 @@ final class OneShot<Value: Sendable>: Sendable {
 
     /// The outcome, as soon as it is there.
     ///
-    /// - Throws: The outcome's error, or ``SanguineError/cancelled`` as soon as the caller's task is.
+    /// - Throws: The outcome's error, or ``SanguineError/cancelled`` as soon as the caller's task
+    ///   is.
     nonisolated(nonsending) func value() async throws(SanguineError) -> Value {
         let ticket = phase.withLock { phase -> Int in
             guard case .open(let waiting, let next) = phase else { return 0 }

@@ -65,7 +65,9 @@ final class SessionKeeper: Authorizer {
     var epoch: SessionEpoch { guarded.withLock { $0.state.epoch } }
 
     /// Calls the observer with every epoch from now on: another account, a sign-out, an account
-    /// that became known. Before anyone is given that epoch's token, or the sign-out returns.
+    /// that became known.
+    ///
+    /// Before anyone is given that epoch's token, or the sign-out returns.
     func onChange(_ observer: @escaping @Sendable (SessionEpoch) -> Void) {
         guarded.withLock { $0.observers.append(observer) }
     }
@@ -96,7 +98,9 @@ final class SessionKeeper: Authorizer {
         if let ended { await end(ended) }
     }
 
-    /// Ends all waiting with ``SanguineError/closed``. The session stays stored.
+    /// Ends all waiting with ``SanguineError/closed``.
+    ///
+    /// The session stays stored.
     func close() {
         let flights = guarded.withLock { guarded in
             guarded.isClosed = true
@@ -121,6 +125,9 @@ extension SessionKeeper {
     private func token(
         _ event: (inout SessionState) -> SessionState.Need
     ) async throws(SanguineError) -> String {
+        guard configuration.server != nil else {
+            throw .notConfigured("'server', which calls of the Sanguine server need")
+        }
         let step = try guarded.withLock { guarded throws(SanguineError) -> Step in
             guard !guarded.isClosed else { throw .closed }
             switch event(&guarded.state) {
@@ -258,7 +265,9 @@ extension SessionKeeper {
         return try WireCoding.decode(type, from: try await exchange.send(request).body)
     }
 
-    /// Tells the server of a sign-out. If it cannot be told, the session ends there by age.
+    /// Tells the server of a sign-out.
+    ///
+    /// If it cannot be told, the session ends there by age.
     private nonisolated(nonsending) func end(_ session: StoredSession) async {
         do throws(SanguineError) {
             let request = try TransportRequest(

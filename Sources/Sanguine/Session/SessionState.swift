@@ -2,8 +2,8 @@ import SanguineModel
 
 /// What the client knows of its session, and the only code that decides how to get a token.
 ///
-/// At most one request for a session, a *flight*, is under way. Whoever needs a token meanwhile waits
-/// for it. A flight that a sign-out has overtaken lands in nothing.
+/// At most one request for a session, a *flight*, is under way. Whoever needs a token meanwhile
+/// waits for it. A flight that a sign-out has overtaken lands in nothing.
 ///
 /// A session is stored before it is used: the shell writes it between the answer and the landing.
 ///
@@ -13,8 +13,8 @@ import SanguineModel
 ///                        ├───────── sign-out ───────┘                                  │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
-/// The server's word counts, not the clock's: a token that seems alive and is rejected is refreshed,
-/// and the clock only saves the rejection.
+/// The server's word counts, not the clock's: a token that seems alive and is rejected is
+/// refreshed, and the clock only saves the rejection.
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
@@ -85,13 +85,17 @@ struct SessionState: Sendable {
         return start(.refresh(session.refreshToken))
     }
 
-    /// The server has rejected an access token. One that was replaced meanwhile means nothing.
+    /// The server has rejected an access token.
+    ///
+    /// One that was replaced meanwhile means nothing.
     mutating func rejected(_ token: String, at now: Timestamp) -> Need {
         if session?.accessToken == token { session?.isRejected = true }
         return need(at: now)
     }
 
-    /// Whether a sign-out has not overtaken the flight. Only then may its session be stored.
+    /// Whether a sign-out has not overtaken the flight.
+    ///
+    /// Only then may its session be stored.
     func isCurrent(_ flight: Int) -> Bool {
         guard case .flying(_, flight) = phase else { return false }
         return true
@@ -110,7 +114,10 @@ struct SessionState: Sendable {
 
     /// The flight's request failed, after its retries.
     ///
-    /// - Parameter code: The server's reason; `nil` if it gave none.
+    /// - Parameters:
+    ///   - code: The server's reason; `nil` if it gave none.
+    ///   - flight: Which flight.
+    /// - Returns: What to do now.
     mutating func failed(_ code: ProblemCode?, flight: Int) -> Landing {
         defer { checkInvariants() }
         guard isCurrent(flight), case .flying(let request, _) = phase else { return .overtaken }
@@ -127,7 +134,8 @@ struct SessionState: Sendable {
 
     /// The user signs out: from now on nothing of them is given out or taken in.
     ///
-    /// Returns the session to end on the server, if there was one, and the flight that was overtaken.
+    /// Returns the session to end on the server, if there was one, and the flight that was
+    /// overtaken.
     mutating func signedOut() -> (ended: StoredSession?, overtaken: Int?) {
         defer { checkInvariants() }
         defer {

@@ -23,15 +23,17 @@ struct StoredSession: Hashable, Codable, Sendable {
     /// Whether the access token has expired, as far as the device's clock can tell.
     func isExpired(at now: Timestamp) -> Bool { now >= receivedAt + .seconds(expiresIn) }
 
-    /// Whether it is time to refresh: in the last ``SessionLimits/refreshAhead`` of the token's life,
-    /// or the last third of a short one.
+    /// Whether it is time to refresh: in the last ``SessionLimits/refreshAhead`` of the token's
+    /// life, or the last third of a short one.
     func isExpiring(at now: Timestamp) -> Bool {
         let ahead = min(SessionLimits.refreshAhead, .seconds(expiresIn) / 3)
         return now >= receivedAt + .seconds(expiresIn) - ahead
     }
 }
 
-/// The limits and defaults of sessions. One place, with units.
+/// The limits and defaults of sessions.
+///
+/// One place, with units.
 enum SessionLimits {
     /// How long before its end an access token is refreshed.
     static let refreshAhead = Duration.seconds(30)

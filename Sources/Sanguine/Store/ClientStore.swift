@@ -36,11 +36,13 @@ final class ClientStore: Sendable {
     private let entryLimitBytes: Int64
     private let logger: Logger
 
-    /// Opens or creates the store; never fails, see ``report``.
+    /// Opens or creates the store; a disk that fails is no error, see ``report``.
     ///
     /// - Parameters:
     ///   - folder: Where the file lies; `nil` keeps everything in memory.
     ///   - entryLimitBytes: How much the cache's entries may take. Default: 64 MB.
+    ///   - logger: Where failures are said.
+    /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
         folder: URL?,
         entryLimitBytes: Int64 = ClientLimits.diskBytes,
@@ -90,7 +92,9 @@ final class ClientStore: Sendable {
         return data
     }
 
-    /// Writes or, with `nil`, removes the state of that name. Durable when it returns.
+    /// Writes or, with `nil`, removes the state of that name.
+    ///
+    /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
         try perform(.writing) { database in
             guard let data else {
@@ -153,7 +157,9 @@ final class ClientStore: Sendable {
         }
     }
 
-    /// Makes changes, in one transaction. Users' entries of an ended epoch are left out.
+    /// Makes changes, in one transaction.
+    ///
+    /// Users' entries of an ended epoch are left out.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
         let written = try perform(.writing) { database in
             // Inside of the database's own queue: a removal comes wholly before or wholly after.
@@ -274,7 +280,7 @@ extension ClientStore {
                 case .reading: try database.read(body)
                 case .writing: try database.write(body)
                 }
-            } catch where StoreFile.isDamage(error) && !isSecondTry && replace(database, error) {
+            } catch  where StoreFile.isDamage(error) && !isSecondTry && replace(database, error) {
                 isSecondTry = true
             } catch {
                 guarded.withLock { $0.report.failure = "\(error)" }

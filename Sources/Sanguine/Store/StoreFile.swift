@@ -9,7 +9,9 @@ import Musl
 import Darwin
 #endif
 
-/// Opens the store's database: file, permissions, schema. Decides what to do with a file that
+/// Opens the store's database: file, permissions, schema.
+///
+/// Decides what to do with a file that
 /// cannot be used.
 ///
 /// The journal is a rollback journal, not a write-ahead log: two processes may have the same folder

@@ -7,7 +7,9 @@ struct StoredEntry: Sendable, Hashable {
     var key: String
     /// Who may see it.
     var audience: Policy.Audience
-    /// The account it belongs to; empty for nobody's. Counts for the audience `user` alone.
+    /// The account it belongs to; empty for nobody's.
+    ///
+    /// Counts for the audience `user` alone.
     var owner: String
     /// When it arrived from its source.
     var asOf: Timestamp
@@ -20,7 +22,9 @@ struct StoredEntry: Sendable, Hashable {
     var cost: Int { value.count + key.utf8.count }
 }
 
-/// FNV-1a with 64 bits: notices a damaged row. It guards against disks and not against people.
+/// FNV-1a with 64 bits: notices a damaged row.
+///
+/// It guards against disks and not against people.
 enum RowChecksum {
     static func of(_ name: String, _ data: Data) -> Int64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

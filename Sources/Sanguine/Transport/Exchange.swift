@@ -30,9 +30,15 @@ extension TransportRequest {
     /// A request to a path below a base address.
     ///
     /// - Parameters:
+    ///   - method: The HTTP method.
     ///   - base: The address of the backend, with or without a path and a slash at its end.
     ///   - path: Below the base, with or without a slash in front; or an absolute address.
     ///   - query: Parameters to append; encoded here.
+    ///   - headers: Header fields by name.
+    ///   - json: A body in JSON.
+    ///   - timeout: How long the exchange may take.
+    /// - Throws: ``SanguineError/notConfigured(_:)`` without a base; an invalid exchange if no
+    ///   address comes out.
     init(
         method: String = "GET",
         base: URL?,

@@ -28,7 +28,9 @@ public struct TransportRequest: Sendable, Hashable {
     /// How long the whole exchange may take, from sending to the last byte.
     public var timeout: Duration
 
-    /// Creates a request. Default: a `GET` without headers, 30 seconds.
+    /// Creates a request.
+    ///
+    /// Default: a `GET` without headers, 30 seconds.
     public init(
         method: String = "GET",
         url: URL,

@@ -34,7 +34,9 @@ enum WireCoding {
 }
 
 extension DecodingError {
-    /// Where the data differs from the type. Holds names of fields and never a value of the user's.
+    /// Where the data differs from the type.
+    ///
+    /// Holds names of fields and never a value of the user's.
     fileprivate var place: String {
         switch self {
         case .keyNotFound(let key, let context):

@@ -83,7 +83,7 @@ extension Authority {
         let now = clock.now()
         let horizon = SweepHorizon(
             answers: now - settings.answersKept,
-            sessions: now - settings.accessTokenLife,
+            sessions: now - settings.endedSessionsKept,
             holds: now - settings.holdsKept
         )
         return try await read { storage throws(StorageError) in

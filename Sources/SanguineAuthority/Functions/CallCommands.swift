@@ -109,14 +109,18 @@ struct CallCommands: Sendable {
     func markSent(_ call: AcceptedCall) -> Command<Bool> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             guard let id = call.hold else { return Decision(true) }
-            guard var hold = loaded.hold(id), hold.state == .open else { return Decision(false) }
+            // A hold whose time is over may still be open: sent now, it would be charged at once.
+            guard var hold = loaded.hold(id), hold.state == .open, now < hold.expiresAt else {
+                return Decision(false)
+            }
             hold.sent = true
             return Decision(true, changes: [.put(.hold(hold))])
         }
     }
 
     func settle(_ call: AcceptedCall, _ end: CallEnd) -> Command<Answer> {
-        let keys = [.balance(call.account), .operation(call.account, key: call.key)]
+        let keys =
+            [.balance(call.account), .operation(call.account, key: call.key)]
             + (call.hold.map { [Key.hold($0)] } ?? [])
         return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(call.account) else { throw .noAccount }

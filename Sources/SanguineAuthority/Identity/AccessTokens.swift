@@ -1,7 +1,7 @@
-import OrderedCollections
 import Crypto
 import Foundation
 import JWTKit
+import OrderedCollections
 public import SanguineModel
 import Synchronization
 
@@ -61,7 +61,15 @@ public final class AccessTokens: Sendable {
     private let settings: AuthoritySettings
     private let clock: any WallClock
 
-    init(keys signing: SigningKeys, settings: AuthoritySettings, clock: any WallClock) async {
+    private let capacity: Int
+
+    init(
+        keys signing: SigningKeys,
+        settings: AuthoritySettings,
+        clock: any WallClock,
+        capacity: Int = AccessTokens.capacity
+    ) async {
+        self.capacity = capacity
         keyID = signing.keyID
         keys = await JWTKeyCollection().add(
             eddsa: EdDSA.PrivateKey(backing: signing.signingKey),
@@ -112,7 +120,7 @@ public final class AccessTokens: Sendable {
 
     /// Makes the access tokens of a session worthless from now on.
     func end(_ session: Identifier, at moment: Timestamp) {
-        let forgotten = moment - settings.accessTokenLife
+        let forgotten = moment - settings.endedSessionsKept
         state.withLock { state in
             state.ended[session] = moment
             guard state.ended.count > state.endedLimit else { return }
@@ -121,6 +129,9 @@ public final class AccessTokens: Sendable {
         }
     }
 
+    /// How many verified tokens are remembered now.
+    var rememberedCount: Int { state.withLock { $0.verified.count } }
+
     private func remembered(_ token: String) -> Verified? {
         state.withLock { $0.verified[token] }
     }
@@ -128,9 +139,9 @@ public final class AccessTokens: Sendable {
     private func remember(_ verified: Verified, for token: String) {
         state.withLock { state in
             state.verified[token] = verified
-            if state.verified.count > Self.capacity {
+            if state.verified.count > capacity {
                 // A quarter at once: removing from the front of an ordered dictionary is linear.
-                state.verified.removeFirst(Self.capacity / 4)
+                state.verified.removeFirst(max(1, capacity / 4))
             }
         }
     }

@@ -115,12 +115,13 @@ extension Authority {
 
     private func check(_ request: GuestRequest) throws(Problem) -> IdentityCommands.Device {
         let range = WireLimits.deviceIdCharacters
-        guard range.contains(request.deviceId.count),
-            request.deviceId.utf8.count <= 4 * range.upperBound
-        else {
+        guard request.deviceId.isPlainText(of: range) else {
             throw Problem(
                 .invalidContent,
-                "Set 'deviceId' to \(range.lowerBound) to \(range.upperBound) characters."
+                """
+                Set 'deviceId' to \(range.lowerBound) to \(range.upperBound) printable \
+                characters.
+                """
             )
         }
         guard let secret = Base64URL.decode(request.deviceSecret),
@@ -151,7 +152,10 @@ extension Authority {
     private func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
         guard let accessToken = try? await tokens.issue(for: identity) else {
-            throw Problem(.internalFault, "Try again; if it lasts, check the server's signing keys.")
+            throw Problem(
+                .internalFault,
+                "Try again; if it lasts, check the server's signing keys."
+            )
         }
         let refresh = RefreshToken(session: session.id, generation: session.generation)
         return Session(

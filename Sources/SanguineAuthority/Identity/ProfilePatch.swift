@@ -23,8 +23,10 @@ enum ProfilePatch {
     }
 
     static func timeZone(_ name: String?) throws(Problem) -> String {
-        // `TimeZone` also takes abbreviations and offsets; IANA names have an area and a place.
+        // `TimeZone` also takes abbreviations, offsets and a name with U+0000 after it; IANA names
+        // have an area and a place, of few characters.
         guard let name, ["UTC", "GMT"].contains(name) || name.contains("/"),
+            name.wholeMatch(of: #/[A-Za-z0-9_+\-\/]{1,64}/#) != nil,
             TimeZone(identifier: name) != nil
         else {
             throw Problem(
@@ -40,17 +42,23 @@ enum ProfilePatch {
         guard let tag, tag.utf8.count <= 35,
             tag.wholeMatch(of: #/[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*/#) != nil
         else {
-            throw Problem(.invalidContent, "Set 'language' to a BCP 47 tag, such as 'tr' or 'en-GB'.")
+            throw Problem(
+                .invalidContent,
+                "Set 'language' to a BCP 47 tag, such as 'tr' or 'en-GB'."
+            )
         }
         return tag
     }
 
     private static func displayName(_ name: String?) throws(Problem) -> String {
         let range = WireLimits.displayNameCharacters
-        guard let name, range.contains(name.count) else {
+        guard let name, name.isPlainText(of: range) else {
             throw Problem(
                 .invalidContent,
-                "Set 'displayName' to \(range.lowerBound) to \(range.upperBound) characters."
+                """
+                Set 'displayName' to \(range.lowerBound) to \(range.upperBound) printable \
+                characters.
+                """
             )
         }
         return name

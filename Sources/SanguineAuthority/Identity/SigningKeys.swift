@@ -1,5 +1,5 @@
-public import Foundation
 import Crypto
+public import Foundation
 import JWTKit
 
 /// The authority's secrets: the key that signs access tokens, and the one that refresh tokens are

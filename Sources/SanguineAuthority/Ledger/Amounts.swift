@@ -12,13 +12,13 @@ enum Amounts {
         }
     }
 
-    /// Throws unless the reason has 1 to 200 characters.
+    /// Throws unless the reason is plain text of 1 to 200 characters.
     static func check(reason: String) throws(Problem) {
-        guard WireLimits.reasonCharacters.contains(reason.count) else {
+        guard reason.isPlainText(of: WireLimits.reasonCharacters) else {
             let range = WireLimits.reasonCharacters
             throw Problem(
                 .invalidContent,
-                "Set 'reason' to \(range.lowerBound) to \(range.upperBound) characters."
+                "Set 'reason' to \(range.lowerBound) to \(range.upperBound) printable characters."
             )
         }
     }

@@ -5,8 +5,8 @@ public import SanguineModel
 /// A driver feeds it an account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// It checks that every transfer's running balances follow from the one before, that nothing ever
-/// went below zero or past 64 bits, that the stored balance is where the transfers end, that what is held is what
-/// the open holds sum up to, and that no transfer lies beyond the feed's head.
+/// went below zero or past 64 bits, that the stored balance is where the transfers end, that what
+/// is held is what the open holds sum up to, and that no transfer lies beyond the feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0

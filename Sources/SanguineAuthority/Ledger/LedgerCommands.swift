@@ -142,7 +142,9 @@ struct LedgerCommands: Sendable {
             }
         }
         return operation(account, submission, alsoLoading: [.hold(id)], requiring: found) {
-            content, balance, loaded throws(Problem) in
+            content,
+            balance,
+            loaded throws(Problem) in
             guard var hold = loaded.hold(id) else { throw .noHold }
             var draft = LedgerDraft(balance, now: now)
             let wanted = try state(content, hold)

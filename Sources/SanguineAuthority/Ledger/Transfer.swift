@@ -1,7 +1,8 @@
 public import SanguineModel
 
-/// A ledger account of double entry. Every user has the two in the middle; the outer two are the
-/// world's, and may go below zero.
+/// A ledger account of double entry.
+///
+/// Every user has the two in the middle; the outer two are the world's, and may go below zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
     /// Where what is granted comes from.
     case grants = 0
@@ -78,12 +79,12 @@ public struct Transfer: Hashable, Sendable {
 
     /// How the transfer moved what the owner may spend.
     public var availableChange: Int64 {
-        (credit == .available ? amount : 0) - (debit == .available ? amount : 0)
+        (credit == .available ? amount : 0) &- (debit == .available ? amount : 0)
     }
 
     /// How the transfer moved what is set aside.
     public var heldChange: Int64 {
-        (credit == .held ? amount : 0) - (debit == .held ? amount : 0)
+        (credit == .held ? amount : 0) &- (debit == .held ? amount : 0)
     }
 
     /// The line as its owner sees it.

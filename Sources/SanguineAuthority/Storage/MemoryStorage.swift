@@ -1,7 +1,9 @@
 public import SanguineModel
 import Synchronization
 
-/// Keeps everything in memory, for tests and previews. It is lost with the object.
+/// Keeps everything in memory, for tests and previews.
+///
+/// It is lost with the object.
 ///
 /// Held to the same contract as the other drivers, but for durability.
 ///

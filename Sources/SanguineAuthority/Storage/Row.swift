@@ -1,6 +1,8 @@
 public import SanguineModel
 
-/// Names one row. A command lists the keys of what it needs before it decides.
+/// Names one row.
+///
+/// A command lists the keys of what it needs before it decides.
 public enum Key: Hashable, Sendable {
     /// An account's profile.
     case account(Identifier)
@@ -18,7 +20,9 @@ public enum Key: Hashable, Sendable {
     case operation(Identifier, key: String)
 }
 
-/// One stored row. Its key is part of it.
+/// One stored row.
+///
+/// Its key is part of it.
 public enum Row: Hashable, Sendable {
     /// See ``AccountRow``.
     case account(AccountRow)
@@ -66,15 +70,17 @@ public struct AccountRow: Hashable, Sendable {
     }
 }
 
-/// An account's balance and the head of its feed. One small row, because every charge rewrites it.
+/// An account's balance and the head of its feed.
+///
+/// One small row, because every charge rewrites it.
 public struct BalanceRow: Hashable, Sendable {
     /// Whose balance.
     public var account: Identifier
     /// The newest number of the account's feed, over all that the account can see.
     public var head: Int64
-    /// What may be spent. Never below zero.
+    /// What may be spent; never below zero.
     public var available: Int64
-    /// What is set aside by open holds. Never below zero.
+    /// What is set aside by open holds; never below zero.
     public var held: Int64
     /// The number in the account's feed of the balance's last change.
     public var seq: Int64
@@ -213,7 +219,9 @@ public struct HoldRow: Hashable, Sendable {
     public var reason: String
     /// The idempotency key of the function call that it pays for, or `nil` for a client's own hold.
     public var operation: String?
-    /// Whether the call was sent upstream. Then expiry charges it, and otherwise releases it.
+    /// Whether the call was sent upstream.
+    ///
+    /// Then expiry charges it, and otherwise releases it.
     public var sent: Bool
 
     /// Creates an open hold.
@@ -238,8 +246,9 @@ public struct HoldRow: Hashable, Sendable {
     }
 }
 
-/// An operation that was accepted under an idempotency key. Its row is kept for ever if it moved
-/// the ledger, so that no key ever charges twice.
+/// An operation that was accepted under an idempotency key.
+///
+/// Its row is kept for ever if it moved the ledger, so that no key ever charges twice.
 public struct OperationRow: Hashable, Sendable {
     /// How far the operation is.
     public enum State: Hashable, Sendable {
@@ -284,7 +293,7 @@ public struct StoredAnswer: Hashable, Sendable {
     public var status: Int
     /// The JSON body.
     public var body: [UInt8]
-    /// The feed number at which the operation's change is contained, or `nil` if it changed nothing.
+    /// The feed number at which the operation's change is contained; `nil` if it changed nothing.
     public var head: Int64?
 
     /// Creates the answer.

@@ -34,8 +34,11 @@ public protocol Storage: Sendable {
     ///
     /// - Parameters:
     ///   - account: Whose.
-    ///   - number: Only transfers with a smaller ``NumberedTransfer/number``; `nil` from the newest.
+    ///   - number: Only transfers with a smaller ``NumberedTransfer/number``; `nil` from the
+    ///     newest.
     ///   - limit: How many at most.
+    /// - Returns: The transfers with their places in the ledger; none if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
     func transfers(
         of account: Identifier,
         before number: Int64?,
@@ -50,21 +53,26 @@ public protocol Storage: Sendable {
     /// - Parameters:
     ///   - position: Only operations after this one; `nil` from the first.
     ///   - limit: How many at most.
+    /// - Returns: The operations; none if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
     func runningOperations(
         after position: OperationPosition?,
         limit: Int
     ) async throws(StorageError) -> [OperationRow]
 
     /// Returns sessions that were ended at or after the moment, at most `limit`, latest first.
-    func sessionsEnded(since moment: Timestamp, limit: Int) async throws(StorageError)
-        -> [SessionRow]
+    func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow]
 
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
-    /// Drops what has served its time: answers of operations done before `answers` (one whose answer
-    /// has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other goes), sessions
-    /// that expired or ended before `sessions`, holds that were settled and expired before `holds`.
+    /// Drops what has served its time: answers of operations done before `answers` (one whose
+    /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
+    /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
+    /// before `holds`.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult
@@ -100,7 +108,9 @@ public struct Command<Outcome: Sendable>: Sendable {
 public struct Decision<Outcome: Sendable>: Sendable {
     /// What the caller learns.
     public var outcome: Outcome
-    /// What must be stored, in order. Empty if nothing changes.
+    /// What must be stored, in order.
+    ///
+    /// Empty if nothing changes.
     public var changes: [Change]
 
     /// Creates a decision.
@@ -192,7 +202,9 @@ public struct OperationPosition: Hashable, Sendable {
     }
 }
 
-/// Up to when things have served their time. See ``Storage/sweep(_:limit:)``.
+/// Up to when things have served their time.
+///
+/// See ``Storage/sweep(_:limit:)``.
 public struct SweepHorizon: Hashable, Sendable {
     /// Answers of operations that were done before are dropped.
     public var answers: Timestamp
@@ -228,7 +240,10 @@ extension StorageError: CustomStringConvertible {
         case .overloaded(let seconds):
             "Too many commands are queued. Try again in \(seconds) s."
         case .failed(let reason):
-            "The storage failed, and nothing was changed: \(reason). Check the disk, then try again."
+            """
+            The storage failed, and nothing was changed: \(reason). Check the disk, then try \
+            again.
+            """
         case .unknownOutcome(let reason):
             """
             The storage failed while it committed: \(reason). Send the operation again with the \

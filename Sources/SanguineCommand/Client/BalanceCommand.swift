@@ -50,7 +50,10 @@ struct BalanceCommand: AsyncParsableCommand {
 /// What the commands do that show something also when the server cannot be reached.
 enum LastKnown {
     /// Fetches the query's value. Returns why that failed, or `nil`.
-    static func refresh<Value>(_ query: Query<Value>, of client: SanguineClient) async
+    static func refresh<Value>(
+        _ query: Query<Value>,
+        of client: SanguineClient
+    ) async
         -> SanguineError?
     {
         do throws(SanguineError) {

@@ -23,7 +23,9 @@ struct ClientOptions: ParsableArguments {
 
     func validate() throws {
         guard url != nil else {
-            throw ValidationError("Set '--server' to an http or https URL, such as http://127.0.0.1:8080.")
+            throw ValidationError(
+                "Set '--server' to an http or https URL, such as http://127.0.0.1:8080."
+            )
         }
     }
 
@@ -36,7 +38,8 @@ struct ClientOptions: ParsableArguments {
 
     private var url: URL? {
         let text = server ?? Self.environment(Self.serverVariable) ?? "http://127.0.0.1:8080"
-        guard let url = URL(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),
+        guard let url = URL(string: text), let scheme = url.scheme,
+            ["http", "https"].contains(scheme),
             url.host() != nil
         else { return nil }
         return url

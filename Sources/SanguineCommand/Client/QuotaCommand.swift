@@ -21,7 +21,8 @@ struct QuotaCommand: AsyncParsableCommand {
             try Output.write(json: quotas)
         } else {
             for quota in quotas {
-                let left = quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
+                let left =
+                    quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
                 Output.write("\(quota.name)  \(left), resets \(quota.resetsAt)")
             }
         }

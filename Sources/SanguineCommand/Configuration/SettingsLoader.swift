@@ -43,7 +43,8 @@ struct SettingsLoader: Sendable {
     struct Loaded: Sendable {
         /// The settings, valid.
         let settings: ServerSettings
-        /// Each value with its source, in the order of the documentation; then quotas and functions.
+        /// Each value with its source, in the order of the documentation; then quotas and
+        /// functions.
         let effective: [Effective]
         /// Names in the environment that nobody knows.
         let warnings: [String]
@@ -238,8 +239,10 @@ extension SettingsLoader {
     private func unknownNames(in file: SettingsFile) -> [SettingsError.Problem] {
         let source = "\(Source.file(file.path))"
         let known = Set(Setting.all.map(\.key))
-        let sections = Set(Setting.all.compactMap { $0.key.split(separator: ".").first }
-            .map { String($0) }).union(["quotas", "functions"])
+        let sections = Set(
+            Setting.all.compactMap { $0.key.split(separator: ".").first }
+                .map { String($0) }
+        ).union(["quotas", "functions"])
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }

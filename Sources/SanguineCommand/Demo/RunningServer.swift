@@ -1,8 +1,8 @@
 import Foundation
 import Logging
 import SanguineAuthority
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 import ServiceLifecycle
 
 /// Servers that run for as long as a body does, in this process, on free ports.
@@ -10,7 +10,7 @@ enum RunningServer {
     /// Runs the stand-in model, and passes its port.
     static func withStandIn(
         latency: Duration,
-        _ body: @Sendable (Int) async throws -> Void
+        _ body: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let standIn = StandInServer(port: 0, latency: latency, logger: logger) { port.yield($0) }
@@ -21,7 +21,7 @@ enum RunningServer {
     static func withAuthority(
         folder: URL,
         upstream: String,
-        _ body: @Sendable (Int) async throws -> Void
+        _ body: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         var settings = ServerSettings()
         settings.http.port = 0
@@ -49,7 +49,7 @@ enum RunningServer {
     private static func run(
         _ service: any Service,
         _ ports: AsyncStream<Int>,
-        _ body: @Sendable (Int) async throws -> Void
+        _ body: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         let group = ServiceGroup(services: [service], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in

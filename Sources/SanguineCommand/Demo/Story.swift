@@ -20,7 +20,9 @@ struct Story: Sendable {
     private var phone: URL { folder.appending(path: "phone", directoryHint: .isDirectory) }
 
     func play() async throws {
-        Output.write("  Sanguine: a guest's first minutes, with a model that takes \(latency.spoken)")
+        Output.write(
+            "  Sanguine: a guest's first minutes, with a model that takes \(latency.spoken)"
+        )
         try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
             let client = try makeClient(port: port)
             try await open(client)
@@ -54,15 +56,22 @@ struct Story: Sendable {
         async let answer = client.result(of: Ask(question: "Why is the sky blue?"))
         let shown = try await change(from: before, client)
         let delay = timeline.elapsed - asked
-        timeline.note("asked; \(Timeline.milliseconds(delay)) later the screen shows \(shown.available)")
+        timeline.note(
+            "asked; \(Timeline.milliseconds(delay)) later the screen shows \(shown.available)"
+        )
         let result = try await answer
         let waited = timeline.elapsed - asked
         timeline.note("“\(result.output.prefix(60))…”")
         let settled = try balance(client)
-        try expect(settled.available == before.available - result.charged, "The charge is not shown.")
+        try expect(
+            settled.available == before.available - result.charged,
+            "The charge is not shown."
+        )
         try expect(result.tokensRemaining == settled.available, "Answer and screen disagree.")
         timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
-        timeline.note("waiting for the server would have shown the change \(Timeline.seconds(waited)) late")
+        timeline.note(
+            "waiting for the server would have shown the change \(Timeline.seconds(waited)) late"
+        )
         timeline.saved(waited - delay)
     }
 
@@ -145,7 +154,10 @@ struct Story: Sendable {
         let remembered = try balance(client)
         _ = try await client.refresh(.balance)
         let confirmed = try balance(client)
-        try expect(confirmed.available == remembered.available, "The number changed over the restart.")
+        try expect(
+            confirmed.available == remembered.available,
+            "The number changed over the restart."
+        )
         timeline.note("same guest, same number: \(confirmed.available)")
     }
 
@@ -162,7 +174,9 @@ struct Story: Sendable {
     // MARK: Helpers
 
     private func makeClient(port: Int) throws -> SanguineClient {
-        var configuration = SanguineClient.Configuration(server: URL(string: "http://127.0.0.1:\(port)"))
+        var configuration = SanguineClient.Configuration(
+            server: URL(string: "http://127.0.0.1:\(port)")
+        )
         configuration.folder = phone
         return try SanguineClient(configuration)
     }

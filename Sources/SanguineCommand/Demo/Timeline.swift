@@ -61,7 +61,8 @@ final class Timeline: Sendable {
 
     /// The duration in milliseconds with two decimals, for what is too short for seconds.
     static func milliseconds(_ duration: Duration) -> String {
-        let microseconds = (duration.components.attoseconds / 1_000_000_000_000)
+        let microseconds =
+            (duration.components.attoseconds / 1_000_000_000_000)
             + duration.components.seconds * 1_000_000
         let decimals = String(100 + microseconds % 1_000 / 10).dropFirst()
         return "\(microseconds / 1_000).\(decimals) ms"

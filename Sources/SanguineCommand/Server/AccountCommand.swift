@@ -1,8 +1,8 @@
 import ArgumentParser
 import SanguineAuthority
 import SanguineModel
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 
 /// `sanguine account`.
 struct AccountCommand: AsyncParsableCommand {
@@ -16,7 +16,8 @@ struct AccountCommand: AsyncParsableCommand {
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show an account with its balance, quotas and newest ledger entries.",
-            discussion: "Works beside a running server. Name the account by one of --id, --device, --email."
+            discussion:
+                "Works beside a running server. Name the account by one of --id, --device, --email."
         )
 
         @OptionGroup var data: DataOptions
@@ -54,7 +55,11 @@ struct AccountCommand: AsyncParsableCommand {
             let inspection = try SQLiteStorage.inspect(folder: data.folder)
             let shown = try await find(in: inspection, quotas: settings.quotas.map(\.name))
             await inspection.close()
-            if json { try Output.write(json: shown) } else { shown.print(unit: settings.accounts.unit) }
+            if json {
+                try Output.write(json: shown)
+            } else {
+                shown.print(unit: settings.accounts.unit)
+            }
         }
 
         private func find(
@@ -115,12 +120,16 @@ struct ShownAccount: Encodable {
         Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
         Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
         for quota in quotas {
-            Output.write("quota     \(quota.name): \(quota.used) used on \(quota.day), resets \(quota.resetsAt)")
+            Output.write(
+                "quota     \(quota.name): \(quota.used) used on \(quota.day), resets \(quota.resetsAt)"
+            )
         }
         for entry in ledger {
             let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"
             let columns = [entry.kind.rawValue.padded(to: 8), amount.padded(to: 8)]
-            Output.write("ledger    \(entry.at)  \(columns.joined())  → \(entry.balanceAfter)  \(entry.reason)")
+            Output.write(
+                "ledger    \(entry.at)  \(columns.joined())  → \(entry.balanceAfter)  \(entry.reason)"
+            )
         }
     }
 }

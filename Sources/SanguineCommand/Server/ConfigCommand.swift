@@ -6,7 +6,8 @@ struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
         abstract: "Print every setting with its value and where that comes from.",
-        discussion: "Takes the flags of 'serve', and prints what it would run with. Secrets are not shown."
+        discussion:
+            "Takes the flags of 'serve', and prints what it would run with. Secrets are not shown."
     )
 
     @OptionGroup var options: SettingsOptions
@@ -42,7 +43,9 @@ struct ConfigCommand: AsyncParsableCommand {
         let values = min(40, loaded.effective.map(\.value.count).max() ?? 0)
         for line in loaded.effective {
             let value = line.value.isEmpty ? "–" : line.value
-            Output.write("\(line.key.padded(to: keys))  \(value.padded(to: values))  \(line.source)")
+            Output.write(
+                "\(line.key.padded(to: keys))  \(value.padded(to: values))  \(line.source)"
+            )
         }
     }
 }

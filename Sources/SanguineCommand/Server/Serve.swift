@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import Logging
 import Metrics
-import SanguineServer
 import SanguineSQLite
+import SanguineServer
 import ServiceLifecycle
 import UnixSignals
 

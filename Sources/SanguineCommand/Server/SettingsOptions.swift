@@ -52,7 +52,9 @@ struct DataOptions: ParsableArguments {
     var data: String?
 
     var folder: URL {
-        let named = ProcessInfo.processInfo.environment[Self.variable].flatMap { $0.isEmpty ? nil : $0 }
+        let named = ProcessInfo.processInfo.environment[Self.variable].flatMap {
+            $0.isEmpty ? nil : $0
+        }
         return URL(filePath: data ?? named ?? "sanguine-data", directoryHint: .isDirectory)
     }
 }

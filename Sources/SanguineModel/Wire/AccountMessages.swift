@@ -82,9 +82,13 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     public var deviceId: String
     /// 32 random bytes in base64url, without padding: what proves that it is the same device.
     public var deviceSecret: String
-    /// The device's zone as an IANA name. Default: the configuration's.
+    /// The device's zone as an IANA name.
+    ///
+    /// Default: the configuration's.
     public var timeZone: String?
-    /// The device's language as a BCP 47 tag. Default: the configuration's.
+    /// The device's language as a BCP 47 tag.
+    ///
+    /// Default: the configuration's.
     public var language: String?
 
     /// Creates the body.

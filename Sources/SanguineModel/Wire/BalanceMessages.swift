@@ -2,7 +2,7 @@
 public struct Balance: Hashable, Codable, Sendable {
     /// What is counted; `tokens` by default.
     public var unit: String
-    /// What may be spent. Never below zero.
+    /// What may be spent; never below zero.
     public var available: Int64
     /// What is set aside for operations that are not settled yet.
     public var held: Int64
@@ -97,7 +97,9 @@ public struct Quota: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/quotas/{name}/consume`.
 public struct ConsumeRequest: Hashable, Codable, Sendable {
-    /// How much to consume, 1 and more. Default: 1.
+    /// How much to consume, 1 and more.
+    ///
+    /// Default: 1.
     public var amount: Int64?
 
     /// Creates the body.
@@ -122,7 +124,9 @@ public struct SpendRequest: Hashable, Codable, Sendable {
 public struct HoldRequest: Hashable, Codable, Sendable {
     /// How much to set aside, 1 and more.
     public var amount: Int64
-    /// After how many whole seconds the hold is released by itself. Default: 600.
+    /// After how many whole seconds the hold is released by itself.
+    ///
+    /// Default: 600.
     public var expiresIn: Int?
 
     /// Creates the body.
@@ -165,14 +169,18 @@ public struct HoldAnswer: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/holds/{id}/capture`.
 public struct CaptureRequest: Hashable, Codable, Sendable {
-    /// How much to charge: zero up to the hold. The rest is released.
+    /// How much to charge: zero up to the hold.
+    ///
+    /// The rest is released.
     public var amount: Int64
 
     /// Creates the body.
     public init(amount: Int64) { self.amount = amount }
 }
 
-/// One line of an account's ledger. The amounts of all lines add up to `available`.
+/// One line of an account's ledger.
+///
+/// The amounts of all lines add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// Why the balance moved.
     public enum Kind: String, Codable, Sendable, CaseIterable {

@@ -27,7 +27,9 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     /// Whole seconds after which another try makes sense; also the `Retry-After` header.
     public var retryAfter: Int?
 
-    /// Creates a problem. Status, title and type follow from the code.
+    /// Creates a problem.
+    ///
+    /// Status, title and type follow from the code.
     ///
     /// - Parameters:
     ///   - code: What went wrong.

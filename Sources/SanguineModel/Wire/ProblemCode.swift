@@ -66,7 +66,9 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
 }
 
 extension ProblemCode {
-    /// The HTTP status and the title that belong to the code. Unknown codes are 500.
+    /// The HTTP status and the title that belong to the code.
+    ///
+    /// Unknown codes are 500.
     public var meaning: (status: Int, title: String) {
         Self.meanings[self] ?? (500, "The server has a fault.")
     }

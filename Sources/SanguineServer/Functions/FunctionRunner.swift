@@ -12,7 +12,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. Every accepted call is settled exactly once, or left to its hold's expiry if the storage fails.
+/// 1. Every accepted call is settled exactly once, or left to its hold's expiry if the storage
+///    fails.
 /// 2. At most ``limit`` calls run at a time.
 /// 3. ``run()`` returns only when no call runs any more, so that a graceful shutdown loses none.
 final class FunctionRunner: Service {
@@ -252,10 +253,13 @@ final class FunctionRunner: Service {
 
 extension Problem {
     fileprivate static var expiredUnsent: Problem {
-        Problem(.upstreamTimeout, "Call again with a new key: the call waited longer than its hold.")
+        Problem(
+            .upstreamTimeout,
+            "Call again with a new key: the call waited longer than its hold."
+        )
     }
 
-    /// What a client is told of an upstream that failed. Nothing of its answer.
+    /// What a client is told of an upstream that failed: nothing of its answer.
     fileprivate init(upstream error: UpstreamError) {
         if case .timeout = error {
             self.init(

@@ -47,11 +47,8 @@ struct AccountRoutes: Sendable {
 
     @Sendable
     private func patch(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let (identity, body) = try await gate.body(request, context, as: JSONValue.self)
-        let patch = try body.get()
-        guard case .object = patch else {
-            throw Problem(.malformedBody, "Send a JSON object in UTF-8.")
-        }
+        let (identity, body) = try await gate.body(request, context, as: [String: JSONValue].self)
+        let patch = JSONValue.object(try body.get())
         let (account, head) = try await authority.patchAccount(identity.account, patch)
         return Answers.changed(account, head: head)
     }

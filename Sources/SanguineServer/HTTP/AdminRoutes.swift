@@ -56,8 +56,10 @@ struct AdminRoutes: Sendable {
     private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
         struct Body: Codable { var plan: Account.Plan }
         let bytes = try await gate.collect(request, context)
-        let plan = try gate.decode(Body.self, from: bytes).get().plan
-        let (account, head) = try await authority.setPlan(plan, of: try accountID(context))
+        let body = try gate.decode(Body.self, from: bytes)
+        let id = try accountID(context)
+        _ = try await authority.account(id)  // Not found is refused before invalid content is.
+        let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
         return Answers.changed(account, head: head)
     }
 

@@ -50,15 +50,16 @@ enum Answers {
     /// - Parameters:
     ///   - body: The JSON.
     ///   - isPersonal: Whether a shared cache must not keep it.
-    ///   - tag: What changes whenever the body does; `nil` takes a hash of the body.
     ///   - request: The request, whose `If-None-Match` may make the answer 304.
+    /// - Returns: 200 with the body, or 304 without it.
     static func read(
         _ body: [UInt8],
         isPersonal: Bool = true,
-        tag: String? = nil,
         to request: Request
     ) -> Response {
-        let tag = "\"\(tag ?? hash(body))\""
+        // A hash, and never a feed number: two accounts have the same numbers, and a browser that
+        // changed accounts would be told to go on showing the other one's balance.
+        let tag = "\"\(hash(body))\""
         var headers: HTTPFields = [.eTag: tag]
         headers[.cacheControl] = isPersonal ? "private, no-cache" : "no-cache"
         if let known = request.headers[.ifNoneMatch], matches(known, tag) {
@@ -75,10 +76,9 @@ enum Answers {
     static func read(
         _ body: some Encodable,
         isPersonal: Bool = true,
-        tag: String? = nil,
         to request: Request
     ) -> Response {
-        read(encode(body), isPersonal: isPersonal, tag: tag, to: request)
+        read(encode(body), isPersonal: isPersonal, to: request)
     }
 
     static func problem(_ problem: Problem) -> Response {
@@ -86,6 +86,8 @@ enum Answers {
         headers[.cacheControl] = "no-store"
         if let seconds = problem.retryAfter { headers[.retryAfter] = String(seconds) }
         if problem.status == 401 { headers[.wwwAuthenticate] = "Bearer" }
+        // What is left of a body that is too large is not worth waiting for.
+        if problem.status == 413 { headers[.connection] = "close" }
         return Response(
             status: .init(code: problem.status),
             headers: headers,

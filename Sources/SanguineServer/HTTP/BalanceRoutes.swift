@@ -20,16 +20,28 @@ struct BalanceRoutes: Sendable {
 
     @Sendable
     private func balance(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let operations = try Self.operationsAsked(request)
         let identity = try await gate.read(request, context)
-        guard let asked = request.uri.query, !asked.isEmpty,
-            let keys = request.uri.queryParameters["operations"]
-        else {
-            let (body, head) = try await authority.balanceJSON(identity.account)
-            return Answers.read(body, tag: String(head, radix: 36), to: request)
+        guard let operations else {
+            return Answers.read(try await authority.balanceJSON(identity.account).body, to: request)
         }
-        let operations = keys.split(separator: ",").map(String.init)
         let balance = try await authority.balance(identity.account, operations: operations)
         return Answers.read(balance, to: request)
+    }
+
+    /// The keys of `?operations=a,b`, or `nil` if it is not there.
+    private static func operationsAsked(_ request: Request) throws(Problem) -> [String]? {
+        guard request.uri.query?.isEmpty == false,
+            let keys = request.uri.queryParameters["operations"]
+        else { return nil }
+        let operations = keys.split(separator: ",").map(String.init)
+        guard operations.count <= WireLimits.operationsAsked else {
+            throw Problem(
+                .malformedRequest,
+                "Ask about at most \(WireLimits.operationsAsked) operations."
+            )
+        }
+        return operations
     }
 
     @Sendable
@@ -62,7 +74,7 @@ struct BalanceRoutes: Sendable {
     @Sendable
     private func hold(_ request: Request, _ context: ServerContext) async throws -> Response {
         let admitted = try await gate.submit(request, context, as: HoldRequest.self) {
-            "\($0.amount) \($0.expiresIn ?? 0)"
+            "\($0.amount) \($0.expiresIn.map(String.init) ?? "")"
         }
         return Answers.answer(
             try await authority.hold(admitted.identity.account, admitted.submission)
@@ -102,8 +114,8 @@ struct BalanceRoutes: Sendable {
 
     @Sendable
     private func ledger(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let identity = try await gate.read(request, context)
         let query = try ListQuery(request)
+        let identity = try await gate.read(request, context)
         let page = try await authority.ledger(
             of: identity.account,
             limit: query.limit,

@@ -38,11 +38,20 @@ struct Frame: RouterMiddleware {
                 route: route,
                 status: response.status.code,
                 duration: duration,
-                requestID: context.id,
+                requestID: Self.requestID(context),
+                requestBytes: request.headers[.contentLength].flatMap { Int($0) } ?? 0,
                 responseBytes: response.body.contentLength ?? 0
             )
         )
         return response
+    }
+
+    /// The id under which Hummingbird's logger names the request.
+    ///
+    /// `context.id` would end the process where the log's handler keeps no metadata, as one that
+    /// logs nothing does.
+    private static func requestID(_ context: ServerContext) -> String {
+        context.logger[metadataKey: "hb.request.id"]?.description ?? "none"
     }
 
     private func problem(_ error: any Error, _ context: ServerContext) -> Problem {
@@ -64,4 +73,3 @@ struct Frame: RouterMiddleware {
         }
     }
 }
-

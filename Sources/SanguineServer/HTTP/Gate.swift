@@ -5,10 +5,19 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// Lets a request in, or refuses it, in the order of the wire contract: malformed (400, 413, 415),
-/// unauthenticated (401), another's identity (403), too fast (429). What comes after is the
-/// handler's and the authority's.
+/// Lets a request in, or refuses it.
+///
+/// In the order of the wire contract: malformed (400, 413, 415), unauthenticated (401), another's
+/// identity (403), too fast (429). What comes after is the handler's and the authority's.
 struct Gate: Sendable {
+    /// How deep a body may nest.
+    ///
+    /// Decoding any JSON costs the third power of it: without a limit, a kilobyte of brackets keeps
+    /// a core busy for seconds, and needs no token to do so.
+    static let nesting = 32
+    /// Values in a body, with their names, because decoding each costs microseconds.
+    static let values = 10_000
+
     let authority: Authority
     let bodyBytes: Int
     let accountLimiter: RateLimiter<Identifier>
@@ -114,7 +123,7 @@ struct Gate: Sendable {
         return key
     }
 
-    /// Reads a body. None at all counts as `{}`.
+    /// Reads a body; none at all counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> ByteBuffer {
         let bytes: ByteBuffer
         do {
@@ -125,23 +134,70 @@ struct Gate: Sendable {
             throw Problem(.malformedBody, "Send the body whole: it ended early.")
         }
         guard bytes.readableBytes > 0 else { return ByteBuffer(string: "{}") }
-        guard Self.isJSON(request.headers[.contentType]) else {
+        guard Self.isJSONType(request.headers[.contentType]) else {
             throw Problem(.unsupportedMediaType, "Send 'Content-Type: application/json'.")
         }
         return bytes
     }
 
-    /// Decodes JSON. What is no JSON is thrown; what is JSON of another shape is returned.
+    /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
     func decode<Content: Decodable>(
         _ type: Content.Type,
         from bytes: ByteBuffer
     ) throws(Problem) -> Result<Content, Problem> {
+        guard Self.mayBeUTF8(bytes) else { throw .noObject }
+        guard Self.isBounded(bytes) else {
+            throw Problem(
+                .malformedBody,
+                "Send at most \(Self.values) values, nested at most \(Self.nesting) deep."
+            )
+        }
         do {
             return .success(try JSONDecoder().decode(type, from: Data(bytes.readableBytesView)))
         } catch let error as DecodingError {
-            if let problem = Self.content(error) { return .failure(problem) }
+            // The error does not tell broken JSON from a number that does not fit; the body does.
+            if Self.isJSON(bytes), let problem = Self.content(error) { return .failure(problem) }
         } catch {}
-        throw Problem(.malformedBody, "Send a JSON object in UTF-8.")
+        throw .noObject
+    }
+
+    /// Whether the body keeps to ``nesting`` and ``values``.
+    ///
+    /// Counts what separates values, outside of strings; says nothing else about the form.
+    private static func isBounded(_ bytes: ByteBuffer) -> Bool {
+        bytes.withUnsafeReadableBytes { bytes in
+            var (depth, count, isInString, isEscaped) = (0, 0, false, false)
+            for byte in bytes {
+                if isInString {
+                    if isEscaped {
+                        isEscaped = false
+                    } else if byte == UInt8(ascii: "\\") {
+                        isEscaped = true
+                    } else if byte == UInt8(ascii: "\"") {
+                        isInString = false
+                    }
+                    continue
+                }
+                switch byte {
+                case UInt8(ascii: "\""): isInString = true
+                case UInt8(ascii: "["), UInt8(ascii: "{"): (depth, count) = (depth + 1, count + 1)
+                case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+                case UInt8(ascii: ","), UInt8(ascii: ":"): count += 1
+                default: break
+                }
+                if depth > nesting || count > values { return false }
+            }
+            return true
+        }
+    }
+
+    private static func isJSON(_ bytes: ByteBuffer) -> Bool {
+        (try? JSONDecoder().decode(JSONValue.self, from: Data(bytes.readableBytesView))) != nil
+    }
+
+    /// Whether the body is not UTF-16 or UTF-32, which the decoder would read as well.
+    private static func mayBeUTF8(_ bytes: ByteBuffer) -> Bool {
+        bytes.readableBytesView.prefix(2).allSatisfy { $0 != 0 && $0 < 0xFE }
     }
 
     private func authenticate(_ request: Request) async throws(Problem) -> Identity {
@@ -184,14 +240,14 @@ struct Gate: Sendable {
         }
     }
 
-    private static func isJSON(_ contentType: String?) -> Bool {
+    private static func isJSONType(_ contentType: String?) -> Bool {
         guard let contentType else { return false }
         if contentType == Answers.json { return true }
         let type = contentType.prefix { $0 != ";" && $0 != " " }.lowercased()
         return type == Answers.json || type.hasSuffix("+json")
     }
 
-    /// The problem of JSON that has another shape than the call takes, or `nil` if it is no JSON.
+    /// The problem of JSON that has another shape than the call takes, or `nil` if it is no object.
     private static func content(_ error: DecodingError) -> Problem? {
         switch error {
         case .keyNotFound(let key, let context):
@@ -201,8 +257,9 @@ struct Gate: Sendable {
             guard !context.codingPath.isEmpty else { return nil }
             return wrong(context)
         case .dataCorrupted(let context):
-            // Broken JSON has no path; a value that does not fit its member has one.
-            guard !context.codingPath.isEmpty else { return nil }
+            guard !context.codingPath.isEmpty else {
+                return Problem(.invalidContent, "Set each member to a value of its type.")
+            }
             return wrong(context)
         @unknown default:
             return nil
@@ -212,5 +269,11 @@ struct Gate: Sendable {
     private static func wrong(_ context: DecodingError.Context) -> Problem {
         let path = context.codingPath.map(\.stringValue).joined(separator: ".")
         return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
+    }
+}
+
+extension Problem {
+    fileprivate static var noObject: Problem {
+        Problem(.malformedBody, "Send a JSON object in UTF-8.")
     }
 }

@@ -10,12 +10,20 @@ struct HealthRoutes: Sendable {
     func add(to routes: Router<ServerContext>) {
         routes.get("health/live") { _, _ in Self.healthy }
         routes.get("health/ready") { [authority] _, _ in
-            try await authority.checkReady()
+            do throws(Problem) {
+                try await authority.checkReady()
+            } catch {
+                throw Self.notReady  // Whatever the reason is, the log has it.
+            }
             return Self.healthy
         }
         routes.get("openapi.json") { request, _ in
             Answers.read(PackageResources.openapi_json, isPersonal: false, to: request)
         }
+    }
+
+    private static var notReady: Problem {
+        Problem(.overloaded, "Ask again soon: the storage does not answer.", retryAfter: 1)
     }
 
     private static var healthy: Response {

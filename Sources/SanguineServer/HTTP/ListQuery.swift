@@ -4,7 +4,7 @@ import SanguineModel
 
 /// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
 struct ListQuery: Sendable {
-    /// How many items, or `nil` for the default. More than the largest page is clamped.
+    /// How many items, or `nil` for the default; more than the largest page is clamped.
     let limit: Int?
     /// Where to go on, or `nil` for the start.
     let cursor: String?
@@ -17,7 +17,10 @@ struct ListQuery: Sendable {
     init(_ request: Request) throws(Problem) {
         let parameters = request.uri.queryParameters
         if let text = parameters["limit"] {
-            guard let limit = Int(text), limit > 0 else {
+            // A number of any length is a number, and more than the largest page.
+            guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+                case let limit = Int(text) ?? .max, limit > 0
+            else {
                 throw Problem(.malformedRequest, "Set 'limit' to a whole number from 1.")
             }
             self.limit = limit
@@ -25,7 +28,8 @@ struct ListQuery: Sendable {
             limit = nil
         }
         cursor = parameters["cursor"].map(String.init)
-        fields = parameters["fields"].map { Set($0.split(separator: ",").map(String.init)) }
+        let names = parameters["fields"].map { Set($0.split(separator: ",").map(String.init)) }
+        fields = names?.isEmpty == false ? names : nil
     }
 
     /// The page as an answer, with the items' members that were asked for.

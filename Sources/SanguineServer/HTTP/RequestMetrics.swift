@@ -2,8 +2,9 @@ import HTTPTypes
 import Metrics
 import Synchronization
 
-/// Counts and times requests, by method, route template and status. Nothing personal: a template is
-/// `/v1/holds/{id}`, never the id.
+/// Counts and times requests, by method, route template and status.
+///
+/// Nothing personal: a template is `/v1/holds/{id}`, never the id.
 final class RequestMetrics: Sendable {
     private struct Series: Hashable {
         let method: String
@@ -16,8 +17,8 @@ final class RequestMetrics: Sendable {
         let duration: Timer
     }
 
-    // Instruments are made once and kept: making one takes the registry's lock and allocates. Bounded
-    // by routes × methods × statuses, all of which are ours; other methods count as "other".
+    // Instruments are made once and kept: making one takes the registry's lock and allocates.
+    // Bounded by routes × methods × statuses, all of which are ours; other methods count as "other".
     private let instruments = Mutex<[Series: Instruments]>([:])
     private let factory: any MetricsFactory
 

@@ -8,7 +8,7 @@ import Synchronization
 struct ServerContext: RequestContext {
     var coreContext: CoreRequestContextStorage
 
-    /// The peer's IP address, for the limit of calls without a token. Never logged.
+    /// The peer's IP address, for the limit of calls without a token; never logged.
     let address: String
 
     /// What the handlers tell the frame around them.

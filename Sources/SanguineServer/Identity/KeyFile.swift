@@ -12,6 +12,8 @@ public enum KeyFile {
     /// instead would sign everyone out.
     ///
     /// - Parameter folder: The data folder, which exists.
+    /// - Returns: The keys, which are in the file by then.
+    /// - Throws: ``KeyFileError``.
     public static func loadOrCreate(in folder: URL) throws(KeyFileError) -> SigningKeys {
         let file = folder.appending(path: name)
         guard FileManager.default.fileExists(atPath: file.path) else { return try create(file) }
@@ -63,15 +65,18 @@ extension KeyFileError: CustomStringConvertible {
         case .readableByOthers(let path, let mode):
             """
             The signing keys in \(path) can be read by others (mode \(String(mode, radix: 8))). \
-            Run 'chmod 600' on the file; if it may have been read, delete it, which signs everyone out.
+            Run 'chmod 600' on the file; if it may have been read, delete it, which signs everyone \
+            out.
             """
         case .unreadable(let path):
             """
-            The signing keys in \(path) cannot be read. Restore the file from a backup; deleting it \
-            makes new keys and signs everyone out.
+            The signing keys in \(path) cannot be read. Restore the file from a backup; deleting \
+            it makes new keys and signs everyone out.
             """
         case .notWritten(let path, let reason):
-            "The signing keys could not be written to \(path): \(reason). Check the folder's rights."
+            """
+            The signing keys could not be written to \(path): \(reason). Check the folder's rights.
+            """
         }
     }
 }

@@ -10,13 +10,13 @@ import Synchronization
 /// ```
 ///
 /// Invariants:
-/// 1. No window admits more requests of one key than the limit and what the window refills, whatever
-///    becomes of the key's bucket.
-/// 2. There are never more than `keyLimit` buckets and one per shard. Full buckets are forgotten first,
-///    which costs nothing. While all are in use, unknown keys share their shard's spare bucket: a flood
-///    of keys slows down its own kind, and nobody who is known already.
-/// 3. A key that gets a bucket starts with what the spare bucket has left, because it may have drawn
-///    from that before. (This is what keeps 1 true.)
+/// 1. No window admits more requests of one key than the limit and what the window refills,
+///    whatever becomes of the key's bucket.
+/// 2. There are never more than `keyLimit` buckets and one per shard. Full buckets are forgotten
+///    first, which costs nothing. While all are in use, unknown keys share their shard's spare
+///    bucket: a flood of keys slows down its own kind, and nobody who is known already.
+/// 3. A key that gets a bucket starts with what the spare bucket has left, because it may have
+///    drawn from that before. (This is what keeps 1 true.)
 public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     private struct State {
         var buckets: [Key: TokenBucket] = [:]

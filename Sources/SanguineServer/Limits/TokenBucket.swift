@@ -9,6 +9,10 @@ public struct RatePolicy: Hashable, Sendable {
     /// The time in which an empty bucket fills up again.
     public let window: Duration
 
+    /// The field `RateLimit-Policy`: `"default";q=60000;w=60`
+    /// (draft-ietf-httpapi-ratelimit-headers-10).
+    public let headerValue: String
+
     /// Nanoseconds in which one request is refilled, rounded up, so that no window ever admits
     /// more than the policy says.
     let interval: Int64
@@ -33,13 +37,8 @@ public struct RatePolicy: Hashable, Sendable {
         self.limit = limit
         self.window = window
         let nanoseconds = window.wholeNanoseconds
+        headerValue = "\"\(name)\";q=\(limit);w=\(window.secondsRoundedUp)"
         interval = (nanoseconds + Int64(limit) - 1) / Int64(limit)
-    }
-
-    /// The field `RateLimit-Policy`: `"default";q=60000;w=60`
-    /// (draft-ietf-httpapi-ratelimit-headers-10).
-    public var headerValue: String {
-        "\"\(name)\";q=\(limit);w=\(window.secondsRoundedUp)"
     }
 }
 
@@ -64,11 +63,11 @@ public struct RateDecision: Hashable, Sendable {
 
 /// A token bucket, kept as the one moment at which it will be full again (GCRA, ITU-T I.371).
 ///
-/// A moment needs no refilling: a bucket that nobody touches becomes full by itself, and one that is
-/// full need not be kept. Moments are nanoseconds on a clock that never goes back.
+/// A moment needs no refilling: a bucket that nobody touches becomes full by itself, and one that
+/// is full need not be kept. Moments are nanoseconds on a clock that never goes back.
 ///
-/// Invariant: after an admission, `fullAt - now` is at most `limit` intervals. So any window admits at
-/// most `limit` requests and what the window refills.
+/// Invariant: after an admission, `fullAt - now` is at most `limit` intervals. So any window admits
+/// at most `limit` requests and what the window refills.
 struct TokenBucket: Hashable, Sendable {
     /// The moment at which the bucket is full, in nanoseconds.
     var fullAt: Int64
@@ -88,7 +87,8 @@ struct TokenBucket: Hashable, Sendable {
             policy: policy,
             remaining: Int((capacity - missing) / policy.interval),
             resetSeconds: Self.secondsRoundedUp(missing),
-            retryAfterSeconds: isAdmitted ? nil : max(1, Self.secondsRoundedUp(next - now - capacity))
+            retryAfterSeconds: isAdmitted
+                ? nil : max(1, Self.secondsRoundedUp(next - now - capacity))
         )
     }
 
@@ -98,7 +98,9 @@ struct TokenBucket: Hashable, Sendable {
 }
 
 extension Duration {
-    /// The duration in nanoseconds, the rest dropped. Good for 292 years.
+    /// The duration in nanoseconds, the rest dropped.
+    ///
+    /// Good for 292 years.
     var wholeNanoseconds: Int64 {
         components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000
     }

@@ -1,9 +1,11 @@
 public import SanguineModel
 
-/// What the access log keeps of one request. Nothing in it is personal.
+/// What the access log keeps of one request.
 ///
-/// There is a route's template and no path, because paths carry ids; no account, token or address. So
-/// the log may be kept and shipped without asking whose it is.
+/// Nothing in it is personal.
+///
+/// There is a route's template and no path, because paths carry ids; no account, token or address.
+/// So the log may be kept and shipped without asking whose it is.
 public struct AccessLogEntry: Hashable, Sendable {
     /// Bytes of a line at most: 1 KiB.
     static let lineBytes = 1_024

@@ -1,7 +1,7 @@
 /// One JSON object on one line, written member by member into bytes, at most so many of them.
 ///
-/// A member that does not fit is left out as a whole, and `"truncated":true` says so: what comes out is
-/// valid JSON always. (`JSONEncoder` would cost ten times as much, and knows no limit.)
+/// A member that does not fit is left out as a whole, and `"truncated":true` says so: what comes
+/// out is valid JSON always. (`JSONEncoder` would cost ten times as much, and knows no limit.)
 struct JSONLine: Sendable {
     private static let truncation = Array(#","truncated":true"#.utf8)
 
@@ -17,7 +17,9 @@ struct JSONLine: Sendable {
         bytes.reserveCapacity(256)
     }
 
-    /// Adds a string. One that is longer than `longest` bytes, as JSON, is cut.
+    /// Adds a string.
+    ///
+    /// One that is longer than `longest` bytes, as JSON, is cut.
     mutating func add(_ name: StaticString, _ text: String, longest: Int = .max) {
         add(name.description, text, longest: longest)
     }
@@ -26,7 +28,8 @@ struct JSONLine: Sendable {
     mutating func add(_ name: String, _ text: String, longest: Int = .max) {
         let start = beginMember(name)
         bytes.append(UInt8(ascii: "\""))
-        if !Self.append(text, longest: longest, to: &bytes) { isTruncated = true }
+        // Never more than a line: a long text must cost no more than the line it does not fit in.
+        if !Self.append(text, longest: min(longest, limit), to: &bytes) { isTruncated = true }
         bytes.append(UInt8(ascii: "\""))
         endMember(start)
     }

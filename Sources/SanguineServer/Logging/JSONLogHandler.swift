@@ -9,9 +9,10 @@ public import SanguineModel
 /// // {"time":"2026-11-21T19:18:39.250Z","level":"info","message":"Listening","label":"sanguine",…}
 /// ```
 ///
-/// Metadata is flattened: `["user": ["id": "7"], "tags": ["a"]]` becomes `"user.id":"7","tags.0":"a"`, in the
-/// order of the names. A name that the line has already gets `metadata.` in front. A line is at most
-/// ``lineBytes`` long; what does not fit is left out, and `"truncated":true` says so.
+/// Metadata is flattened: `["user": ["id": "7"], "tags": ["a"]]` becomes
+/// `"user.id":"7","tags.0":"a"`, in the order of the names. A name that the line has already gets
+/// `metadata.` in front. A line is at most ``lineBytes`` long; what does not fit is left out, and
+/// `"truncated":true` says so.
 public struct JSONLogHandler: LogHandler {
     /// Bytes of a line at most: 8 KiB.
     public static let lineBytes = 8_192

@@ -1,7 +1,9 @@
 import CoreMetrics
 import Synchronization
 
-/// What one series counts. Hot paths hold one of these and never go through the registry again.
+/// What one series counts.
+///
+/// Hot paths hold one of these and never go through the registry again.
 ///
 /// Mutable state and its guardian: a counter's and a gauge's value is one atomic; a histogram's
 /// counts and sum stand behind its own mutex, so that a scrape sees them agree.
@@ -10,7 +12,9 @@ protocol OpenMetricsInstrument: AnyObject, Sendable {
     func append(to text: inout String, family: String, labels: String)
 }
 
-/// A number that only grows. Adding less than nothing is ignored: the format forbids it.
+/// A number that only grows.
+///
+/// Adding less than nothing is ignored: the format forbids it.
 final class OpenMetricsCounter: OpenMetricsInstrument, CounterHandler {
     private let value = Atomic<UInt64>(0)
 

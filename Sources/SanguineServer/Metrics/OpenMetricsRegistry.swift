@@ -11,8 +11,8 @@ import Synchronization
 /// ```
 ///
 /// Counters become counters; gauges and meters become gauges; timers become histograms of seconds,
-/// with `_seconds` at the end of their name; recorders become histograms. What a name or a label may
-/// not contain becomes `_`.
+/// with `_seconds` at the end of their name; recorders become histograms. What a name or a label
+/// may not contain becomes `_`.
 ///
 /// Invariants:
 /// 1. A sample's name belongs to one family, and a family has one type. Whoever comes second with

@@ -1,8 +1,11 @@
 import SanguineModel
 
-/// Durations as settings write them: a whole number and a unit, such as `500ms`, `30s`, `15m`, `48h`, `60d`.
+/// Durations as settings write them: a whole number and a unit, such as `500ms`, `30s`, `15m`,
+/// `48h`, `60d`.
 enum DurationText {
-    /// Milliseconds of each unit, the longest first. A day has 24 hours here.
+    /// Milliseconds of each unit, the longest first.
+    ///
+    /// A day has 24 hours here.
     private static let units: [(name: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
     ]
@@ -20,7 +23,9 @@ enum DurationText {
     /// Writes a duration in the longest unit that leaves no rest.
     static func text(_ duration: Duration) -> String {
         let milliseconds = duration.wholeMilliseconds
-        let fit = units.first { milliseconds >= $0.milliseconds && milliseconds % $0.milliseconds == 0 }
+        let fit = units.first {
+            milliseconds >= $0.milliseconds && milliseconds % $0.milliseconds == 0
+        }
         guard let fit else { return "0s" }
         return "\(milliseconds / fit.milliseconds)\(fit.name)"
     }

@@ -145,7 +145,9 @@ extension FunctionSetting {
             for field in usageFields where members[field] != nil { refuse(field) }
         } else if let input, let output {
             price = .usage(
-                perMillionInput: input, perMillionOutput: output, atLeast: least ?? 1
+                perMillionInput: input,
+                perMillionOutput: output,
+                atLeast: least ?? 1
             )
         } else if problems.isEmpty {
             refuse(.price)

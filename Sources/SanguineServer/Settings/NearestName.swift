@@ -1,7 +1,9 @@
 /// Finds what somebody may have meant.
 public enum NearestName {
-    /// Returns the name that differs in the fewest letters, or `nil` if none is near: at most a third of
-    /// the letters may be wrong. Case, `_` and `-` do not count.
+    /// Returns the name that differs in the fewest letters, or `nil` if none is near: at most a
+    /// third of the letters may be wrong.
+    ///
+    /// Case, `_` and `-` do not count.
     public static func of(_ name: String, among names: some Sequence<String>) -> String? {
         let wanted = folded(name)
         let most = max(1, wanted.count / 3)
@@ -26,7 +28,11 @@ public enum NearestName {
         for (i, letter) in left.enumerated() {
             var row = [i + 1]
             for (j, other) in right.enumerated() {
-                var least = min(row[j] + 1, rows[i][j + 1] + 1, rows[i][j] + (letter == other ? 0 : 1))
+                var least = min(
+                    row[j] + 1,
+                    rows[i][j + 1] + 1,
+                    rows[i][j] + (letter == other ? 0 : 1)
+                )
                 if i > 0, j > 0, letter == right[j - 1], left[i - 1] == other {
                     least = min(least, rows[i - 1][j - 1] + 1)
                 }

@@ -8,7 +8,9 @@ public struct Secret: Hashable, Sendable {
     /// Creates a secret.
     public init(_ text: String) { self.text = text }
 
-    /// The text itself. Use it where it is sent, and keep it nowhere else.
+    /// The text itself.
+    ///
+    /// Use it where it is sent, and keep it nowhere else.
     public func reveal() -> String { text }
 }
 

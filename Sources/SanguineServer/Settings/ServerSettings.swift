@@ -3,8 +3,8 @@ public import SanguineModel
 
 /// Everything about a server that can be configured, with its default.
 ///
-/// Each value that is set by name stands in ``Setting/all`` too, which is what the command reads flags,
-/// environment and file by, and what the documentation is printed from.
+/// Each value that is set by name stands in ``Setting/all`` too, which is what the command reads
+/// flags, environment and file by, and what the documentation is printed from.
 ///
 /// ```swift
 /// var settings = ServerSettings()
@@ -15,19 +15,29 @@ public import SanguineModel
 public struct ServerSettings: Hashable, Sendable {
     /// Where the server listens, and to whom.
     public struct HTTP: Hashable, Sendable {
-        /// The address of the public port. Default: loopback only.
+        /// The address of the public port.
+        ///
+        /// Default: loopback only.
         public var host = "127.0.0.1"
-        /// The public port; 0 picks a free one. Default: 8080.
+        /// The public port; 0 picks a free one.
+        ///
+        /// Default: 8080.
         public var port = 8_080
-        /// The address of the port for metrics and administration. Default: loopback only.
+        /// The address of the port for metrics and administration.
+        ///
+        /// Default: loopback only.
         public var adminHost = "127.0.0.1"
-        /// The port for metrics and administration. Default: `nil`, see ``effectiveAdminPort``.
+        /// The port for metrics and administration.
+        ///
+        /// Default: `nil`, see ``effectiveAdminPort``.
         public var adminPort: Int?
-        /// Origins whose pages may call the API (CORS). Default: none.
+        /// Origins whose pages may call the API (CORS).
+        ///
+        /// Default: none.
         public var corsOrigins: [String] = []
 
-        /// The port for metrics and administration: ``adminPort``, or else the public port + 1, or 0 if
-        /// that is 0.
+        /// The port for metrics and administration: ``adminPort``, or else the public port + 1, or
+        /// 0 if that is 0.
         public var effectiveAdminPort: Int {
             adminPort ?? (port == 0 ? 0 : port + 1)
         }
@@ -35,70 +45,116 @@ public struct ServerSettings: Hashable, Sendable {
 
     /// How much of anything is taken at a time.
     public struct Limits: Hashable, Sendable {
-        /// Bytes of a request's body. Default: 1 MiB.
+        /// Bytes of a request's body.
+        ///
+        /// Default: 1 MiB.
         public var bodyBytes = WireLimits.bodyBytes
-        /// Requests of an account in a minute. Default: 60,000.
+        /// Requests of an account in a minute.
+        ///
+        /// Default: 60,000.
         public var requestsPerMinute = 60_000
-        /// Requests of an address in a minute, where no account is known. Default: 60,000.
+        /// Requests of an address in a minute, where no account is known.
+        ///
+        /// Default: 60,000.
         public var addressRequestsPerMinute = 60_000
-        /// Connections at a time; more wait to be accepted. Default: 10,000.
+        /// Connections at a time; more wait to be accepted.
+        ///
+        /// Default: 10,000.
         public var connections = 10_000
         /// The longest time a request may take, except for calls of functions, which
-        /// `upstream.timeout` bounds. Default: 30 s.
+        /// `upstream.timeout` bounds.
+        ///
+        /// Default: 30 s.
         public var requestTimeout: Duration = .seconds(30)
-        /// After how long a connection without a request is closed. Default: 60 s.
+        /// After how long a connection without a request is closed.
+        ///
+        /// Default: 60 s.
         public var idleTimeout: Duration = .seconds(60)
-        /// Calls of functions at a time; more are refused with 503. Default: 1,000.
+        /// Calls of functions at a time; more are refused with 503.
+        ///
+        /// Default: 1,000.
         public var functionCalls = 1_000
-        /// How long requests in flight may still take once the server is told to stop. Default: 30 s.
+        /// How long requests in flight may still take once the server is told to stop.
+        ///
+        /// Default: 30 s.
         public var shutdownGrace: Duration = .seconds(30)
     }
 
     /// What a new account gets.
     public struct Accounts: Hashable, Sendable {
-        /// The name of what a balance counts. Default: `tokens`.
+        /// The name of what a balance counts.
+        ///
+        /// Default: `tokens`.
         public var unit = "tokens"
-        /// What a new account is granted. Default: 100.
+        /// What a new account is granted.
+        ///
+        /// Default: 100.
         public var grant = 100
-        /// The IANA time zone of accounts that name none. Default: UTC.
+        /// The IANA time zone of accounts that name none.
+        ///
+        /// Default: UTC.
         public var defaultTimeZone = "UTC"
-        /// The BCP 47 language of accounts that name none. Default: `en`.
+        /// The BCP 47 language of accounts that name none.
+        ///
+        /// Default: `en`.
         public var defaultLanguage = "en"
     }
 
     /// The tokens that prove who is calling.
     public struct Tokens: Hashable, Sendable {
-        /// How long an access token is valid. Default: 15 min.
+        /// How long an access token is valid.
+        ///
+        /// Default: 15 min.
         public var accessLifetime: Duration = .seconds(15 * 60)
-        /// How long a refresh token is valid. Default: 60 days.
+        /// How long a refresh token is valid.
+        ///
+        /// Default: 60 days.
         public var refreshLifetime: Duration = .seconds(60 * 86_400)
-        /// How long a rotated refresh token is still answered with its successor. Default: 60 s.
+        /// How long a rotated refresh token is still answered with its successor.
+        ///
+        /// Default: 60 s.
         public var rotationGrace: Duration = .seconds(60)
-        /// The `iss` of access tokens. Default: `sanguine`.
+        /// The `iss` of access tokens.
+        ///
+        /// Default: `sanguine`.
         public var issuer = "sanguine"
-        /// The `aud` of access tokens. Default: `sanguine`.
+        /// The `aud` of access tokens.
+        ///
+        /// Default: `sanguine`.
         public var audience = "sanguine"
     }
 
     /// The language model that functions call.
     public struct Upstream: Hashable, Sendable {
-        /// The base URL of a server that speaks OpenAI's API. Default: `nil`, functions that need it
-        /// answer 503 `upstream_missing`.
+        /// The base URL of a server that speaks OpenAI's API.
+        ///
+        /// Default: `nil`, functions that need it answer 503 `upstream_missing`.
         public var url: String?
-        /// The key sent as bearer token. Default: none.
+        /// The key sent as bearer token.
+        ///
+        /// Default: none.
         public var key: Secret?
-        /// The model's name. Default: `stand-in`.
+        /// The model's name.
+        ///
+        /// Default: `stand-in`.
         public var model = "stand-in"
-        /// The longest time that connecting may take. Default: 5 s.
+        /// The longest time that connecting may take.
+        ///
+        /// Default: 5 s.
         public var connectTimeout: Duration = .seconds(5)
-        /// The longest time that a call may take. Default: 60 s.
+        /// The longest time that a call may take.
+        ///
+        /// Default: 60 s.
         public var timeout: Duration = .seconds(60)
-        /// The longest answer in bytes. Default: 1 MiB.
+        /// The longest answer in bytes.
+        ///
+        /// Default: 1 MiB.
         public var answerBytes = UpstreamConfiguration.defaultAnswerBytes
 
         /// The configuration of the client, or `nil` if no URL is set.
         ///
-        /// - Throws: ``UpstreamConfigurationError`` for values that ``ServerSettings/validate()`` refuses.
+        /// - Throws: ``UpstreamConfigurationError`` for values that ``ServerSettings/validate()``
+        ///   refuses.
         public func configuration() throws(UpstreamConfigurationError) -> UpstreamConfiguration? {
             guard let url else { return nil }
             return try UpstreamConfiguration(
@@ -114,9 +170,13 @@ public struct ServerSettings: Hashable, Sendable {
 
     /// What is logged.
     public struct Log: Hashable, Sendable {
-        /// The least level that is written. Default: `info`.
+        /// The least level that is written.
+        ///
+        /// Default: `info`.
         public var level = "info"
-        /// Whether every request gets a line. Default: yes.
+        /// Whether every request gets a line.
+        ///
+        /// Default: yes.
         public var access = true
     }
 
@@ -128,17 +188,25 @@ public struct ServerSettings: Hashable, Sendable {
     public var accounts = Accounts()
     /// The tokens that prove who is calling.
     public var tokens = Tokens()
-    /// How long the answers of operations are replayed. Default: 48 h.
+    /// How long the answers of operations are replayed.
+    ///
+    /// Default: 48 h.
     public var idempotencyKeep: Duration = .seconds(48 * 3_600)
-    /// How long a hold lasts that names no time. Default: 10 min.
+    /// How long a hold lasts that names no time.
+    ///
+    /// Default: 10 min.
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The language model that functions call.
     public var upstream = Upstream()
     /// What is logged.
     public var log = Log()
-    /// What an account may do a day. Default: three readings.
+    /// What an account may do a day.
+    ///
+    /// Default: three readings.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
-    /// What can be called. Default: ``FunctionSetting/echo`` and ``FunctionSetting/ask``.
+    /// What can be called.
+    ///
+    /// Default: ``FunctionSetting/echo`` and ``FunctionSetting/ask``.
     public var functions = [FunctionSetting.echo, .ask]
 
     /// Creates the settings that a server starts with when given none.
@@ -175,9 +243,13 @@ public struct FunctionSetting: Hashable, Sendable {
     public var kind: Kind
     /// What a call costs.
     public var price: Price
-    /// The longest answer in the model's tokens; it bounds what a call by usage can cost. Default: 512.
+    /// The longest answer in the model's tokens; it bounds what a call by usage can cost.
+    ///
+    /// Default: 512.
     public var maxOutputTokens: Int
-    /// What the model is told before the question. Default: nothing.
+    /// What the model is told before the question.
+    ///
+    /// Default: nothing.
     public var systemPrompt: String?
 
     /// Creates a function.
@@ -198,8 +270,8 @@ public struct FunctionSetting: Hashable, Sendable {
     /// `echo`: the text comes back, for one token.
     public static let echo = FunctionSetting(name: "echo", kind: .echo, price: .fixed(1))
 
-    /// `ask`: a question to the model, priced by usage: a short question with an answer of 300 of the
-    /// model's tokens costs 3.
+    /// `ask`: a question to the model, priced by usage: a short question with an answer of 300 of
+    /// the model's tokens costs 3.
     public static let ask = FunctionSetting(
         name: "ask",
         kind: .upstream,

@@ -1,7 +1,8 @@
 /// One value that can be configured: its names, what it may be, and where it goes.
 ///
-/// The same key names it everywhere: `http.adminPort` in the file is a nested member, in the environment
-/// `SANGUINE_HTTP_ADMIN_PORT`, and on the command line, where it has a flag, `--admin-port`.
+/// The same key names it everywhere: `http.adminPort` in the file is a nested member, in the
+/// environment `SANGUINE_HTTP_ADMIN_PORT`, and on the command line, where it has a flag,
+/// `--admin-port`.
 public struct Setting: Sendable {
     /// Where a value lives in the settings, and what it may be.
     enum Field: Sendable {
@@ -29,11 +30,7 @@ public struct Setting: Sendable {
     let isValid: @Sendable (String) -> Bool
     let allowedBesides: String?
 
-    /// Creates a setting.
-    ///
-    /// - Parameters:
-    ///   - isValid: What else a text must be, besides what the field says.
-    ///   - allowed: What `isValid` allows, in words.
+    /// Creates a setting; `isValid` says what else a text must be, and `allowed` says it in words.
     init(
         _ key: String,
         _ field: Field,
@@ -146,7 +143,8 @@ public struct Setting: Sendable {
     }
 
     /// What is wrong with the value that the settings have, or `nil`.
-    func problem(in settings: ServerSettings, source: String = "settings") -> SettingsError.Problem? {
+    func problem(in settings: ServerSettings, source: String = "settings") -> SettingsError.Problem?
+    {
         let isAllowed: Bool =
             switch field {
             case .text(let path, let range):

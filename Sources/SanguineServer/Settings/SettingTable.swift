@@ -9,35 +9,47 @@ extension Setting {
 
     private static let http = [
         Setting(
-            "http.host", .text(\.http.host, characters: 1...255), flag: "--host",
+            "http.host",
+            .text(\.http.host, characters: 1...255),
+            flag: "--host",
             "The address that the API listens on; 0.0.0.0 listens on all."
         ),
         Setting(
-            "http.port", .integer(\.http.port, 0...65_535), flag: "--port",
+            "http.port",
+            .integer(\.http.port, 0...65_535),
+            flag: "--port",
             "The port of the API; 0 picks a free one."
         ),
         Setting(
-            "http.adminHost", .text(\.http.adminHost, characters: 1...255), flag: "--admin-host",
+            "http.adminHost",
+            .text(\.http.adminHost, characters: 1...255),
+            flag: "--admin-host",
             "The address for metrics and administration; whoever reaches it is trusted."
         ),
         Setting(
-            "http.adminPort", .optionalInteger(\.http.adminPort, 0...65_535), flag: "--admin-port",
+            "http.adminPort",
+            .optionalInteger(\.http.adminPort, 0...65_535),
+            flag: "--admin-port",
             "The port for metrics and administration; without it the API's port + 1."
         ),
         Setting(
-            "http.corsOrigins", .texts(\.http.corsOrigins),
-            allowed: "origins such as https://app.example.com, or *", isValid: isOrigin,
+            "http.corsOrigins",
+            .texts(\.http.corsOrigins),
+            allowed: "origins such as https://app.example.com, or *",
+            isValid: isOrigin,
             "The origins whose pages may call the API."
         ),
     ]
 
     private static let limits = [
         Setting(
-            "limits.bodyBytes", .integer(\.limits.bodyBytes, 1_024...WireLimits.bodyBytes * 16),
+            "limits.bodyBytes",
+            .integer(\.limits.bodyBytes, 1_024...WireLimits.bodyBytes * 16),
             "The longest body of a request, in bytes."
         ),
         Setting(
-            "limits.requestsPerMinute", .integer(\.limits.requestsPerMinute, 1...60_000_000),
+            "limits.requestsPerMinute",
+            .integer(\.limits.requestsPerMinute, 1...60_000_000),
             "The requests of an account in a minute; more get 429."
         ),
         Setting(
@@ -46,7 +58,8 @@ extension Setting {
             "The requests of an address in a minute where no account is known; more get 429."
         ),
         Setting(
-            "limits.connections", .integer(\.limits.connections, 1...1_000_000),
+            "limits.connections",
+            .integer(\.limits.connections, 1...1_000_000),
             "The connections at a time; more wait to be accepted."
         ),
         Setting(
@@ -60,7 +73,8 @@ extension Setting {
             "The time after which a connection without a request is closed."
         ),
         Setting(
-            "limits.functionCalls", .integer(\.limits.functionCalls, 1...100_000),
+            "limits.functionCalls",
+            .integer(\.limits.functionCalls, 1...100_000),
             "The calls of functions at a time; more get 503."
         ),
         Setting(
@@ -72,21 +86,27 @@ extension Setting {
 
     private static let accounts = [
         Setting(
-            "accounts.unit", .text(\.accounts.unit, characters: 1...32),
+            "accounts.unit",
+            .text(\.accounts.unit, characters: 1...32),
             "The name of what a balance counts."
         ),
         Setting(
-            "accounts.grant", .integer(\.accounts.grant, 0...Int(WireLimits.amount)),
+            "accounts.grant",
+            .integer(\.accounts.grant, 0...Int(WireLimits.amount)),
             "What a new account is granted, in the balance's unit."
         ),
         Setting(
-            "accounts.defaultTimeZone", .text(\.accounts.defaultTimeZone, characters: 1...64),
-            allowed: "an IANA time zone such as Europe/Berlin", isValid: isTimeZone,
+            "accounts.defaultTimeZone",
+            .text(\.accounts.defaultTimeZone, characters: 1...64),
+            allowed: "an IANA time zone such as Europe/Berlin",
+            isValid: isTimeZone,
             "The time zone of accounts that name none; their day begins at its midnight."
         ),
         Setting(
-            "accounts.defaultLanguage", .text(\.accounts.defaultLanguage, characters: 2...35),
-            allowed: "a BCP 47 language such as en or de-AT", isValid: isLanguage,
+            "accounts.defaultLanguage",
+            .text(\.accounts.defaultLanguage, characters: 2...35),
+            allowed: "a BCP 47 language such as en or de-AT",
+            isValid: isLanguage,
             "The language of accounts that name none."
         ),
     ]
@@ -108,11 +128,13 @@ extension Setting {
             "How long a rotated refresh token still gets its successor, if the answer was lost."
         ),
         Setting(
-            "tokens.issuer", .text(\.tokens.issuer, characters: 1...200),
+            "tokens.issuer",
+            .text(\.tokens.issuer, characters: 1...200),
             "The issuer that access tokens name."
         ),
         Setting(
-            "tokens.audience", .text(\.tokens.audience, characters: 1...200),
+            "tokens.audience",
+            .text(\.tokens.audience, characters: 1...200),
             "The audience that access tokens name."
         ),
     ]
@@ -132,19 +154,23 @@ extension Setting {
 
     private static let upstream = [
         Setting(
-            "upstream.url", .optionalText(\.upstream.url), flag: "--upstream",
+            "upstream.url",
+            .optionalText(\.upstream.url),
+            flag: "--upstream",
             allowed: "an http or https URL with a host, without user name and password",
             isValid: { UpstreamConfiguration.endpoint(of: $0) != nil },
             "The server that answers for functions of kind upstream: any that speaks OpenAI's API."
         ),
         Setting(
-            "upstream.key", .secret(\.upstream.key),
+            "upstream.key",
+            .secret(\.upstream.key),
             allowed: "visible ASCII characters, without spaces",
             isValid: { $0.utf8.allSatisfy { (0x21...0x7E).contains($0) } },
             "The key that the upstream asks for."
         ),
         Setting(
-            "upstream.model", .text(\.upstream.model, characters: 1...200),
+            "upstream.model",
+            .text(\.upstream.model, characters: 1...200),
             "The name of the model that is asked."
         ),
         Setting(
@@ -158,19 +184,22 @@ extension Setting {
             "The longest time that a call of the upstream may take."
         ),
         Setting(
-            "upstream.answerBytes", .integer(\.upstream.answerBytes, 1_024...(1 << 28)),
+            "upstream.answerBytes",
+            .integer(\.upstream.answerBytes, 1_024...(1 << 28)),
             "The longest answer of the upstream, in bytes."
         ),
     ]
 
     private static let log = [
         Setting(
-            "log.level", .choice(\.log.level, of: Logger.Level.allCases.map(\.rawValue)),
+            "log.level",
+            .choice(\.log.level, of: Logger.Level.allCases.map(\.rawValue)),
             flag: "--log-level",
             "The least level that is logged."
         ),
         Setting(
-            "log.access", .flag(\.log.access),
+            "log.access",
+            .flag(\.log.access),
             "Whether every request gets a line in the log."
         ),
     ]

@@ -6,11 +6,12 @@ import NIOCore
 public import SanguineModel
 public import ServiceLifecycle
 
-/// A local server that answers like a language model, deterministically, for demonstrations and tests.
+/// A local server that answers like a language model, deterministically, for demonstrations and
+/// tests.
 ///
-/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, and lists its one
-/// model on `GET /v1/models`. The same conversation always gets the same answer. It asks for no key, and
-/// listens on loopback only.
+/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, and lists
+/// its one model on `GET /v1/models`. The same conversation always gets the same answer. It asks
+/// for no key, and listens on loopback only.
 ///
 /// ```swift
 /// let standIn = StandInServer(port: 0) { port in print("listening on http://127.0.0.1:\(port)") }

@@ -1,7 +1,7 @@
 /// What the stand-in for a language model says: the same words for the same conversation, always.
 ///
-/// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token for
-/// every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more.
+/// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token
+/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more.
 struct StandInAnswer: Hashable, Sendable {
     /// One turn of the conversation.
     struct Message: Hashable, Sendable {

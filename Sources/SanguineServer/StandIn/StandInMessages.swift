@@ -102,7 +102,8 @@ extension StandInAnswer {
         ]
     }
 
-    /// The `data` of the events of a streamed answer, without the last one, `[DONE]`: one for each word.
+    /// The `data` of the events of a streamed answer, without the last one, `[DONE]`: one for each
+    /// word.
     func chunks(model: String, at time: Timestamp, includesUsage: Bool) -> [JSONValue] {
         func chunk(_ choices: [JSONValue], usage: JSONValue? = nil) -> JSONValue {
             var members: [String: JSONValue] = [

@@ -13,8 +13,8 @@ import Synchronization
 /// let answer = try await upstream.complete(prompt)
 /// ```
 ///
-/// A call is made once: whether to try again is for the caller to say, who knows what it costs. If the
-/// caller's task is cancelled, or time is up, the connection is closed and never used again, so
+/// A call is made once: whether to try again is for the caller to say, who knows what it costs. If
+/// the caller's task is cancelled, or time is up, the connection is closed and never used again, so
 /// that its late answer reaches nobody.
 public struct UpstreamClient: Sendable {
     private enum Event: Sendable {
@@ -136,7 +136,9 @@ public struct UpstreamClient: Sendable {
     }
 }
 
-/// Whether a request's body has been drawn. Set once, by the connection.
+/// Whether a request's body has been drawn.
+///
+/// Set once, by the connection.
 private final class SentFlag: Sendable {
     private let flag = Atomic(false)
 

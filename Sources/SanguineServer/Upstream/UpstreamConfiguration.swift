@@ -17,17 +17,23 @@ public struct UpstreamConfiguration: Sendable {
     public let apiKey: Secret?
     /// The model's name, sent with every request.
     public let model: String
-    /// The longest time that connecting may take. Default: 5 s.
+    /// The longest time that connecting may take.
+    ///
+    /// Default: 5 s.
     public let connectTimeout: Duration
-    /// The longest time from the call to the end of the answer. Default: 60 s.
+    /// The longest time from the call to the end of the answer.
+    ///
+    /// Default: 60 s.
     public let timeout: Duration
-    /// The longest answer, in bytes. Default: 1 MiB.
+    /// The longest answer, in bytes.
+    ///
+    /// Default: 1 MiB.
     public let answerBytes: Int
 
     /// Creates a configuration.
     ///
-    /// - Throws: ``UpstreamConfigurationError`` unless the URL is `http` or `https`, with a host and
-    ///   without user name and password, and the key can be sent in a header.
+    /// - Throws: ``UpstreamConfigurationError`` unless the URL is `http` or `https`, with a host
+    ///   and without user name and password, and the key can be sent in a header.
     public init(
         url: String,
         apiKey: Secret? = nil,
@@ -60,12 +66,13 @@ public struct UpstreamConfiguration: Sendable {
         return parts.string
     }
 
-    /// How the `HTTPClient` for this upstream must be set up.
+    /// Returns how the `HTTPClient` for this upstream must be set up.
     ///
-    /// Connecting fails after ``connectTimeout`` and is not tried again: the caller hears at once, and
-    /// decides. Redirects are not followed, because they would carry prompts to another host.
+    /// Connecting fails after ``connectTimeout`` and is not tried again: the caller hears at once,
+    /// and decides. Redirects are not followed, because they would carry prompts to another host.
     ///
     /// - Parameter connections: How many calls may run at once. Default: 1,000.
+    /// - Returns: A configuration to create the client with.
     public func httpClientConfiguration(
         connections: Int = 1_000
     ) -> HTTPClient.Configuration {
@@ -80,7 +87,9 @@ public struct UpstreamConfiguration: Sendable {
     }
 }
 
-/// Why an upstream cannot be configured so. Neither case repeats what was given: it may be secret.
+/// Why an upstream cannot be configured so.
+///
+/// Neither case repeats what was given: it may be secret.
 public enum UpstreamConfigurationError: Error, Hashable, CustomStringConvertible {
     /// The URL is none that can be called.
     case invalidURL

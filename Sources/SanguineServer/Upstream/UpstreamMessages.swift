@@ -29,7 +29,9 @@ public struct UpstreamPrompt: Hashable, Sendable {
 
     /// The conversation, oldest first.
     public var messages: [Message]
-    /// The longest answer, in the model's tokens. It bounds what a call can cost.
+    /// The longest answer, in the model's tokens.
+    ///
+    /// It bounds what a call can cost.
     public var maxOutputTokens: Int
 
     /// Creates a prompt.
@@ -41,7 +43,9 @@ public struct UpstreamPrompt: Hashable, Sendable {
 
 /// What a call has used, as the upstream reports it.
 public struct UpstreamUsage: Hashable, Sendable {
-    /// The most of either that is believed: a billion. It keeps a price within 64 bits.
+    /// The most of either that is believed: a billion.
+    ///
+    /// It keeps a price within 64 bits.
     static let largestCount: Int64 = 1_000_000_000
 
     /// Tokens of the prompt.
@@ -91,7 +95,9 @@ public struct UpstreamAnswer: Hashable, Sendable {
     }
 }
 
-/// The body of a request, in OpenAI's names. Never streamed: `stream` is left out.
+/// The body of a request, in OpenAI's names.
+///
+/// Never streamed: `stream` is left out.
 struct UpstreamRequestBody: Encodable {
     let model: String
     let messages: [UpstreamPrompt.Message]
@@ -103,7 +109,9 @@ struct UpstreamRequestBody: Encodable {
     }
 }
 
-/// Why an upstream gave no answer. Holds nothing of the prompt, the key or the answer.
+/// Why an upstream gave no answer.
+///
+/// Holds nothing of the prompt, the key or the answer.
 public enum UpstreamError: Error, Hashable, Sendable {
     /// It took longer than the configured time.
     case timeout(mayHaveBeenSent: Bool)

@@ -10,6 +10,10 @@ final class ManualClock: Clock {
         static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
     }
 
+    private typealias Registration = (
+        result: Result<Void, any Error>?, watchers: [CheckedContinuation<Void, Never>]
+    )
+
     private struct Sleeper {
         let deadline: Instant
         let continuation: CheckedContinuation<Void, any Error>
@@ -35,11 +39,11 @@ final class ManualClock: Clock {
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let (result, watchers) = state.withLock { state in
+                let (result, watchers) = state.withLock { state -> Registration in
                     if state.cancelled.remove(id) != nil {
-                        return (Result<Void, any Error>?.some(.failure(CancellationError())), [])
+                        return (.failure(CancellationError()), [])
                     }
-                    if deadline <= state.now { return (.some(.success(())), []) }
+                    if deadline <= state.now { return (.success(()), []) }
                     state.sleepers[id] = Sleeper(deadline: deadline, continuation: continuation)
                     return (nil, Self.takeWatchers(&state))
                 }

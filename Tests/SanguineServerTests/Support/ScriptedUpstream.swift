@@ -117,7 +117,8 @@ final class ScriptedUpstream: Sendable {
         guard let end = received.firstRange(of: "\r\n\r\n") else { return nil }
         let head = String(received[..<end.lowerBound])
         let lines = head.lowercased().split(separator: "\r\n")
-        let length = lines.first { $0.hasPrefix("content-length:") }
+        let length =
+            lines.first { $0.hasPrefix("content-length:") }
             .flatMap { Int($0.dropFirst(15).drop { $0 == " " }) } ?? 0
         let rest = received[end.upperBound...].utf8
         guard rest.count >= length else { return nil }

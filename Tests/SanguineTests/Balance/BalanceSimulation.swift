@@ -45,7 +45,7 @@ struct BalanceSimulation {
     private var fetches: [Fetch] = []
     /// What calls that are over and in the base have cost, summed up to keep the oracle quick.
     private var settledCost: Int64 = 0
-    private var made = 0
+    private(set) var made = 0
     private var now = Timestamp(millisecondsSince1970: 1_000_000)
     private(set) var lastEvent = "start"
     /// How many calls the last event showed never to have happened.
@@ -59,8 +59,8 @@ struct BalanceSimulation {
 
     /// What the user must see now, computed from the truth and from what the client was told.
     ///
-    /// A call costs its true charge once the base contains its end; until then what its answer said;
-    /// until then what was predicted.
+    /// A call costs its true charge once the base contains its end; until then what its answer
+    /// said; until then what was predicted.
     var expected: (available: Int64, held: Int64) {
         let head = state.base?.balance.head ?? 0
         var available = ledger.withoutCalls(at: head) - settledCost
@@ -264,7 +264,7 @@ extension BalanceSimulation {
     private mutating func forgetSettled() {
         let head = state.base?.balance.head ?? 0
         calls.removeAll { call in
-            guard call.leg == nil, state.pending[call.key] == nil else { return false }
+            guard call.leg == nil, state.call(call.key) == nil else { return false }
             if let operation = ledger.operations[call.key] {
                 guard let end = operation.end, end <= head else { return false }
                 settledCost += operation.charge

@@ -23,6 +23,7 @@ struct SimulatedLedger {
     private(set) var head: Int64 = 0
     private(set) var operations: [String: Operation] = [:]
     private(set) var grants: [(head: Int64, amount: Int64)] = []
+    private var granted: Int64 = 0
 
     init(available: Int64) {
         start = available
@@ -57,6 +58,7 @@ struct SimulatedLedger {
         head += 1
         available += amount
         grants.append((head, amount))
+        granted += amount
     }
 
     /// What `GET /v1/balance?operations=` answers now.
@@ -82,6 +84,11 @@ struct SimulatedLedger {
 
     /// What the user would have at that number, had none of our own calls been made.
     func withoutCalls(at number: Int64) -> Int64 {
-        start + grants.lazy.filter { $0.head <= number }.reduce(0) { $0 + $1.amount }
+        var sum = start + granted
+        for grant in grants.reversed() {
+            guard grant.head > number else { break }
+            sum -= grant.amount
+        }
+        return sum
     }
 }

@@ -10,7 +10,11 @@ struct SessionStateTests {
 
     static func session(_ number: Int, account: Identifier = account) -> StoredSession {
         StoredSession(
-            Session(accessToken: "access-\(number)", expiresIn: 900, refreshToken: "refresh-\(number)"),
+            Session(
+                accessToken: "access-\(number)",
+                expiresIn: 900,
+                refreshToken: "refresh-\(number)"
+            ),
             account: account,
             at: noon
         )

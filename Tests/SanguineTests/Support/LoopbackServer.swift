@@ -68,8 +68,15 @@ final class LoopbackServer: Sendable {
             guard count > 0 else { return }
             text += String(decoding: buffer[..<count], as: UTF8.self)
         }
+        // All of the body: to close a socket with unread bytes resets the connection.
+        while text.utf8.count < Self.length(of: text) {
+            let count = recv(connection, &buffer, buffer.count, 0)
+            guard count > 0 else { return }
+            text += String(decoding: buffer[..<count], as: UTF8.self)
+        }
         requests.withLock { $0.append(text) }
-        let path = text.split(separator: " ").dropFirst().first.map(String.init) ?? "/"
+        let target = text.split(separator: " ").dropFirst().first ?? "/"
+        let path = target.prefix { $0 != "?" }
         let size = Int(path.split(separator: "/").last ?? "") ?? 0
         switch path.split(separator: "/").first {
         case "hello": answer(connection, "Content-Length: 5\r\nX-Mood: good\r\n", "hello")
@@ -83,9 +90,19 @@ final class LoopbackServer: Sendable {
             write(
                 connection,
                 "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
-                    + "Content-Length: 0\r\nConnection: close\r\n\r\n")
+                    + "Content-Length: 0\r\nConnection: close\r\n\r\n"
+            )
         default: while recv(connection, &buffer, buffer.count, 0) > 0 {}  // Until it hangs up.
         }
+    }
+
+    // Of head and body together, in bytes.
+    private static func length(of text: String) -> Int {
+        guard let head = text.range(of: "\r\n\r\n") else { return 0 }
+        let field = text[..<head.lowerBound].lowercased().split(separator: "\r\n")
+            .first { $0.hasPrefix("content-length:") }
+        let body = field.flatMap { Int($0.dropFirst(15).trimmingCharacters(in: .whitespaces)) }
+        return text[..<head.upperBound].utf8.count + (body ?? 0)
     }
 
     private func answer(_ connection: Int32, _ headers: String, _ body: String) {
@@ -96,7 +113,7 @@ final class LoopbackServer: Sendable {
         #if canImport(Darwin)
         let flags: Int32 = 0
         #else
-        let flags = Int32(MSG_NOSIGNAL.rawValue)
+        let flags = Int32(MSG_NOSIGNAL)
         #endif
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {

@@ -1,0 +1,80 @@
+/// Reads a moment in the form of RFC 3339, section 5.6, and in no other.
+///
+/// By hand, because Foundation's parser takes days that do not exist, minutes past 59 and text
+/// after the end, counts days before 1582 by another calendar, and rounds where digits are to be
+/// dropped.
+struct MomentReader {
+    private var rest: Substring.UTF8View
+
+    /// Returns the milliseconds since 1970, or `nil` if the text is no moment of the years 0 to
+    /// 9999.
+    static func milliseconds(of text: String) -> Int64? {
+        var reader = MomentReader(rest: text[...].utf8)
+        return reader.moment()
+    }
+
+    private mutating func moment() -> Int64? {
+        guard let day = day(), take(anyOf: "Tt") != nil,
+            let hour = number(upTo: 23), take(anyOf: ":") != nil,
+            let minute = number(upTo: 59), take(anyOf: ":") != nil,
+            // A leap second counts as the first of the next minute.
+            let second = number(upTo: 60),
+            let fraction = fraction(), let offset = offset(), rest.isEmpty
+        else { return nil }
+        let minutes = (day.daysSince1970 * 24 + hour) * 60 + minute - offset
+        let milliseconds = Int64((minutes * 60 + second) * 1_000 + fraction)
+        return Self.years.contains(milliseconds) ? milliseconds : nil
+    }
+
+    /// From the start of the year 0 to the end of the year 9999: what four digits can write.
+    private static let years: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
+    private mutating func day() -> CalendarDay? {
+        defer { rest = rest.dropFirst(10) }
+        return CalendarDay(String(Substring(rest.prefix(10))))
+    }
+
+    /// Two digits.
+    private mutating func number(upTo most: Int) -> Int? {
+        let digits = rest.prefix(2)
+        guard digits.count == 2, digits.allSatisfy(Self.isDigit),
+            let number = Int(Substring(digits)), number <= most
+        else { return nil }
+        rest = rest.dropFirst(2)
+        return number
+    }
+
+    /// The milliseconds of the decimals, or zero if there are none.
+    private mutating func fraction() -> Int? {
+        guard take(anyOf: ".") != nil else { return 0 }
+        let digits = rest.prefix(while: Self.isDigit)
+        guard !digits.isEmpty else { return nil }
+        rest = rest.dropFirst(digits.count)
+        return digits.prefix(3).enumerated().reduce(0) { sum, digit in
+            sum + Int(digit.element - UInt8(ascii: "0")) * [100, 10, 1][digit.offset]
+        }
+    }
+
+    /// Minutes that the text's clock is ahead of UTC.
+    private mutating func offset() -> Int? {
+        switch take(anyOf: "Zz+-") {
+        case UInt8(ascii: "Z"), UInt8(ascii: "z"):
+            return 0
+        case let sign?:
+            guard let hours = number(upTo: 23), take(anyOf: ":") != nil,
+                let minutes = number(upTo: 59)
+            else { return nil }
+            return (hours * 60 + minutes) * (sign == UInt8(ascii: "-") ? -1 : 1)
+        case nil:
+            return nil
+        }
+    }
+
+    private mutating func take(anyOf wanted: String) -> UInt8? {
+        guard let byte = rest.first, wanted.utf8.contains(byte) else { return nil }
+        rest = rest.dropFirst()
+        return byte
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }
+}

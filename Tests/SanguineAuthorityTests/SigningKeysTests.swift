@@ -1,0 +1,50 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Signing keys")
+struct SigningKeysTests {
+    @Test func `keys read back from their file and sign alike`() async throws {
+        let keys = SigningKeys()
+        let read = try #require(SigningKeys(encoded: keys.encoded))
+        let clock = ManualClock()
+        let identity = Identity(account: .numbered(1), session: .numbered(2))
+        let token = try await AccessTokens(keys: keys, settings: .init(), clock: clock)
+            .issue(for: identity)
+
+        #expect(read.keyID == keys.keyID)
+        let verified = try await AccessTokens(keys: read, settings: .init(), clock: clock)
+            .verify(token)
+        #expect(verified == identity)
+        let refresh = RefreshToken(session: .numbered(2), generation: 4).text(key: keys.refreshKey)
+        #expect(RefreshToken(refresh, key: read.refreshKey)?.generation == 4)
+    }
+
+    @Test func `a key id is 16 hexadecimal digits, and new keys have another`() {
+        let id = SigningKeys().keyID
+
+        #expect(id.wholeMatch(of: #/[0-9a-f]{16}/#) != nil)
+        #expect(SigningKeys().keyID != id)
+    }
+
+    @Test(arguments: [
+        "", "{}", "null", "[]", "not JSON",
+        #"{"version":1,"signingKey":"","refreshKey":""}"#,
+        #"{"version":1,"signingKey":"AAAA","refreshKey":"AAAA"}"#,
+    ])
+    func `a file that is no key file is refused`(text: String) {
+        #expect(SigningKeys(encoded: Data(text.utf8)) == nil)
+    }
+
+    @Test func `a file that was cut off, or is of another version, is refused`() {
+        let data = SigningKeys().encoded
+        for count in stride(from: 0, to: data.count, by: 7) {
+            #expect(SigningKeys(encoded: data.prefix(count)) == nil)
+        }
+        let later = String(decoding: data, as: UTF8.self)
+            .replacing(#""version":1"#, with: #""version":2"#)
+        #expect(SigningKeys(encoded: Data(later.utf8)) == nil)
+    }
+}

@@ -1,0 +1,17 @@
+import SanguineModel
+import Synchronization
+
+/// A clock that a test sets.
+///
+/// It begins at a noon, 2026-11-21T12:00:00Z.
+final class ManualClock: WallClock {
+    static let start = Timestamp(millisecondsSince1970: 1_795_262_400_000)
+
+    private let present = Mutex(ManualClock.start)
+
+    func now() -> Timestamp { present.withLock { $0 } }
+
+    func advance(by duration: Duration) { present.withLock { $0 = $0 + duration } }
+
+    func set(_ moment: Timestamp) { present.withLock { $0 = moment } }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import SanguineModel
+
+@testable import SanguineAuthority
+
+extension Submission where Content: Encodable {
+    /// A request as the server would submit it: its fingerprint follows from call and content.
+    init(_ key: String, _ content: Content, call: String = "call") {
+        let text = String(decoding: AnswerEncoder.encode(content), as: UTF8.self)
+        self.init(key: key, fingerprint: Fingerprint(call, text), content: .success(content))
+    }
+}
+
+extension Submission where Content == Void {
+    init(_ key: String, call: String = "release") {
+        self.init(key: key, fingerprint: Fingerprint(call), content: .success(()))
+    }
+}
+
+extension Submission where Content == CallTerms {
+    init(
+        _ key: String,
+        hold: Int64,
+        life: Duration = .seconds(600),
+        input: String = "input",
+        unavailable: Problem? = nil
+    ) {
+        self.init(
+            key: key,
+            fingerprint: Fingerprint("ask", input),
+            content: .success(
+                CallTerms(function: "ask", hold: hold, life: life, unavailable: unavailable)
+            )
+        )
+    }
+}
+
+extension Submission {
+    /// A request whose content was found to be invalid before its key was looked up.
+    init(_ key: String, refused problem: Problem) {
+        self.init(key: key, fingerprint: Fingerprint("refused"), content: .failure(problem))
+    }
+}
+
+extension Answer {
+    /// The body as a message.
+    func message<Message: Decodable>(_ type: Message.Type = Message.self) throws -> Message {
+        try JSONDecoder().decode(type, from: Data(stored.body))
+    }
+
+    /// The balance that the body carries.
+    var balance: Balance {
+        get throws { try message(BalanceAnswer.self).balance }
+    }
+}
+
+extension CallStart {
+    /// The call that was accepted, or `nil` if it was answered from before.
+    var call: AcceptedCall? {
+        guard case .accepted(let call) = self else { return nil }
+        return call
+    }
+}
+
+extension Identifier {
+    /// Ids that are the same in every run, in no order.
+    static func numbered(_ number: UInt64) -> Identifier {
+        var random = SplitMix64(seed: number)
+        return Identifier(at: ManualClock.start, using: &random)
+    }
+}
+
+extension LedgerCommands {
+    init(at now: Timestamp = ManualClock.start) {
+        self.init(encoder: AnswerEncoder(unit: "tokens"), now: now, holdLife: .seconds(600))
+    }
+}
+
+/// What a typed-throws closure refuses with, or `nil` if it does not.
+func problem<Value>(_ body: () async throws(Problem) -> Value) async -> Problem? {
+    do {
+        _ = try await body()
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// The synchronous form of ``problem(_:)-async``.
+func refusal<Value>(_ body: () throws(Problem) -> Value) -> Problem? {
+    do {
+        _ = try body()
+        return nil
+    } catch {
+        return error
+    }
+}

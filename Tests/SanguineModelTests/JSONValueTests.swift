@@ -1,0 +1,119 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@Suite("JSON value")
+struct JSONValueTests {
+    private func decode(_ text: String) throws -> JSONValue {
+        try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
+    }
+
+    private func encode(_ value: JSONValue) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+
+    /// The whole table of RFC 7396, appendix A.
+    @Test(arguments: [
+        (#"{"a":"b"}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
+        (#"{"a":"b"}"#, #"{"b":"c"}"#, #"{"a":"b","b":"c"}"#),
+        (#"{"a":"b"}"#, #"{"a":null}"#, #"{}"#),
+        (#"{"a":"b","b":"c"}"#, #"{"a":null}"#, #"{"b":"c"}"#),
+        (#"{"a":["b"]}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
+        (#"{"a":"c"}"#, #"{"a":["b"]}"#, #"{"a":["b"]}"#),
+        (#"{"a":{"b":"c"}}"#, #"{"a":{"b":"d","c":null}}"#, #"{"a":{"b":"d"}}"#),
+        (#"{"a":[{"b":"c"}]}"#, #"{"a":[1]}"#, #"{"a":[1]}"#),
+        (#"["a","b"]"#, #"["c","d"]"#, #"["c","d"]"#),
+        (#"{"a":"b"}"#, #"["c"]"#, #"["c"]"#),
+        (#"{"a":"foo"}"#, #"null"#, #"null"#),
+        (#"{"a":"foo"}"#, #""bar""#, #""bar""#),
+        (#"{"e":null}"#, #"{"a":1}"#, #"{"a":1,"e":null}"#),
+        (#"[1,2]"#, #"{"a":"b","c":null}"#, #"{"a":"b"}"#),
+        (#"{}"#, #"{"a":{"bb":{"ccc":null}}}"#, #"{"a":{"bb":{}}}"#),
+    ])
+    func `a merge patch does what RFC 7396 says`(
+        original: String,
+        patch: String,
+        result: String
+    ) throws {
+        #expect(try encode(decode(original).merging(decode(patch))) == result)
+    }
+
+    @Test(arguments: [
+        ("0", JSONValue.integer(0)),
+        ("-9223372036854775808", .integer(.min)),
+        ("9223372036854775807", .integer(.max)),
+        ("9007199254740993", .integer(9_007_199_254_740_993)),
+        ("1.0", .integer(1)),
+        ("1e3", .integer(1_000)),
+        ("0.1", .number(0.1)),
+        ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+        ("1.5e300", .number(1.5e300)),
+        ("true", .bool(true)),
+        ("null", .null),
+        (#""1""#, .string("1")),
+    ])
+    func `whole numbers of 64 bits are integers, and others are not`(
+        text: String,
+        value: JSONValue
+    ) throws {
+        #expect(try decode(text) == value)
+        #expect(try decode(encode(value)) == value)
+    }
+
+    @Test(arguments: ["1e999", "", "{", "[1", "nul", "{\"a\" 1}", "01", "'a'", "1 2"])
+    func `what is no JSON, or no number that a double holds, is refused`(text: String) {
+        #expect(throws: DecodingError.self) { try decode(text) }
+    }
+
+    @Test func `nesting without end is refused and not followed into the ground`() {
+        let depth = 100_000
+        let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+
+        #expect(throws: DecodingError.self) { try decode(text) }
+    }
+
+    @Test(arguments: UInt64(1)...20)
+    func `any value reads back as it was written`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        for _ in 0..<50 {
+            let value = Self.value(depth: 4, using: &random)
+            #expect(try decode(encode(value)) == value)
+        }
+    }
+
+    @Test func `members are found by name, and other values have none`() {
+        let value: JSONValue = ["name": "Ada", "age": 36, "admin": false]
+
+        #expect(value["name"]?.string == "Ada")
+        #expect(value["age"]?.integer == 36)
+        #expect(value["age"]?.string == nil)
+        #expect(value["admin"] == false)
+        #expect(value["missing"] == nil)
+        #expect(JSONValue.string("name")["name"] == nil)
+    }
+
+    private static func value(depth: Int, using random: inout SplitMix64) -> JSONValue {
+        let texts = ["", "a", "\u{0}", "é", "e\u{301}", "👩‍👩‍👧", "\"\\/\n\u{2028}", "null"]
+        switch Int.random(in: 0...(depth > 0 ? 6 : 4), using: &random) {
+        case 0: return .null
+        case 1: return .bool(.random(using: &random))
+        case 2: return .integer(.random(in: .min ... .max, using: &random))
+        case 3: return .number(.random(in: -1e6...1e6, using: &random) + 0.1)
+        case 4: return .string(texts[.random(in: texts.indices, using: &random)])
+        case 5:
+            return .array(
+                (0..<Int.random(in: 0...4, using: &random)).map { _ in
+                    value(depth: depth - 1, using: &random)
+                }
+            )
+        default:
+            var members: [String: JSONValue] = [:]
+            for index in 0..<Int.random(in: 0...4, using: &random) {
+                members["m\(index)"] = value(depth: depth - 1, using: &random)
+            }
+            return .object(members)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@Suite("Problem")
+struct ProblemTests {
+    /// Every code with the status that the contract gives it.
+    static let statuses: [(ProblemCode, Int)] = [
+        (.malformedBody, 400), (.malformedRequest, 400), (.idempotencyKeyMissing, 400),
+        (.idempotencyKeyInvalid, 400), (.bodyTooLarge, 413), (.unsupportedMediaType, 415),
+        (.unauthenticated, 401), (.tokenExpired, 401), (.sessionEnded, 401),
+        (.deviceSecretMismatch, 401), (.refreshInvalid, 401), (.refreshReused, 401),
+        (.insufficientTokens, 402), (.quotaExhausted, 402), (.identityMismatch, 403),
+        (.notFound, 404), (.operationInProgress, 409), (.holdSettled, 409),
+        (.idempotencyMismatch, 422), (.idempotencyExpired, 422), (.invalidContent, 422),
+        (.rateLimited, 429), (.internalFault, 500), (.upstreamFailed, 502),
+        (.upstreamMissing, 503), (.overloaded, 503), (.upstreamTimeout, 504),
+    ]
+
+    @Test(arguments: statuses)
+    func `each code has its status, a title and a type`(code: ProblemCode, status: Int) {
+        let problem = Problem(code, "Do this next.")
+
+        #expect(problem.status == status)
+        #expect(problem.title.hasSuffix("."))
+        #expect(code == .internalFault || problem.title != ProblemCode.internalFault.meaning.title)
+        #expect(problem.type == "urn:sanguine:problem:\(code.rawValue)")
+        #expect(problem.description.contains("Do this next."))
+    }
+
+    @Test func `titles tell codes apart`() {
+        #expect(Set(Self.statuses.map(\.0.meaning.title)).count == Self.statuses.count)
+    }
+
+    @Test func `the code is its name in camel case, in snake case`() {
+        #expect(ProblemCode.insufficientTokens.rawValue == "insufficient_tokens")
+        #expect(ProblemCode.quotaExhausted.rawValue == "quota_exhausted")
+        #expect(
+            Self.statuses.allSatisfy { $0.0.rawValue.wholeMatch(of: #/[a-z]+(_[a-z]+)*/#) != nil }
+        )
+    }
+
+    @Test func `a code of a newer server decodes, with its own status`() throws {
+        let json = """
+            {"type":"urn:sanguine:problem:too_early","title":"It is too early.","status":425,\
+            "detail":"Come back.","code":"too_early","moon":"full"}
+            """
+        let problem = try JSONDecoder().decode(Problem.self, from: Data(json.utf8))
+
+        #expect(problem.code == ProblemCode(rawValue: "too_early"))
+        #expect(problem.status == 425)
+        #expect(problem.code.meaning.status == 500)
+    }
+}

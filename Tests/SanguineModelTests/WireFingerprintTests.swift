@@ -1,0 +1,252 @@
+import Foundation
+import SanguineModel
+import Testing
+
+/// The shape of every message on the wire, as text.
+///
+/// Apps that are installed speak this version for years. A test that fails here says that a message
+/// changed: add an optional field and the new line below; or, for any other change, make a new
+/// version of the wire (`/v2`) and keep this one.
+@Suite("Wire fingerprint, version 1")
+struct WireFingerprintTests {
+    private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
+    private static let at = Timestamp(millisecondsSince1970: 1_763_752_719_250)
+
+    /// One example of every message, with every field set, and its text.
+    private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        accounts(id) + balances(id) + functions(id) + problems
+    }
+
+    private func text(_ message: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(message), as: UTF8.self)
+    }
+
+    private func readBack<Message: Codable & Hashable>(_ message: Message) throws -> Bool {
+        try JSONDecoder().decode(Message.self, from: JSONEncoder().encode(message)) == message
+    }
+
+    @Test func `no message of version 1 has changed`() throws {
+        for (message, committed) in Self.examples(try #require(Self.id)) {
+            #expect(
+                try text(message) == committed,
+                "\(type(of: message)) changed on the wire: that needs a new version of the wire."
+            )
+        }
+    }
+
+    @Test func `every message reads back as it was written`() throws {
+        for (message, _) in Self.examples(try #require(Self.id)) {
+            #expect(try readBack(message), "\(type(of: message))")
+        }
+    }
+
+    @Test func `fields that a newer end adds are ignored`() throws {
+        for (message, committed) in Self.examples(try #require(Self.id)) {
+            #expect(try decodes(message, from: #"{"new":[1],"# + committed.dropFirst()))
+        }
+    }
+
+    private func decodes<Message: Codable & Hashable>(
+        _ message: Message,
+        from json: String
+    ) throws -> Bool {
+        try JSONDecoder().decode(Message.self, from: Data(json.utf8)) == message
+    }
+
+    @Test func `optional fields are left out, not null`() throws {
+        let id = try #require(Self.id)
+        let account = Account(
+            id: id,
+            kind: .guest,
+            timeZone: "UTC",
+            language: "en",
+            createdAt: Self.at
+        )
+        let device = GuestRequest(deviceId: "d", deviceSecret: "s")
+
+        #expect(try !text(account).contains("null"))
+        #expect(try text(device) == #"{"deviceId":"d","deviceSecret":"s"}"#)
+        #expect(try text(ConsumeRequest()) == "{}")
+        #expect(try text(Page<LedgerEntry>(items: [])) == #"{"hasMore":false,"items":[]}"#)
+    }
+
+    @Test func `names of kinds, phases and plans are those of version 1`() {
+        #expect(
+            LedgerEntry.Kind.allCases.map(\.rawValue)
+                == ["grant", "spend", "hold", "release", "capture", "expire"]
+        )
+        #expect(
+            [OperationState.Phase.unknown, .running, .settled].map(\.rawValue)
+                == ["unknown", "running", "settled"]
+        )
+        #expect([Account.Kind.guest, .registered].map(\.rawValue) == ["guest", "registered"])
+        #expect([Account.Plan.free, .premium].map(\.rawValue) == ["free", "premium"])
+        #expect([Price.Kind.fixed, .usage].map(\.rawValue) == ["fixed", "usage"])
+    }
+
+    @Test func `limits of the wire are those of version 1`() {
+        #expect(WireLimits.bodyBytes == 1_048_576)
+        #expect(WireLimits.deviceIdCharacters == 16...128)
+        #expect(WireLimits.deviceSecretBytes == 32)
+        #expect(WireLimits.idempotencyKeyCharacters == 1...128)
+        #expect(WireLimits.settingsBytes == 4_096)
+        #expect(WireLimits.defaultPage == 20 && WireLimits.largestPage == 100)
+        #expect(WireLimits.amount == 1_000_000_000_000)
+    }
+}
+
+extension WireFingerprintTests {
+    private static func accounts(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        let account = Account(
+            id: id,
+            kind: .registered,
+            email: "ada@example.org",
+            timeZone: "Europe/Istanbul",
+            language: "tr",
+            displayName: "Ada",
+            plan: .premium,
+            settings: ["onboarded": true],
+            createdAt: at
+        )
+        let session = Session(accessToken: "a.b.c", expiresIn: 900, refreshToken: "r")
+        let accountText = """
+            {"createdAt":"2025-11-21T19:18:39.250Z","displayName":"Ada","email":"ada@example.org",\
+            "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","kind":"registered","language":"tr",\
+            "plan":"premium","settings":{"onboarded":true},"timeZone":"Europe/Istanbul"}
+            """
+        let sessionText = #"{"accessToken":"a.b.c","expiresIn":900,"refreshToken":"r"}"#
+        return [
+            (account, accountText),
+            (session, sessionText),
+            (
+                GuestRequest(deviceId: "d", deviceSecret: "s", timeZone: "UTC", language: "en"),
+                #"{"deviceId":"d","deviceSecret":"s","language":"en","timeZone":"UTC"}"#
+            ),
+            (
+                SignedIn(account: account, session: session),
+                #"{"account":\#(accountText),"session":\#(sessionText)}"#
+            ),
+            (RefreshRequest(refreshToken: "r"), #"{"refreshToken":"r"}"#),
+            (Refreshed(session: session), #"{"session":\#(sessionText)}"#),
+        ]
+    }
+
+    private static func balances(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        let balance = Balance(
+            unit: "tokens",
+            available: 97,
+            held: 3,
+            head: 412,
+            asOf: at,
+            operations: ["k": OperationState(.running, held: 3)]
+        )
+        let balanceText = """
+            {"asOf":"2025-11-21T19:18:39.250Z","available":97,"head":412,"held":3,\
+            "operations":{"k":{"held":3,"phase":"running"}},"unit":"tokens"}
+            """
+        let hold = Hold(id: id, amount: 3, expiresAt: at)
+        let holdText = """
+            {"amount":3,"expiresAt":"2025-11-21T19:18:39.250Z",\
+            "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"}
+            """
+        let quota = Quota(name: "readings", limit: 3, used: 1, resetsAt: at, unlimited: false)
+        let quotaText = """
+            {"limit":3,"name":"readings","remaining":2,"resetsAt":"2025-11-21T19:18:39.250Z",\
+            "unlimited":false,"used":1}
+            """
+        let entry = LedgerEntry(
+            id: id,
+            kind: .spend,
+            amount: -3,
+            balanceAfter: 97,
+            reason: "tea",
+            at: at
+        )
+        let entryText = """
+            {"amount":-3,"at":"2025-11-21T19:18:39.250Z","balanceAfter":97,\
+            "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","kind":"spend","reason":"tea"}
+            """
+        return [
+            (balance, balanceText),
+            (BalanceAnswer(balance: balance), #"{"balance":\#(balanceText)}"#),
+            (quota, quotaText),
+            (Items(items: [quota]), #"{"items":[\#(quotaText)]}"#),
+            (ConsumeRequest(amount: 2), #"{"amount":2}"#),
+            (SpendRequest(amount: 3, reason: "tea"), #"{"amount":3,"reason":"tea"}"#),
+            (HoldRequest(amount: 3, expiresIn: 60), #"{"amount":3,"expiresIn":60}"#),
+            (hold, holdText),
+            (
+                HoldAnswer(hold: hold, balance: balance),
+                #"{"balance":\#(balanceText),"hold":\#(holdText)}"#
+            ),
+            (CaptureRequest(amount: 2), #"{"amount":2}"#),
+            (
+                Page(items: [entry], hasMore: true, nextCursor: "c"),
+                #"{"hasMore":true,"items":[\#(entryText)],"nextCursor":"c"}"#
+            ),
+        ]
+    }
+
+    private static func functions(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        [
+            (
+                FunctionDescription(
+                    name: "ask",
+                    price: .usage(perMillionInput: 100, perMillionOutput: 400),
+                    cache: "none",
+                    stream: false,
+                    inputs: ["question": "string"]
+                ),
+                """
+                {"cache":"none","inputs":{"question":"string"},"name":"ask","price":{"amount":1,\
+                "kind":"usage","perMillionInput":100,"perMillionOutput":400},"stream":false}
+                """
+            ),
+            (Price.fixed(1), #"{"amount":1,"kind":"fixed"}"#),
+            (
+                FunctionRequest(input: Echo.Input(text: "hi", delayMs: 5)),
+                #"{"input":{"delayMs":5,"text":"hi"}}"#
+            ),
+            (
+                FunctionRequest(input: Ask.Input(question: "why?")),
+                #"{"input":{"question":"why?"}}"#
+            ),
+            (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
+            (
+                FunctionResult(
+                    output: "because",
+                    charged: 2,
+                    tokensRemaining: 95,
+                    held: 0,
+                    head: 7,
+                    cached: false,
+                    operation: id
+                ),
+                """
+                {"cached":false,"charged":2,"head":7,"held":0,\
+                "operation":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","output":"because",\
+                "tokensRemaining":95}
+                """
+            ),
+        ]
+    }
+
+    private static var problems: [(any Codable & Hashable, String)] {
+        var poor = Problem(.insufficientTokens, "Get more.", retryAfter: 9)
+        (poor.available, poor.held, poor.required) = (1, 2, 3)
+        (poor.resetsAt, poor.lifts) = (at, ["premium"])
+        return [
+            (
+                poor,
+                """
+                {"available":1,"code":"insufficient_tokens","detail":"Get more.","held":2,\
+                "lifts":["premium"],"required":3,"resetsAt":"2025-11-21T19:18:39.250Z",\
+                "retryAfter":9,"status":402,"title":"The balance is too low.",\
+                "type":"urn:sanguine:problem:insufficient_tokens"}
+                """
+            )
+        ]
+    }
+}

@@ -1,0 +1,226 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import ServiceLifecycle
+import Testing
+
+@testable import SanguineServer
+
+/// A storage that fails when told.
+private final class FailingStorage: Storage {
+    let inner = MemoryStorage()
+    let failure: StorageError?
+
+    init(_ failure: StorageError?) { self.failure = failure }
+
+    private func check() throws(StorageError) { if let failure { throw failure } }
+
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        try check()
+        return try await inner.perform(command)
+    }
+
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        try check()
+        return try await inner.load(keys)
+    }
+
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await inner.transfers(of: account, before: number, limit: limit)
+    }
+
+    func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try await inner.openHolds(expiringBy: moment, limit: limit)
+    }
+
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try await inner.runningOperations(after: position, limit: limit)
+    }
+
+    func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow] {
+        try await inner.sessionsEnded(since: moment, limit: limit)
+    }
+
+    func account(email: String) async throws(StorageError) -> AccountRow? {
+        try await inner.account(email: email)
+    }
+
+    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        try await inner.sweep(horizon, limit: limit)
+    }
+
+    func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await inner.verifyLedger()
+    }
+
+    func close() async { await inner.close() }
+}
+
+@Suite("A server's life")
+struct LifecycleTests {
+    @Test func `live and ready are 200 while all is well`() async throws {
+        try await LiveServer.with { server in
+            for path in ["/health/live", "/health/ready"] {
+                let reply = try await server.send("GET", path)
+                #expect(reply.status == 200)
+                #expect(try reply.json["status"] == "ok")
+                #expect(reply["Cache-Control"] == "no-store")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        StorageError.closed, .overloaded(retryAfterSeconds: 2), .failed("/data/disk"),
+    ])
+    func `a storage that does not answer makes a server unready, and not dead`(
+        failure: StorageError
+    ) async throws {
+        try await LiveServer.with {
+            $0.storage = FailingStorage(failure)
+        } _: { server in
+            #expect(try await server.send("GET", "/health/live").status == 200)
+            let reply = try await server.send("GET", "/health/ready")
+            #expect(reply.status == 503)
+            #expect(reply["Retry-After"] != nil)
+            #expect(!reply.body.contains("/data"))
+        }
+    }
+
+    @Test func `a storage that is overloaded is 503, and one that failed 500, without its reason`()
+        async throws
+    {
+        let body = #"{"deviceId":"1234567890123456","deviceSecret":"\#(Guest.secret(1))"}"#
+        let busy = FailingStorage(.overloaded(retryAfterSeconds: 2))
+        try await LiveServer.with {
+            $0.storage = busy
+        } _: { server in
+            let reply = try await server.send("POST", "/v1/accounts/guest", body)
+            #expect(reply.status == 503)
+            #expect(reply.code == "overloaded")
+            #expect(reply["Retry-After"] == "2")
+        }
+        for failure in [StorageError.failed("/data/disk"), .unknownOutcome("/data/disk")] {
+            try await LiveServer.with {
+                $0.storage = FailingStorage(failure)
+            } _: { server in
+                let reply = try await server.send("POST", "/v1/accounts/guest", body)
+                #expect(reply.status == 500)
+                #expect(reply.code == "internal_fault")
+                #expect(!reply.body.contains("/data"))
+            }
+        }
+    }
+
+    @Test func `a graceful shutdown lets a call in flight finish before run returns`() async throws
+    {
+        let setup = LiveServer.Setup()
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            async let running = guest.echo("the last", key: "k", delayMs: 1_000)
+            await setup.delay.whenSleeping(2)
+            await server.group.triggerGracefulShutdown()
+            await setup.delay.whenSleeping(1)
+            setup.delay.advance(by: .seconds(1))
+            let answer = try await running
+            #expect(answer.status == 200)
+        }
+        // The port is closed, and what was answered is kept.
+        try await LiveServer.with(setup) { server in
+            let holds = try await setup.storage.openHolds(
+                expiringBy: Timestamp(millisecondsSince1970: .max),
+                limit: 10
+            )
+            #expect(holds.isEmpty)
+            #expect(try await setup.storage.verifyLedger().differences.isEmpty)
+        }
+    }
+
+    @Test func `run returns only when a call whose client is gone is settled`() async throws {
+        let setup = LiveServer.Setup()
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            let call = Task { try await guest.echo("gone", key: "k", delayMs: 1_000) }
+            await setup.delay.whenSleeping(2)
+            call.cancel()
+            await #expect(throws: (any Error).self) { try await call.value }
+            await server.group.triggerGracefulShutdown()
+            setup.delay.advance(by: .seconds(1))
+        }
+        let operations = try await setup.storage.runningOperations(after: nil, limit: 10)
+        #expect(operations.isEmpty)
+    }
+
+    @Test func `a call that died unsent with its process is released, and may be made again`()
+        async throws
+    {
+        let setup = LiveServer.Setup()
+        let device = "a-device-that-comes-back"
+        try await LiveServer.with(setup) { server in
+            // What a process leaves behind that dies between a call's acceptance and its end.
+            let guest = try await server.guest(device: device)
+            let authority = try await Authority(storage: setup.storage, keys: setup.keys)
+            let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
+            let input: JSONValue = ["text": "a", "delayMs": 0]
+            let submission = Submission(
+                key: "k",
+                fingerprint: Fingerprint(
+                    "POST",
+                    "/v1/functions/echo",
+                    String(decoding: Answers.encode(input), as: UTF8.self)
+                ),
+                content: Result<CallTerms, Problem>.success(terms)
+            )
+            _ = try await authority.start(guest.account.id, submission)
+            #expect(try await guest.balance().held == 1)
+            #expect(try await guest.echo("a", key: "k").code == "operation_in_progress")
+        }
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest(device: device)
+            let balance = try await guest.balance()
+            #expect((balance.available, balance.held) == (100, 0))
+            let reply = try await guest.echo("a", key: "k")
+            #expect(reply.status == 200)
+            #expect(reply["Idempotency-Replayed"] == nil)
+            #expect(try await guest.balance().available == 99)
+        }
+    }
+
+    @Test func `sessions outlive a restart, and ended ones stay ended`() async throws {
+        let setup = LiveServer.Setup()
+        var tokens: (kept: String, ended: String) = ("", "")
+        try await LiveServer.with(setup) { server in
+            let kept = try await server.guest()
+            let ended = try await server.guest()
+            #expect(try await ended.send("DELETE", "/v1/sessions/current").status == 204)
+            tokens = (kept.session.accessToken, ended.session.accessToken)
+        }
+        try await LiveServer.with(setup) { server in
+            for (token, status) in [(tokens.kept, 200), (tokens.ended, 401)] {
+                let headers = ["Authorization": "Bearer \(token)"]
+                let reply = try await server.send("GET", "/v1/account", headers: headers)
+                #expect(reply.status == status)
+            }
+        }
+    }
+
+    @Test func `settings that cannot be served are refused before anything starts`() async throws {
+        var setup = LiveServer.Setup()
+        setup.settings.limits.bodyBytes = 0
+        await #expect(throws: SettingsError.self) { try await setup.server() }
+    }
+}

@@ -1,0 +1,96 @@
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Lists over HTTP")
+struct ListRouteTests {
+    /// A guest with a ledger of so many entries, the grant included.
+    private func guest(_ server: LiveServer, entries: Int) async throws -> Guest {
+        let guest = try await server.guest()
+        for number in 1..<entries {
+            let body = #"{"amount":1,"reason":"number \#(number)"}"#
+            #expect(try await guest.post("/v1/spend", body).status == 200)
+        }
+        return guest
+    }
+
+    @Test func `pages follow each other, newest first, without gap or repeat`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await guest(server, entries: 25)
+            var entries: [LedgerEntry] = []
+            var path = "/v1/ledger"
+            var sizes: [Int] = []
+            while true {
+                let page = try await guest.get(path).decode(Page<LedgerEntry>.self)
+                entries += page.items
+                sizes.append(page.items.count)
+                #expect(page.hasMore == (page.nextCursor != nil))
+                // What comes in at the top moves no page.
+                _ = try await guest.spend(1)
+                guard let cursor = page.nextCursor else { break }
+                path = "/v1/ledger?cursor=\(cursor)"
+            }
+            #expect(sizes == [20, 5])
+            #expect(
+                entries.map(\.reason) == (1..<25).reversed().map { "number \($0)" } + ["welcome"]
+            )
+            #expect(entries.last?.kind == .grant)
+            #expect(entries.map(\.balanceAfter) == Array(76...100))
+        }
+    }
+
+    @Test func `a limit is clamped to 1 up to 100`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await guest(server, entries: 101)
+            for (limit, count) in [
+                ("1", 1), ("100", 100), ("101", 100), ("99999999999999999999999", 100),
+            ] {
+                let page = try await guest.get("/v1/ledger?limit=\(limit)")
+                    .decode(Page<LedgerEntry>.self)
+                #expect(page.items.count == count)
+                #expect(page.hasMore)
+            }
+        }
+    }
+
+    @Test func `a cursor is opaque, and good for its own list and account only`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await guest(server, entries: 3)
+            let other = try await server.guest()
+            let cursor = try #require(
+                try await guest.get("/v1/ledger?limit=1").decode(Page<LedgerEntry>.self).nextCursor
+            )
+            #expect(!cursor.contains(guest.account.id.description))
+            #expect(try await guest.get("/v1/ledger?cursor=\(cursor)").status == 200)
+            for (reader, cursor) in [
+                (other, cursor), (guest, "x"), (guest, ""), (guest, cursor + "A"),
+                (guest, String(cursor.dropLast())), (guest, String(repeating: "A", count: 2_000)),
+            ] {
+                let reply = try await reader.get("/v1/ledger?cursor=\(cursor)")
+                #expect(reply.status == 400)
+                #expect(reply.code == "malformed_request", "\(cursor)")
+            }
+        }
+    }
+
+    @Test func `only the fields that were asked for are there`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await guest(server, entries: 2)
+            let some = try await guest.get("/v1/ledger?fields=amount,reason,nothing").json
+            #expect(
+                some["items"]
+                    == .array([
+                        ["amount": -1, "reason": "number 1"], ["amount": 100, "reason": "welcome"],
+                    ])
+            )
+            #expect(some["hasMore"] == false)
+            let all = try await guest.get("/v1/ledger").json
+            #expect(try await guest.get("/v1/ledger?fields=").json == all)
+            let amounts = try await guest.get("/v1/ledger?fields=amount")
+            let reasons = try await guest.get("/v1/ledger?fields=reason")
+            #expect(amounts["ETag"] != reasons["ETag"])
+        }
+    }
+
+}

@@ -1,0 +1,241 @@
+import AsyncHTTPClient
+import Foundation
+import Logging
+import NIOCore
+import NIOHTTP1
+import SanguineAuthority
+import SanguineModel
+import ServiceLifecycle
+import Synchronization
+
+@testable import SanguineServer
+
+/// A wall clock that stands still until a test sets it.
+final class ManualWallClock: WallClock {
+    private let moment = Mutex(Timestamp(millisecondsSince1970: 1_795_288_719_250))
+
+    func now() -> Timestamp { moment.withLock { $0 } }
+
+    func advance(by duration: Duration) { moment.withLock { $0 = $0 + duration } }
+}
+
+/// A real server on free ports of loopback, for as long as a test takes; its clocks are manual.
+struct LiveServer: Sendable {
+    /// What a test may set before the server starts.
+    struct Setup: Sendable {
+        var settings = ServerSettings()
+        var storage: any Storage = MemoryStorage()
+        var keys = SigningKeys()
+        var registry = OpenMetricsRegistry()
+        var accessLog: AccessLog?
+        let wall = ManualWallClock()
+        let delay = ManualClock()
+
+        init(requestsPerMinute: Int? = nil) {
+            settings.http.port = 0
+            settings.http.adminPort = 0
+            if let requestsPerMinute { settings.limits.requestsPerMinute = requestsPerMinute }
+        }
+
+        func server(
+            onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { _ in }
+        ) async throws -> SanguineServer {
+            try await SanguineServer(
+                storage: storage,
+                keys: keys,
+                settings: settings,
+                registry: registry,
+                accessLog: accessLog,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                clock: wall,
+                delay: delay,
+                onListening: onListening
+            )
+        }
+    }
+
+    let setup: Setup
+    let ports: SanguineServer.Ports
+    let group: ServiceGroup
+
+    /// Starts a server, runs the body, and stops the server gracefully.
+    static func with(
+        _ change: (inout Setup) -> Void = { _ in },
+        _ body: (LiveServer) async throws -> Void
+    ) async throws {
+        var setup = Setup()
+        change(&setup)
+        try await with(setup, body)
+    }
+
+    static func with(_ setup: Setup, _ body: (LiveServer) async throws -> Void) async throws {
+        let (listening, announcement) = AsyncStream.makeStream(of: SanguineServer.Ports.self)
+        let server = try await setup.server { announcement.yield($0) }
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let group = ServiceGroup(configuration: .init(services: [server], logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { announcement.finish() }
+                try await group.run()
+            }
+            var iterator = listening.makeAsyncIterator()
+            if let ports = await iterator.next() {
+                try await body(LiveServer(setup: setup, ports: ports, group: group))
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    /// Sends a request.
+    func send(
+        _ method: String,
+        _ path: String,
+        _ body: String? = nil,
+        headers: [String: String] = [:],
+        toAdmin: Bool = false
+    ) async throws -> Reply {
+        let port = toAdmin ? ports.admin : ports.http
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
+        request.method = HTTPMethod(rawValue: method)
+        if let body {
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(ByteBuffer(string: body))
+        }
+        for (name, value) in headers { request.headers.replaceOrAdd(name: name, value: value) }
+        return try await send(request)
+    }
+
+    func send(_ request: HTTPClientRequest) async throws -> Reply {
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let body = try await response.body.collect(upTo: 4 << 20)
+        return Reply(
+            status: Int(response.status.code),
+            headers: response.headers,
+            body: String(buffer: body)
+        )
+    }
+
+    /// Signs in a device, a new one unless it is named.
+    func guest(
+        device: String = "device-\(UUID().uuidString)",
+        secret: String = Guest.secret(7),
+        extra: String = ""
+    ) async throws -> Guest {
+        let body = #"{"deviceId":"\#(device)","deviceSecret":"\#(secret)"\#(extra)}"#
+        let reply = try await send("POST", "/v1/accounts/guest", body)
+        let signedIn = try reply.decode(SignedIn.self)
+        return Guest(
+            server: self,
+            device: device,
+            secret: secret,
+            account: signedIn.account,
+            session: signedIn.session
+        )
+    }
+}
+
+/// A device that is signed in.
+struct Guest: Sendable {
+    let server: LiveServer
+    let device: String
+    let secret: String
+    let account: Account
+    let session: Session
+
+    /// 32 equal bytes in base64url.
+    static func secret(_ byte: UInt8) -> String {
+        Data(repeating: byte, count: 32).base64EncodedString()
+            .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    func get(_ path: String, headers: [String: String] = [:]) async throws -> Reply {
+        try await send("GET", path, headers: headers)
+    }
+
+    func post(
+        _ path: String,
+        _ body: String? = "{}",
+        key: String? = UUID().uuidString,
+        headers: [String: String] = [:]
+    ) async throws -> Reply {
+        var headers = headers
+        if let key { headers["Idempotency-Key"] = key }
+        return try await send("POST", path, body, headers: headers)
+    }
+
+    func send(
+        _ method: String,
+        _ path: String,
+        _ body: String? = nil,
+        headers: [String: String] = [:]
+    ) async throws -> Reply {
+        let authorization = ["Authorization": "Bearer \(session.accessToken)"]
+        return try await server.send(
+            method,
+            path,
+            body,
+            headers: authorization.merging(headers) { _, own in own }
+        )
+    }
+
+    func balance() async throws -> Balance { try await get("/v1/balance").decode(Balance.self) }
+
+    func spend(_ amount: Int, key: String = UUID().uuidString) async throws -> Reply {
+        try await post("/v1/spend", #"{"amount":\#(amount),"reason":"test"}"#, key: key)
+    }
+
+    /// Leaves no more than that.
+    func spend(downTo rest: Int64) async throws {
+        let amount = try await balance().available - rest
+        _ = try await spend(Int(amount)).decode(BalanceAnswer.self)
+    }
+
+    func ask(_ question: String, key: String = UUID().uuidString) async throws -> Reply {
+        try await post("/v1/functions/ask", #"{"input":{"question":"\#(question)"}}"#, key: key)
+    }
+
+    func echo(
+        _ text: String,
+        key: String = UUID().uuidString,
+        delayMs: Int = 0
+    ) async throws -> Reply {
+        let body = #"{"input":{"text":"\#(text)","delayMs":\#(delayMs)}}"#
+        return try await post("/v1/functions/echo", body, key: key)
+    }
+}
+
+/// An answer, read whole.
+struct Reply: Sendable {
+    let status: Int
+    let headers: HTTPHeaders
+    let body: String
+
+    subscript(_ header: String) -> String? { headers.first(name: header) }
+
+    /// The code, if the answer is a problem in due form.
+    var code: String? {
+        guard self["Content-Type"] == "application/problem+json",
+            let problem = try? JSONDecoder().decode(Problem.self, from: Data(body.utf8)),
+            problem.status == status
+        else { return nil }
+        return problem.code.rawValue
+    }
+
+    var json: JSONValue {
+        get throws { try JSONDecoder().decode(JSONValue.self, from: Data(body.utf8)) }
+    }
+
+    /// Reads the body of an answer that is no problem.
+    func decode<Body: Decodable>(_ type: Body.Type) throws -> Body {
+        guard status < 300 else { throw Unexpected(reply: "\(status) \(body)") }
+        return try JSONDecoder().decode(type, from: Data(body.utf8))
+    }
+
+    /// The feed number in the header.
+    var head: Int64? { self["Sanguine-Head"].flatMap { Int64($0) } }
+
+    struct Unexpected: Error {
+        let reply: String
+    }
+}

@@ -1,0 +1,217 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Malformed requests")
+struct MalformedRequestTests {
+    private static let spend = #"{"amount":1,"reason":"a"}"#
+
+    @Test(arguments: [
+        "{", "", "[]", "null", "7", #""text""#, #"{"amount":1,"reason":"a"} x"#,
+        #"{"amount":01,"reason":"a"}"#, "{'amount':1}",
+    ])
+    func `a body that is no JSON object is malformed`(body: String) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let body = body.isEmpty ? " " : body
+            for (method, path) in [("POST", "/v1/spend"), ("PATCH", "/v1/account")] {
+                let reply = try await guest.send(
+                    method,
+                    path,
+                    body,
+                    headers: ["Idempotency-Key": "k"]
+                )
+                #expect(reply.status == 400)
+                #expect(reply.code == "malformed_body", "\(method) \(path) \(body)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        #"{"reason":"a"}"#, #"{"amount":1}"#, #"{"amount":"1","reason":"a"}"#,
+        #"{"amount":1.5,"reason":"a"}"#, #"{"amount":1e30,"reason":"a"}"#,
+        #"{"amount":0,"reason":"a"}"#, #"{"amount":-5,"reason":"a"}"#,
+        #"{"amount":9223372036854775807,"reason":"a"}"#, #"{"amount":null,"reason":"a"}"#,
+        #"{"amount":1,"reason":""}"#, "{}",
+    ])
+    func `JSON that the call cannot take is invalid content`(body: String) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let reply = try await guest.post("/v1/spend", body)
+            #expect(reply.status == 422)
+            #expect(reply.code == "invalid_content")
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
+    @Test func `a body in another encoding than UTF-8 is malformed`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            for encoding in [String.Encoding.utf16, .utf16LittleEndian, .utf32BigEndian] {
+                let data = try #require(Self.spend.data(using: encoding))
+                let reply = try await server.send(request(Array(data), by: guest))
+                #expect(reply.code == "malformed_body", "\(encoding)")
+            }
+            let latin1 = Array(#"{"amount":1,"reason":""#.utf8) + [0xE9] + Array(#""}"#.utf8)
+            #expect(try await server.send(request(latin1, by: guest)).code == "malformed_body")
+        }
+    }
+
+    @Test(arguments: [(30, true), (31, false), (500, false), (200_000, false)])
+    func `a body may nest 32 deep, which bounds what decoding it costs`(
+        depth: Int,
+        isTaken: Bool
+    ) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let nested = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+            let body = #"{"settings":{"]\"[[[[":\#(nested)},"input":{"text":\#(nested)}}"#
+            let patch = try await guest.send("PATCH", "/v1/account", body)
+            #expect(patch.code == (isTaken ? nil : "malformed_body"))
+            let call = try await guest.post("/v1/functions/echo", body)
+            #expect(call.code == (isTaken ? "invalid_content" : "malformed_body"))
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
+    @Test func `a body may have 10,000 values`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            for (count, code) in [(9_000, nil), (10_001, "malformed_body")] {
+                let values = String(repeating: "0,", count: count) + "0"
+                let body = #"{"amount":1,"reason":"a","later":[\#(values)]}"#
+                #expect(try await guest.post("/v1/spend", body).code == code)
+            }
+        }
+    }
+
+    @Test func `a body of another type is unsupported`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            for type in ["text/plain", "application/x-www-form-urlencoded", "", "json"] {
+                let reply = try await guest.post(
+                    "/v1/spend",
+                    Self.spend,
+                    headers: ["Content-Type": type]
+                )
+                #expect(reply.status == 415)
+                #expect(reply.code == "unsupported_media_type", "\(type)")
+            }
+            for type in [
+                "application/json; charset=utf-8", "Application/JSON", "application/a+json",
+            ] {
+                let reply = try await guest.post(
+                    "/v1/spend",
+                    Self.spend,
+                    headers: ["Content-Type": type]
+                )
+                #expect(reply.status == 200, "\(type)")
+            }
+            let patch = try await guest.send(
+                "PATCH",
+                "/v1/account",
+                #"{"language":"tr"}"#,
+                headers: ["Content-Type": "application/merge-patch+json"]
+            )
+            #expect(patch.status == 200)
+        }
+    }
+
+    @Test func `a body past the limit is too large, declared or in chunks`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let limit = WireLimits.bodyBytes
+            let padding = limit - Self.spend.utf8.count
+            let fits = Array(Self.spend.utf8) + Array(repeating: 0x20, count: padding)
+            #expect(try await server.send(request(fits, by: guest)).status == 200)
+            #expect(try await server.send(request(fits, by: guest, inChunks: true)).status == 200)
+            for inChunks in [false, true] {
+                // Also without a token: malformed comes before unauthenticated.
+                var request = request(fits + [0x20], by: guest, inChunks: inChunks)
+                request.headers.remove(name: "Authorization")
+                let reply = try await server.send(request)
+                #expect(reply.status == 413)
+                #expect(reply.code == "body_too_large", "in chunks: \(inChunks)")
+            }
+            #expect(try await guest.balance().available == 98)
+        }
+    }
+
+    @Test(arguments: [
+        "", " ", "has space", "é", String(repeating: "k", count: 129), "tab\there",
+    ])
+    func `a key that is not 1 to 128 visible ASCII characters is invalid`(key: String) async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let reply = try await guest.post("/v1/spend", Self.spend, key: key)
+            #expect(reply.status == 400)
+            #expect(reply.code == "idempotency_key_invalid")
+        }
+    }
+
+    @Test func `two keys are none`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            var request = request(Array(Self.spend.utf8), by: guest)
+            request.headers.add(name: "Idempotency-Key", value: "second")
+            #expect(try await server.send(request).code == "idempotency_key_invalid")
+        }
+    }
+
+    @Test func `unknown members are ignored`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest(extra: #","colour":{"is":["red"]}"#)
+            let body = #"{"amount":1,"reason":"a","later":[{"b":null}],"account":"x"}"#
+            #expect(try await guest.post("/v1/spend", body).status == 200)
+            #expect(
+                try await guest.send("PATCH", "/v1/account", #"{"plan":"premium","id":1}"#)
+                    .decode(Account.self).plan == .free
+            )
+        }
+    }
+
+    @Test func `what is not served is not found, as a problem`() async throws {
+        try await LiveServer.with { server in
+            for (method, path) in [
+                ("GET", "/"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("DELETE", "/v1/balance"),
+                ("POST", "/v1/balance"), ("PUT", "/v1/balance"), ("GET", "/v1/spend"),
+                ("OPTIONS", "/v1/balance"),
+            ] {
+                let reply = try await server.send(method, path)
+                #expect(reply.status == 404)
+                #expect(reply.code == "not_found", "\(method) \(path)")
+            }
+        }
+    }
+
+    private func request(
+        _ bytes: [UInt8],
+        by guest: Guest,
+        inChunks: Bool = false
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(guest.server.ports.http)/v1/spend")
+        request.method = .POST
+        request.headers.add(name: "Authorization", value: "Bearer \(guest.session.accessToken)")
+        request.headers.add(name: "Idempotency-Key", value: UUID().uuidString)
+        request.headers.add(name: "Content-Type", value: "application/json")
+        let buffer = ByteBuffer(bytes: bytes)
+        if inChunks {
+            let half = bytes.count / 2
+            let chunks = [ByteBuffer(bytes: bytes[..<half]), ByteBuffer(bytes: bytes[half...])]
+            let stream = AsyncStream { continuation in
+                for chunk in chunks { continuation.yield(chunk) }
+                continuation.finish()
+            }
+            request.body = .stream(stream, length: .unknown)
+        } else {
+            request.body = .bytes(buffer)
+        }
+        return request
+    }
+}

@@ -1,0 +1,136 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("openapi.json")
+struct OpenAPITests {
+    /// A method and a path template, as a router and a description have them in common.
+    private struct Operation: Hashable, CustomStringConvertible {
+        let method: String
+        let path: String
+
+        var description: String { "\(method) \(path)" }
+    }
+
+    private let document: JSONValue
+
+    init() throws {
+        let bytes = Data(PackageResources.openapi_json)
+        document = try JSONDecoder().decode(JSONValue.self, from: bytes)
+    }
+
+    private func members(_ value: JSONValue?) -> [String: JSONValue] {
+        guard case .object(let members) = value else { return [:] }
+        return members
+    }
+
+    private func elements(_ value: JSONValue?) -> [JSONValue] {
+        guard case .array(let elements) = value else { return [] }
+        return elements
+    }
+
+    /// The described operations: those of support and observation, and all others.
+    private func described(isAdmin: Bool) -> Set<Operation> {
+        var operations: Set<Operation> = []
+        for (path, item) in members(document["paths"]) {
+            for (method, operation) in members(item)
+            where elements(operation["tags"]).contains("Admin") == isAdmin {
+                operations.insert(Operation(method: method.uppercased(), path: path))
+            }
+        }
+        return operations
+    }
+
+    private func served(by router: Router<ServerContext>) -> Set<Operation> {
+        let operations = router.routes
+            // HEAD goes without saying: it answers as GET does.
+            .filter { $0.method != .head }
+            .map { Operation(method: $0.method.rawValue, path: $0.path.description) }
+        return Set(operations)
+    }
+
+    @Test func `what is served is described, and what is described is served`() async throws {
+        let server = try await LiveServer.Setup().server()
+        let routes = served(by: server.publicRouter(server.functionRunner(nil)))
+        #expect(routes == described(isAdmin: false))
+        #expect(routes.count > 15)
+        let admin = served(by: server.adminRouter())
+        #expect(admin == described(isAdmin: true))
+        #expect(!admin.isEmpty)
+    }
+
+    @Test func `an operation of the admin port names that port's server`() {
+        for (path, item) in members(document["paths"]) {
+            for (method, operation) in members(item) {
+                let isAdmin = elements(operation["tags"]).contains("Admin")
+                #expect((operation["servers"] != nil) == isAdmin, "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test func `every problem code is described, with its status, and no other`() throws {
+        let declared = try ProblemCode.declared()
+        #expect(declared.count >= 27)
+        let schema = document["components"]?["schemas"]?["ProblemCode"]
+        let codes = Set(elements(schema?["enum"]).compactMap(\.string))
+        #expect(codes == Set(declared.map(\.rawValue)))
+        for code in declared {
+            let description = schema?["description"]?.string ?? ""
+            #expect(
+                description.contains("`\(code.rawValue)` (\(code.meaning.status))"),
+                "\(code.rawValue)"
+            )
+        }
+    }
+
+    @Test func `every change takes a key, and every change and read says what it carries`() {
+        for (path, item) in members(document["paths"]) {
+            for (method, operation) in members(item) {
+                let name = "\(method) \(path)"
+                #expect(operation["operationId"]?.string != nil, "\(name)")
+                #expect(operation["summary"]?.string != nil, "\(name)")
+                let parameters = elements(operation["parameters"]).compactMap { $0["$ref"]?.string }
+                let takesKey = parameters.contains("#/components/parameters/IdempotencyKey")
+                let isKeyed =
+                    method == "post"
+                    && !["/v1/accounts/guest", "/v1/sessions/refresh"].contains(path)
+                    && !path.hasSuffix("/quote")
+                #expect(takesKey == isKeyed, "\(name)")
+            }
+        }
+    }
+
+    @Test func `the document is served whole, with a tag, to everyone`() async throws {
+        try await LiveServer.with { server in
+            let reply = try await server.send("GET", "/openapi.json")
+            #expect(reply.status == 200)
+            #expect(reply["Content-Type"] == "application/json")
+            #expect(try reply.json == document)
+            #expect(document["openapi"]?.string?.hasPrefix("3.1.") == true)
+            let tag = try #require(reply["ETag"])
+            let again = try await server.send(
+                "GET",
+                "/openapi.json",
+                headers: ["If-None-Match": tag]
+            )
+            #expect(again.status == 304)
+        }
+    }
+}
+
+extension ProblemCode {
+    /// Every code that the source declares, so that a new one cannot be left out.
+    fileprivate static func declared() throws -> [ProblemCode] {
+        let tests = URL(filePath: #filePath).deletingLastPathComponent()
+        let source = tests.appending(
+            path: "../../../Sources/SanguineModel/Wire/ProblemCode.swift"
+        ).standardizedFileURL
+        return try String(contentsOf: source, encoding: .utf8)
+            .matches(of: #/= Self\(rawValue: "([a-z_]+)"\)/#)
+            .map { ProblemCode(rawValue: String($0.1)) }
+    }
+}

@@ -1,0 +1,369 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Balance, kept", .timeLimit(.minutes(2)))
+struct BalanceKeeperTests {
+    typealias Fixture = ClientFixture
+
+    let fixture = Fixture()
+    let path = Fixture.askPath
+    var authority: FakeAuthority { fixture.authority }
+
+    @Test func `the hold is visible before the call first suspends`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .request)
+        let call = Task.immediate { try await client.call(Ask(question: "why?")) }
+        // Nothing was awaited since: this runs before anything that the call waits for.
+        #expect(client.balance.cached()?.available == 97)
+        #expect(client.balance.cached()?.held == 3)
+        await authority.reached(path, at: .request)
+        authority.release(path, at: .request)
+        #expect(try await call.value == "an answer")
+        #expect(client.balance.cached()?.available == 97)
+        #expect(client.balance.cached()?.held == 0)
+    }
+
+    @Test func `the hold is stored before the call is sent`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .request)
+        let key = try #require(authority.requests(path).first?.headers["Idempotency-Key"])
+        let data = try #require(try client.store.state(BalanceKeeper.stateName))
+        #expect(try #require(BalanceArchive(data)).pending.map(\.key) == [key])
+        authority.release(path, at: .request)
+        _ = try await call.value
+    }
+
+    @Test func `two calls whose answers come in reverse order never move the number back`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        let seen = Seen(client)
+        authority.stop(path, at: .answer)
+        let first = Task { try await client.call(Ask(question: "one")) }
+        await authority.reached(path, at: .answer)
+        let second = Task { try await client.call(Ask(question: "two")) }
+        await authority.reached(path, at: .answer, count: 2)
+        authority.release(path, at: .answer, index: 1)
+        _ = try await second.value
+        #expect(client.balance.cached()?.available == 94)
+        authority.release(path, at: .answer)
+        _ = try await first.value
+        #expect(client.balance.cached()?.available == 94)
+        #expect(client.balance.cached()?.held == 0)
+        client.close()
+        let available = await seen.values.compactMap { $0.value?.available }
+        #expect(available.allSatisfy { [100, 97, 94].contains($0) })
+        #expect(available == available.sorted(by: >), "It danced: \(available)")
+    }
+
+    @Test(arguments: [FakeAuthority.Stage.request, .work, .answer])
+    func `a refetch in mid-call shows the call once, wherever it is`(
+        stage: FakeAuthority.Stage
+    ) async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.with { $0.hold = 10 }
+        authority.stop(path, at: stage)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: stage)
+        authority.with { $0.ledger.grant(50) }
+        #expect(try await client.balance.refresh().available == 147)
+        #expect(client.balance.cached()?.held == (stage == .answer ? 0 : 3))
+        authority.release(path, at: stage)
+        _ = try await call.value
+        #expect(client.balance.cached()?.available == 147)
+        #expect(client.balance.cached()?.held == 0)
+    }
+
+    @Test func `an answer that is lost is asked for again, with the same key, and charged once`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .answer)
+        let call = Task { try await client.result(of: Ask(question: "why?")) }
+        await authority.reached(path, at: .answer)
+        authority.open(path, at: .answer)
+        authority.release(path, at: .answer, losing: .timedOut)
+        #expect(try await call.value.charged == 3)
+        let keys = authority.requests(path).map { $0.headers["Idempotency-Key"] }
+        #expect(keys.count == 2 && Set(keys).count == 1)
+        #expect(authority.with { $0.ledger.available } == 97)
+        #expect(client.balance.cached()?.available == 97)
+    }
+
+    @Test func `a refusal lifts the hold and reaches the caller`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.with { $0.hold = 1_000 }
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.call(Ask(question: "why?"))
+        }
+        #expect(error?.code == "insufficient_tokens")
+        #expect(client.balance.cached()?.available == 100)
+        #expect(authority.count(path) == 1)
+    }
+
+    @Test func `an upstream's failure gives the hold back, also one that was seen`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.with { $0.upstreamFails = true }
+        authority.stop(path, at: .work)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .work)
+        #expect(try await client.balance.refresh().available == 97)
+        authority.release(path, at: .work)
+        await #expect(throws: SanguineError.self) { try await call.value }
+        #expect(client.balance.cached()?.available == 100)
+        // The release is nowhere but in a newer balance, which is fetched without being asked for.
+        await eventually { client.balance.pendingCalls.isEmpty }
+        #expect(client.balance.cached()?.available == 100)
+    }
+
+    @Test func `a call without any answer is unknown, and right after the next fetch`() async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .request)
+        authority.stop(Fixture.balancePath, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        for _ in 1...BalanceLimits.callAttempts {
+            await authority.reached(path, at: .request)
+            authority.release(path, at: .request, losing: .timedOut)
+        }
+        let error = await #expect(throws: SanguineError.self) { try await call.value }
+        #expect(error?.code == "outcome_unknown")
+        #expect(client.balance.cached()?.available == 97)
+        await authority.reached(Fixture.balancePath, at: .request)
+        authority.release(Fixture.balancePath, at: .request)
+        await eventually { client.balance.cached()?.available == 100 }
+        #expect(client.balance.cached()?.held == 0)
+    }
+
+    @Test func `a call that never reached the server is refused and leaves no trace`() async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        for _ in 1...BalanceLimits.callAttempts {
+            await authority.reached(path, at: .request)
+            authority.release(path, at: .request, losing: .offline("no route"))
+        }
+        await #expect(throws: SanguineError.transport(.offline("no route"))) {
+            try await call.value
+        }
+        #expect(client.balance.cached()?.available == 100)
+        #expect(client.balance.pendingCalls.isEmpty)
+    }
+
+    @Test func `while the first sending runs the next one waits as the server says`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.refuse(path, Problem(.operationInProgress, "Wait.", retryAfter: 7))
+        #expect(try await client.call(Ask(question: "why?")) == "an answer")
+        #expect(fixture.delay.sleeps == [.seconds(7)])
+    }
+
+    @Test func `a kill in mid-call keeps the hold and the next process settles it`() async throws {
+        try await Fixture.withFolder { folder in
+            let first = try await fixture.clientWithBalance(folder: folder)
+            authority.stop(path, at: .work)
+            let call = Task { try await first.call(Ask(question: "why?")) }
+            await authority.reached(path, at: .work)
+            first.store.close()  // From here on the process writes nothing: it is dead.
+
+            let second = try fixture.client(folder: folder)
+            #expect(second.balance.cached()?.available == 97)
+            #expect(second.balance.cached()?.held == 3)
+            authority.release(path, at: .work)
+            _ = try? await call.value
+            #expect(try await second.balance.value().available == 97)
+            #expect(second.balance.cached()?.held == 0)
+            #expect(second.balance.pendingCalls.isEmpty)
+        }
+    }
+
+    @Test func `an answer that comes after the sign-out changes nothing`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .answer)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .answer)
+        await client.signOut()
+        authority.release(path, at: .answer)
+        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        #expect(client.balance.cached() == nil)
+        #expect(client.balanceHistory.isEmpty)
+    }
+
+    @Test func `a fetch that comes after the sign-out changes nothing`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(Fixture.balancePath, at: .answer)
+        let fetch = Task { try await client.balance.refresh() }
+        await authority.reached(Fixture.balancePath, at: .answer)
+        await client.signOut()
+        await #expect(throws: SanguineError.userChanged) { try await fetch.value }
+        authority.release(Fixture.balancePath, at: .answer)
+        #expect(client.balance.cached() == nil)
+    }
+
+    @Test func `a call is not sent in another user's name`() async throws {
+        let client = try fixture.client()
+        authority.stop(Fixture.guestPath, at: .answer)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(Fixture.guestPath, at: .answer)
+        await client.signOut()
+        authority.open(Fixture.guestPath, at: .answer)
+        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        #expect(authority.count(path) == 0)
+    }
+
+    @Test func `a caller who is cancelled does not keep the number from being right`() async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        authority.with { $0.cost = 2 }
+        authority.stop(path, at: .work)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .work)
+        call.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await call.value }
+        #expect(client.balance.cached()?.available == 97)
+        authority.release(path, at: .work)
+        await eventually { client.balance.cached()?.held == 0 }
+        #expect(client.balance.cached()?.available == 98)
+    }
+
+    @Test func `an output of another type is charged for all the same`() async throws {
+        struct Wrong: FunctionCall {
+            static let name = "ask"
+            static let expectedCost: Int64 = 3
+            struct Output: Codable, Sendable { var number: Int }
+            let input = Ask.Input(question: "why?")
+        }
+        let client = try await fixture.clientWithBalance()
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.result(of: Wrong())
+        }
+        #expect(error?.code == "decoding")
+        #expect(client.balance.cached()?.available == 97)
+        #expect(client.balance.cached()?.held == 0)
+    }
+
+    @Test func `what a function costs is learned, also over a restart`() async throws {
+        try await Fixture.withFolder { folder in
+            authority.with { ($0.cost, $0.hold) = (7, 10) }
+            let first = try await fixture.clientWithBalance(folder: folder)
+            _ = try await first.call(Ask(question: "why?"))
+            first.close()
+            let second = try fixture.client(folder: folder)
+            let begun = try second.functions.begin(Ask(question: "why?"))
+            #expect(second.balance.cached()?.held == 7)
+            _ = try await begun.value()
+        }
+    }
+
+    @Test func `a balance is fetched when it is older than two minutes, and once for all`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        _ = try await client.balance.value()
+        #expect(authority.count(Fixture.balancePath) == 1)
+        fixture.clock.advance(by: .seconds(121))
+        authority.stop(Fixture.balancePath, at: .answer)
+        let readers = (0..<100).map { _ in Task { try await client.balance.value() } }
+        await eventually { client.balance.waiting == 100 }
+        authority.release(Fixture.balancePath, at: .answer)
+        for reader in readers { #expect(try await reader.value.available == 100) }
+        #expect(authority.count(Fixture.balancePath) == 2)
+    }
+
+    @Test func `observers are told of every change and of nothing else`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let seen = Seen(client)
+        await seen.until { $0.value?.available == 100 }
+        for question in ["one", "two"] {
+            _ = try await client.call(Ask(question: question))
+            await seen.until { $0.value?.held == 0 }
+        }
+        client.close()
+        let states = await seen.values
+        #expect(zip(states, states.dropFirst()).allSatisfy { $0 != $1 })
+        #expect(states.last?.value?.available == 94)
+    }
+
+    @Test func `the history holds what the server gave, over a restart`() async throws {
+        try await Fixture.withFolder { folder in
+            let first = try await fixture.clientWithBalance(folder: folder)
+            _ = try await first.call(Ask(question: "why?"))
+            #expect(first.balanceHistory.map(\.balance.available) == [100, 97])
+            first.close()
+            #expect(try fixture.client(folder: folder).balanceHistory == first.balanceHistory)
+        }
+    }
+
+    @Test func `the balance is read like any other query`() async throws {
+        let client = try fixture.client()
+        #expect(client.cached(.balance) == nil)
+        #expect(try await client.value(of: .balance).available == 100)
+        #expect(client.cached(.balance)?.available == 100)
+        #expect(client.snapshot(of: .balance).asOf == fixture.clock.now())
+        let model = await client.model(.balance)
+        #expect(await model.value?.available == 100)
+        client.close()
+    }
+
+    @Test func `an invalidated balance is fetched again, not taken from a fetch of before`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        authority.stop(Fixture.balancePath, at: .answer)
+        let early = Task { try await client.refresh(.balance) }
+        await authority.reached(Fixture.balancePath, at: .answer)
+        authority.with { $0.ledger.grant(50) }
+        client.invalidate(.balance)
+        let late = Task { try await client.value(of: .balance) }
+        await eventually { client.balance.waiting == 2 }
+        authority.open(Fixture.balancePath, at: .answer)
+        authority.release(Fixture.balancePath, at: .answer)
+        #expect(try await early.value.available == 100)
+        #expect(try await late.value.available == 150)
+    }
+
+    @Test func `without a server a call is refused in words`() async throws {
+        let client = try SanguineClient(.inMemory())
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.call(Echo(text: "hello"))
+        }
+        #expect(error?.code == "not_configured")
+    }
+}
+
+/// Collects all that a client's observers are told.
+private struct Seen {
+    private actor Log {
+        var states: [QueryState<Balance>] = []
+        func append(_ state: QueryState<Balance>) { states.append(state) }
+    }
+
+    private let log = Log()
+    private let task: Task<Void, Never>
+
+    init(_ client: SanguineClient) {
+        let stream = client.balance.updates()
+        task = Task { [log] in
+            for await state in stream { await log.append(state) }
+        }
+    }
+
+    /// All of it, once the client is closed.
+    var values: [QueryState<Balance>] {
+        get async {
+            await task.value
+            return await log.states
+        }
+    }
+
+    func until(_ condition: (QueryState<Balance>) -> Bool) async {
+        while await !(log.states.last.map(condition) ?? false) { await Task.yield() }
+    }
+}

@@ -1,0 +1,108 @@
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+@Suite("Attempts of a call")
+struct CallAttemptsTests {
+    enum Expected { case again, refused, released, unknown }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let error: SanguineError
+        let first: Expected
+        let later: Expected
+        var testDescription: String { "\(error.code)" }
+
+        init(_ error: SanguineError, first: Expected, later: Expected) {
+            (self.error, self.first, self.later) = (error, first, later)
+        }
+
+        init(_ code: ProblemCode, first: Expected, later: Expected) {
+            self.init(.problem(Problem(code, "")), first: first, later: later)
+        }
+    }
+
+    static let rows = [
+        Row(.transport(.offline("")), first: .again, later: .again),
+        Row(.transport(.timedOut), first: .again, later: .again),
+        Row(.transport(.interrupted("")), first: .again, later: .again),
+        Row(.transport(.bodyTooLarge(limitBytes: 1)), first: .unknown, later: .unknown),
+        Row(.decoding(""), first: .unknown, later: .unknown),
+        Row(.cancelled, first: .unknown, later: .unknown),
+        Row(.userChanged, first: .unknown, later: .unknown),
+        Row(.notConfigured(""), first: .refused, later: .unknown),
+        Row(.insufficientTokens, first: .refused, later: .refused),
+        Row(.quotaExhausted, first: .refused, later: .refused),
+        Row(.rateLimited, first: .refused, later: .again),
+        Row(.overloaded, first: .refused, later: .again),
+        Row(.upstreamMissing, first: .refused, later: .again),
+        Row(.operationInProgress, first: .again, later: .again),
+        Row(.upstreamFailed, first: .released, later: .released),
+        Row(.upstreamTimeout, first: .released, later: .released),
+        Row(.internalFault, first: .again, later: .again),
+        Row(.idempotencyExpired, first: .unknown, later: .unknown),
+        Row(.idempotencyMismatch, first: .unknown, later: .unknown),
+        Row(.invalidContent, first: .refused, later: .unknown),
+        Row(.unauthenticated, first: .refused, later: .unknown),
+        Row(.notFound, first: .refused, later: .unknown),
+    ]
+
+    static func kind(_ verdict: CallAttempts.Verdict) -> Expected {
+        switch verdict {
+        case .again: .again
+        case .refused: .refused
+        case .released: .released
+        case .unknown: .unknown
+        }
+    }
+
+    @Test(arguments: rows)
+    func `a failure means what the table says, before and after one that may have arrived`(
+        row: Row
+    ) {
+        var random = SystemRandomNumberGenerator()
+        var fresh = CallAttempts()
+        #expect(Self.kind(fresh.failed(row.error, using: &random)) == row.first)
+        var resent = CallAttempts()
+        _ = resent.failed(.transport(.timedOut), using: &random)
+        #expect(Self.kind(resent.failed(row.error, using: &random)) == row.later)
+    }
+
+    @Test func `a call that never gets through is sent four times and then refused`() {
+        var random = SystemRandomNumberGenerator()
+        var attempts = CallAttempts()
+        for _ in 1...3 {
+            let verdict = attempts.failed(.transport(.offline("")), using: &random)
+            #expect(Self.kind(verdict) == .again)
+        }
+        #expect(attempts.failed(.transport(.offline("")), using: &random) == .refused)
+    }
+
+    @Test func `a proxy's error says nothing about the server behind it`() {
+        var random = SystemRandomNumberGenerator()
+        var problem = Problem(ProblemCode(rawValue: "http_503"), "")
+        problem.status = 503
+        var attempts = CallAttempts()
+        #expect(Self.kind(attempts.failed(.problem(problem), using: &random)) == .again)
+        #expect(attempts.mayHaveHappened)
+    }
+
+    @Test func `asking after a call that runs is bounded, and so is what the server may demand`() {
+        var random = SystemRandomNumberGenerator()
+        var attempts = CallAttempts()
+        let running = Problem(.operationInProgress, "", retryAfter: 86_400)
+        for _ in 1...BalanceLimits.callInquiries {
+            let verdict = attempts.failed(.problem(running), using: &random)
+            #expect(verdict == .again(after: BalanceLimits.longestWait))
+        }
+        #expect(attempts.failed(.problem(running), using: &random) == .unknown)
+    }
+
+    @Test func `without a token nothing was sent`() {
+        var random = SystemRandomNumberGenerator()
+        var attempts = CallAttempts()
+        #expect(attempts.notSent() == .refused)
+        _ = attempts.failed(.transport(.timedOut), using: &random)
+        #expect(attempts.notSent() == .unknown)
+    }
+}

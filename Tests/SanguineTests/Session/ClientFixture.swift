@@ -1,0 +1,69 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+@testable import Sanguine
+
+/// A client at a fake authority, with clocks that a test sets.
+struct ClientFixture {
+    static let balancePath = "/v1/balance"
+    static let askPath = "/v1/functions/ask"
+    static let guestPath = "/v1/accounts/guest"
+    static let refreshPath = "/v1/sessions/refresh"
+
+    let authority = FakeAuthority()
+    let clock = ManualWallClock()
+    let delay = SkippingClock()
+
+    /// Another process, as it were: a client of its own.
+    ///
+    /// Without a folder nothing outlives it.
+    func client(folder: URL? = nil) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
+        configuration.folder = folder
+        configuration.isInMemory = folder == nil
+        configuration.transport = authority
+        configuration.clock = clock
+        configuration.delay = delay
+        return try SanguineClient(configuration)
+    }
+
+    /// A client that has fetched its 100 tokens.
+    func clientWithBalance(folder: URL? = nil) async throws -> SanguineClient {
+        let client = try client(folder: folder)
+        _ = try await client.balance.value()
+        return client
+    }
+
+    /// Runs the body with a folder that is removed afterwards.
+    static func withFolder<Value>(
+        _ body: (URL) async throws -> Value
+    ) async throws -> Value {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "sanguine-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        return try await body(folder)
+    }
+}
+
+/// A clock on which no sleep takes any time, and that notes how long each would have taken.
+final class SkippingClock: Clock {
+    struct Instant: InstantProtocol {
+        var offset = Duration.zero
+
+        func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+        func duration(to other: Instant) -> Duration { other.offset - offset }
+        static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
+    }
+
+    private let noted = Mutex<[Duration]>([])
+
+    var now: Instant { Instant() }
+    var minimumResolution: Duration { .zero }
+    var sleeps: [Duration] { noted.withLock { $0 } }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        try Task.checkCancellation()
+        noted.withLock { $0.append(deadline.offset) }
+    }
+}

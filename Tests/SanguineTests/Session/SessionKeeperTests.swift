@@ -1,0 +1,255 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Session, kept", .timeLimit(.minutes(2)))
+struct SessionKeeperTests {
+    typealias Fixture = ClientFixture
+
+    let fixture = Fixture()
+    var authority: FakeAuthority { fixture.authority }
+
+    @Test func `a thousand first calls at once make one guest`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        authority.stop(Fixture.guestPath, at: .answer)
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<1_000 { group.addTask { try await session.accessToken() } }
+            await authority.reached(Fixture.guestPath, at: .answer)
+            await eventually { session.waiting == 1_000 }
+            authority.release(Fixture.guestPath, at: .answer)
+            return try await group.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
+        }
+        #expect(tokens == ["access-1": 1_000])
+        #expect(authority.count(Fixture.guestPath) == 1)
+    }
+
+    @Test func `a hundred rejections at once make one refresh`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        let old = try await session.accessToken()
+        authority.stop(Fixture.refreshPath, at: .answer)
+        let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<100 { group.addTask { try await session.rejected(old) } }
+            await eventually { session.waiting == 100 }
+            authority.release(Fixture.refreshPath, at: .answer)
+            return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+        }
+        #expect(tokens == ["access-2"])
+        #expect(authority.count(Fixture.refreshPath) == 1)
+        #expect(try await session.rejected(old) == "access-2")
+        #expect(authority.count(Fixture.refreshPath) == 1)
+    }
+
+    @Test func `an expired token is refreshed within the request that met it`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.expireTokens()
+        #expect(try await client.balance.refresh().available == 100)
+        #expect(authority.count(Fixture.refreshPath) == 1)
+        #expect(authority.count(Fixture.guestPath) == 1)
+    }
+
+    @Test func `a refresh whose answer is lost is sent again with the same token`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        let old = try await session.accessToken()
+        authority.stop(Fixture.refreshPath, at: .answer)
+        async let token = session.rejected(old)
+        await authority.reached(Fixture.refreshPath, at: .answer)
+        authority.open(Fixture.refreshPath, at: .answer)
+        authority.release(Fixture.refreshPath, at: .answer, losing: .interrupted("lost"))
+        #expect(try await token == "access-2")
+        let bodies = try authority.requests(Fixture.refreshPath).map {
+            try WireCoding.decode(RefreshRequest.self, from: $0.body ?? Data()).refreshToken
+        }
+        #expect(bodies == ["refresh-1", "refresh-1"])
+        #expect(authority.count(Fixture.guestPath) == 1)
+    }
+
+    @Test func `a refresh ahead of time that fails leaves the token that still lives`() async throws
+    {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        _ = try await session.accessToken()
+        fixture.clock.advance(by: .seconds(880))
+        for _ in 0..<3 { authority.refuse(Fixture.refreshPath, Problem(.overloaded, "Later.")) }
+        #expect(try await session.accessToken() == "access-1")
+        #expect(authority.count(Fixture.refreshPath) == 3)
+        fixture.clock.advance(by: .seconds(30))
+        #expect(try await session.accessToken() == "access-2")
+    }
+
+    @Test func `a session that has ended is begun anew without a word, and the cache stays`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        let account = client.accountId
+        authority.expireTokens()
+        authority.refuse(Fixture.refreshPath, Problem(.refreshReused, "Sign in."))
+        _ = try await client.balance.refresh()
+        #expect(client.accountId == account)
+        #expect(client.session.epoch.number == 0)
+        #expect(authority.count(Fixture.guestPath) == 2)
+    }
+
+    @Test func `a kill while the account is being made comes back to that account`() async throws {
+        try await Fixture.withFolder { folder in
+            authority.stop(Fixture.guestPath, at: .answer)
+            let first = try fixture.client(folder: folder)
+            let caller = Task { try await first.session.accessToken() }
+            await authority.reached(Fixture.guestPath, at: .answer)
+            // The server has made the account; the process never learns of it.
+            authority.open(Fixture.guestPath, at: .answer)
+            first.close()
+            await #expect(throws: SanguineError.closed) { try await caller.value }
+
+            let second = try fixture.client(folder: folder)
+            _ = try await second.session.accessToken()
+            #expect(authority.with { $0.devices.count } == 1)
+            #expect(authority.with { $0.devices.values.first?.account } == second.accountId)
+        }
+    }
+
+    @Test func `a restart needs no request to go on`() async throws {
+        try await Fixture.withFolder { folder in
+            let first = try fixture.client(folder: folder)
+            let token = try await first.session.accessToken()
+            first.close()
+            let second = try fixture.client(folder: folder)
+            #expect(second.accountId == first.accountId)
+            #expect(try await second.session.accessToken() == token)
+            #expect(authority.count(Fixture.guestPath) == 1)
+        }
+    }
+
+    @Test func `a cancelled first caller leaves the request to the others`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        authority.stop(Fixture.guestPath, at: .answer)
+        let leader = Task { try await session.accessToken() }
+        await authority.reached(Fixture.guestPath, at: .answer)
+        let follower = Task { try await session.accessToken() }
+        await eventually { session.waiting == 2 }
+        leader.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await leader.value }
+        authority.release(Fixture.guestPath, at: .answer)
+        #expect(try await follower.value == "access-1")
+        #expect(authority.count(Fixture.guestPath) == 1)
+    }
+
+    @Test func `an error reaches all who wait, and the next caller tries anew`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        let session = client.session
+        authority.stop(Fixture.guestPath, at: .request)
+        authority.refuse(Fixture.guestPath, Problem(.deviceSecretMismatch, "Use another id."))
+        let callers = (0..<10).map { _ in Task { try await session.accessToken() } }
+        await eventually { session.waiting == 10 }
+        authority.open(Fixture.guestPath, at: .request)
+        authority.release(Fixture.guestPath, at: .request)
+        for caller in callers {
+            let result = await caller.result
+            #expect(
+                throws: SanguineError.problem(Problem(.deviceSecretMismatch, "Use another id."))
+            ) {
+                try result.get()
+            }
+        }
+        #expect(try await session.accessToken() == "access-1")
+    }
+
+    @Test func `a sign-out removes the user at once and overtakes what is under way`() async throws
+    {
+        try await Fixture.withFolder { folder in
+            let client = try await fixture.clientWithBalance(folder: folder)
+            let old = try await client.session.accessToken()
+            authority.stop(Fixture.refreshPath, at: .answer)
+            let refresher = Task { try await client.session.rejected(old) }
+            await authority.reached(Fixture.refreshPath, at: .answer)
+            await client.signOut()
+            #expect(client.accountId == nil)
+            #expect(client.balance.cached() == nil)
+            #expect(client.session.epoch.number == 1)
+            await #expect(throws: SanguineError.userChanged) { try await refresher.value }
+            #expect(authority.requests("/v1/sessions/current").map(\.method) == ["DELETE"])
+            #expect(try client.store.state(SessionKeeper.stateName) == nil)
+
+            client.close()
+            let next = try fixture.client(folder: folder)
+            #expect(next.accountId == nil && next.balance.cached() == nil)
+        }
+    }
+
+    @Test func `after a sign-out the device is the same guest again`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let account = client.accountId
+        await client.signOut()
+        #expect(try await client.balance.value().available == 100)
+        #expect(client.accountId == account)
+        #expect(authority.with { $0.devices.count } == 1)
+    }
+
+    @Test func `a sign-out that the server never hears of is one all the same`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.refuse("/v1/sessions/current", Problem(.overloaded, "Later."))
+        await client.signOut()
+        #expect(client.accountId == nil)
+        #expect(authority.count("/v1/sessions/current") == 1)
+    }
+}
+
+@Suite("Device identity", .timeLimit(.minutes(1)))
+struct DeviceIdentityTests {
+    @Test func `an identity is a UUID and 32 bytes in base64url`() throws {
+        let identity = DeviceIdentity.random()
+        #expect(Identifier(identity.deviceId) != nil)
+        #expect(WireLimits.deviceIdCharacters.contains(identity.deviceId.count))
+        #expect(identity.deviceSecret.count == 43)
+        let alphabet = /[A-Za-z0-9_-]+/
+        #expect(identity.deviceSecret.wholeMatch(of: alphabet) != nil)
+        #expect(identity != .random())
+    }
+
+    @Test func `the file is its owner's alone, and reads back`() async throws {
+        try await ClientFixture.withFolder { folder in
+            let identity = try FileIdentityVault(folder: folder).identity()
+            #expect(try FileIdentityVault(folder: folder).identity() == identity)
+            let path = folder.appending(path: "device-identity.json").path()
+            let attributes = try FileManager.default.attributesOfItem(atPath: path)
+            #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path()).count == 1)
+        }
+    }
+
+    @Test func `of many that make it at once all get the same`() async throws {
+        try await ClientFixture.withFolder { folder in
+            let identities = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
+                for _ in 0..<32 {
+                    group.addTask { try FileIdentityVault(folder: folder).identity() }
+                }
+                return try await group.reduce(into: Set<DeviceIdentity>()) { $0.insert($1) }
+            }
+            #expect(identities.count == 1)
+        }
+    }
+
+    @Test func `a file that cannot be read is put aside and not overwritten`() async throws {
+        try await ClientFixture.withFolder { folder in
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let file = folder.appending(path: "device-identity.json")
+            try Data("nonsense".utf8).write(to: file)
+            let identity = try FileIdentityVault(folder: folder).identity()
+            #expect(try FileIdentityVault(folder: folder).identity() == identity)
+            let names = try FileManager.default.contentsOfDirectory(atPath: folder.path())
+            #expect(names.count == 2 && names.contains { $0.contains("unreadable") })
+        }
+    }
+}
