@@ -92,11 +92,13 @@ enum HTTPBenchmarks {
 enum BenchmarkError: Error, CustomStringConvertible {
     case refused(Int)
     case noServer(String)
+    case wrong(String)
 
     var description: String {
         switch self {
         case .refused(let count):
             "\(count) requests were not answered with 200: there is no figure."
+        case .wrong(let name): "\(name) gave another value than it was given: there is no figure."
         case .noServer(let reason): "The server could not be measured: \(reason)"
         }
     }
