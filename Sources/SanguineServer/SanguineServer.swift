@@ -29,6 +29,7 @@ public struct SanguineServer: Service {
 
     private let settings: ServerSettings
     private let authority: Authority
+    private let uploads: UploadWatch
     private let registry: OpenMetricsRegistry
     private let accessLog: AccessLog?
     private let logger: Logger
@@ -75,6 +76,7 @@ public struct SanguineServer: Service {
             )
         }
         self.settings = settings
+        uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
         self.registry = registry
         self.accessLog = accessLog
         self.logger = logger
@@ -121,7 +123,12 @@ public struct SanguineServer: Service {
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort
         ) { await announcement.admin($0) }
-        let jobs = Housekeeping(authority: authority, delay: delay, logger: logger)
+        let jobs = Housekeeping(
+            authority: authority,
+            uploads: uploads,
+            delay: delay,
+            logger: logger
+        )
         // Shut down from the last to the first: ports close before what serves them.
         var group = ServiceGroupConfiguration(
             services: [jobs, functions, admin, api],
@@ -199,6 +206,7 @@ public struct SanguineServer: Service {
         Gate(
             authority: authority,
             bodyBytes: settings.limits.bodyBytes,
+            uploads: uploads,
             accountLimiter: RateLimiter(
                 policy: RatePolicy(limit: settings.limits.requestsPerMinute),
                 clock: delay

@@ -20,6 +20,7 @@ struct Gate: Sendable {
 
     let authority: Authority
     let bodyBytes: Int
+    let uploads: UploadWatch
     let accountLimiter: RateLimiter<Identifier>
     let addressLimiter: RateLimiter<String>
 
@@ -126,6 +127,8 @@ struct Gate: Sendable {
     /// Reads a body; none at all counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> ByteBuffer {
         let bytes: ByteBuffer
+        let ticket = uploads.enter(context.channel)
+        defer { uploads.leave(ticket) }
         do {
             bytes = try await request.body.collect(upTo: bodyBytes)
         } catch is NIOTooManyBytesError {

@@ -8,15 +8,18 @@ import Synchronization
 struct ServerContext: RequestContext {
     var coreContext: CoreRequestContextStorage
 
+    /// The connection, which ends if a body takes too long.
+    let channel: any Channel
+
     /// The peer's IP address, for the limit of calls without a token; never logged.
-    let address: String
+    var address: String { channel.remoteAddress?.ipAddress ?? "unknown" }
 
     /// What the handlers tell the frame around them.
     let exchange = Exchange()
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
-        address = source.channel.remoteAddress?.ipAddress ?? "unknown"
+        channel = source.channel
     }
 }
 

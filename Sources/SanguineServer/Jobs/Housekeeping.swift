@@ -7,13 +7,14 @@ import ServiceLifecycle
 /// dropped.
 struct Housekeeping: Service {
     /// How often holds are looked at: an expired hold lasts at most this much longer.
-    static let holdInterval = Duration.seconds(1)
+    static let interval = Duration.seconds(1)
     /// How many looks at the holds there are to one sweep: every ten minutes.
     static let looksPerSweep = 600
     /// Rows of each kind that one turn may drop, so that requests need not wait for long.
     static let sweepLimit = 1_000
 
     let authority: Authority
+    let uploads: UploadWatch
     let delay: any Clock<Duration>
     let logger: Logger
 
@@ -21,9 +22,10 @@ struct Housekeeping: Service {
         try? await cancelWhenGracefulShutdown {
             var look = 0
             while true {
+                uploads.endTurn()
                 await turn(sweeping: look % Self.looksPerSweep == 0)
                 look += 1
-                try await delay.sleep(for: Self.holdInterval)
+                try await delay.sleep(for: Self.interval)
             }
         }
     }

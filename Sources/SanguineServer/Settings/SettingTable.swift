@@ -65,7 +65,7 @@ extension Setting {
         Setting(
             "limits.requestTimeout",
             .duration(\.limits.requestTimeout, .milliseconds(100) ... .seconds(3_600)),
-            "The longest time of a request that calls no function."
+            "The longest time that a request's body may take to arrive."
         ),
         Setting(
             "limits.idleTimeout",

@@ -1,0 +1,54 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import SanguineServer
+
+/// Bodies that arrive too slowly, counted in turns.
+@Suite("Upload watch")
+struct UploadWatchTests {
+    @Test func `a body that takes longer than its turns loses its connection`() throws {
+        let watch = UploadWatch(turns: 2)
+        let channel = try EmbeddedChannel.connected()
+        _ = watch.enter(channel)
+
+        watch.endTurn()
+        watch.endTurn()
+        #expect(channel.isActive)
+        watch.endTurn()
+        #expect(!channel.isActive)
+    }
+
+    @Test func `a body that has arrived is not held against its connection`() throws {
+        let watch = UploadWatch(turns: 1)
+        let channel = try EmbeddedChannel.connected()
+        let ticket = watch.enter(channel)
+
+        watch.leave(ticket)
+        for _ in 1...5 { watch.endTurn() }
+
+        #expect(channel.isActive)
+    }
+
+    @Test func `one slow body does not end another's`() throws {
+        let watch = UploadWatch(turns: 1)
+        let slow = try EmbeddedChannel.connected()
+        let quick = try EmbeddedChannel.connected()
+        _ = watch.enter(slow)
+        watch.endTurn()
+        _ = watch.enter(quick)
+        watch.endTurn()
+
+        #expect(!slow.isActive)
+        #expect(quick.isActive)
+    }
+}
+
+extension EmbeddedChannel {
+    /// A channel that is open.
+    fileprivate static func connected() throws -> EmbeddedChannel {
+        let channel = EmbeddedChannel()
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        return channel
+    }
+}
