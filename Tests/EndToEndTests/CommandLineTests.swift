@@ -169,7 +169,7 @@ extension EndToEnd {
 
         @Test(arguments: [
             ["nonsense"], ["serve", "--nonsense"], ["serve", "--port"],
-            ["stand-in", "--port", "70000"], ["account", "show"],
+            ["serve", "--port", "abc"], ["stand-in", "--port", "70000"], ["account", "show"],
             ["account", "show", "--id", "1"], ["demo", "--latency-ms", "1"], ["ask"],
             ["balance", "--server", "ftp://nowhere"],
         ])

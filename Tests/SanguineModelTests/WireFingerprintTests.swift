@@ -236,12 +236,12 @@ extension WireFingerprintTests {
     private static var problems: [(any Codable & Hashable, String)] {
         var poor = Problem(.insufficientTokens, "Get more.", retryAfter: 9)
         (poor.available, poor.held, poor.required) = (1, 2, 3)
-        (poor.resetsAt, poor.lifts) = (at, ["premium"])
+        (poor.resetsAt, poor.lifts, poor.charged) = (at, ["premium"], 4)
         return [
             (
                 poor,
                 """
-                {"available":1,"code":"insufficient_tokens","detail":"Get more.","held":2,\
+                {"available":1,"charged":4,"code":"insufficient_tokens","detail":"Get more.","held":2,\
                 "lifts":["premium"],"required":3,"resetsAt":"2025-11-21T19:18:39.250Z",\
                 "retryAfter":9,"status":402,"title":"The balance is too low.",\
                 "type":"urn:sanguine:problem:insufficient_tokens"}

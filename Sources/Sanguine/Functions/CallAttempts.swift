@@ -15,6 +15,7 @@ import SanguineModel
 /// | 429, 503 of the server itself | refused | again, then unknown |
 /// | 409 `operation_in_progress` | again when it says | again when it says |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
+/// | 504 with `charged`: it was sent, and its hold expired | charged | charged |
 /// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
 /// | any other refusal | refused | unknown |
 struct CallAttempts: Sendable {
@@ -25,6 +26,8 @@ struct CallAttempts: Sendable {
         case refused
         /// It failed after its hold was taken, and that was released.
         case released
+        /// It failed and was charged: the balance's next fetch says with how much.
+        case charged
         /// Whether it took effect is not known here; the balance's next fetch asks.
         case unknown
     }
@@ -71,7 +74,7 @@ struct CallAttempts: Sendable {
             guard inquiries <= BalanceLimits.callInquiries else { return .unknown }
             return .again(after: min(BalanceLimits.longestWait, error.retryAfter ?? .seconds(1)))
         case (_, .upstreamFailed), (_, .upstreamTimeout):
-            return .released
+            return problem.charged == nil ? .released : .charged
         case (_, .idempotencyExpired), (_, .idempotencyMismatch):
             mayHaveHappened = true
             return .unknown

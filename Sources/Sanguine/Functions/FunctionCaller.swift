@@ -138,7 +138,7 @@ struct FunctionCaller: Sendable {
             switch verdict {
             case .refused: state.refused(sending.key)
             case .released: state.released(sending.key, head: head)
-            case .unknown, .again: state.gaveUp(sending.key)
+            case .charged, .unknown, .again: state.gaveUp(sending.key)
             }
         }
         guard verdict == .unknown else { return failure }

@@ -213,13 +213,14 @@ struct CallCommands: Sendable {
     }
 
     private static func unanswered(_ hold: HoldRow, _ balance: BalanceRow) -> StoredAnswer {
-        let problem = Problem(
+        var problem = Problem(
             .upstreamTimeout,
             """
             The call was sent and never answered, and was charged with the \(hold.amount) that were \
             held for it. Use a new Idempotency-Key to call again.
             """
         )
+        problem.charged = hold.amount
         return StoredAnswer(
             status: problem.status,
             body: AnswerEncoder.encode(problem),

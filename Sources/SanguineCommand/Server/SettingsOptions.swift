@@ -35,12 +35,16 @@ struct SettingsOptions: ParsableArguments {
             "http.host": host, "http.port": port, "http.adminHost": adminHost,
             "http.adminPort": adminPort, "upstream.url": upstream, "log.level": logLevel,
         ]
-        return try await SettingsLoader(
-            flags: flags.compactMapValues(\.self),
-            environment: ProcessInfo.processInfo.environment,
-            file: config,
-            otherVariables: Self.otherVariables
-        ).load()
+        do {
+            return try await SettingsLoader(
+                flags: flags.compactMapValues(\.self),
+                environment: ProcessInfo.processInfo.environment,
+                file: config,
+                otherVariables: Self.otherVariables
+            ).load()
+        } catch let error where error.isWrongUsage {
+            throw ValidationError("\(error)")
+        }
     }
 }
 
@@ -56,5 +60,15 @@ struct DataOptions: ParsableArguments {
             $0.isEmpty ? nil : $0
         }
         return URL(filePath: data ?? named ?? "sanguine-data", directoryHint: .isDirectory)
+    }
+}
+
+extension SettingsError {
+    /// Whether a value of the command line is wrong, and not only one of the environment or the file.
+    fileprivate var isWrongUsage: Bool {
+        problems.contains { problem in
+            guard case .invalid(_, _, _, let source) = problem else { return false }
+            return source.hasPrefix("flag ")
+        }
     }
 }

@@ -20,6 +20,10 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var held: Int64?
     /// With `insufficient_tokens`: what the operation needs, in the balance's unit.
     public var required: Int64?
+    /// With `upstream_timeout`: what the call was charged all the same, in the balance's unit.
+    ///
+    /// `nil` if its hold was released.
+    public var charged: Int64?
     /// With `quota_exhausted`: when the next period begins.
     public var resetsAt: Timestamp?
     /// With `quota_exhausted`: the plans that lift the quota.

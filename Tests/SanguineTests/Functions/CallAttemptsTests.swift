@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Attempts of a call")
 struct CallAttemptsTests {
-    enum Expected { case again, refused, released, unknown }
+    enum Expected { case again, refused, released, charged, unknown }
 
     struct Row: Sendable, CustomTestStringConvertible {
         let error: SanguineError
@@ -21,6 +21,12 @@ struct CallAttemptsTests {
             self.init(.problem(Problem(code, "")), first: first, later: later)
         }
     }
+
+    private static let expiredAfterSending: SanguineError = {
+        var problem = Problem(.upstreamTimeout, "")
+        problem.charged = 3
+        return .problem(problem)
+    }()
 
     static let rows = [
         Row(.transport(.offline("")), first: .again, later: .again),
@@ -39,6 +45,7 @@ struct CallAttemptsTests {
         Row(.operationInProgress, first: .again, later: .again),
         Row(.upstreamFailed, first: .released, later: .released),
         Row(.upstreamTimeout, first: .released, later: .released),
+        Row(expiredAfterSending, first: .charged, later: .charged),
         Row(.internalFault, first: .again, later: .again),
         Row(.idempotencyExpired, first: .unknown, later: .unknown),
         Row(.idempotencyMismatch, first: .unknown, later: .unknown),
@@ -52,6 +59,7 @@ struct CallAttemptsTests {
         case .again: .again
         case .refused: .refused
         case .released: .released
+        case .charged: .charged
         case .unknown: .unknown
         }
     }
