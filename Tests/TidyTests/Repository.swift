@@ -32,8 +32,6 @@ enum Repository {
         guard let name = parts.last, !parts.contains(where: { $0.hasPrefix(".build") }) else {
             return false
         }
-        // A target needs a file; this one goes with the first real one.
-        if name == "Placeholder.swift" { return false }
         let kind = name.split(separator: ".").last.map(String.init) ?? ""
         return kinds.contains(kind) || names.contains(String(name))
     }
