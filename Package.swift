@@ -252,13 +252,19 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // The samples of the documentation, so that they compile.
+        // The samples and the numbers of the documentation, so that they compile and agree.
         .testTarget(
             name: "SnippetTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
+                "SanguineSQLite",
+                "SanguineServer",
                 "SanguineTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),

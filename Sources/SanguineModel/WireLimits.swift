@@ -2,7 +2,7 @@
 ///
 /// One place, with units.
 ///
-/// What only one end needs stands in `ClientDefaults` and `ServerSettings`.
+/// What only one end needs stands in `ClientLimits` and `ServerSettings`.
 public enum WireLimits {
     /// Bytes of a JSON body: 1 MiB.
     public static let bodyBytes = 1 << 20

@@ -4,7 +4,7 @@ import Foundation
 enum Repository {
     /// The folders that are read besides the root's own files, as far as they are there.
     private static let folders = [
-        ".ci", ".github", "Benchmarks", "Examples", "Scripts", "Sources", "Tests",
+        ".ci", ".github", "Benchmarks", "Documentation", "Examples", "Scripts", "Sources", "Tests",
     ]
     private static let kinds: Set = ["md", "sh", "swift", "yaml", "yml"]
     private static let names: Set = [".swift-format", "Makefile", "run"]

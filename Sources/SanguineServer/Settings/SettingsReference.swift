@@ -43,7 +43,6 @@ public enum SettingsReference {
                 maxOutputTokens: 512    # default 512
                 systemPrompt: Answer in two sentences.
             ```
-
             """
         return text
     }
