@@ -209,6 +209,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
@@ -252,13 +253,19 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // The samples of the documentation, so that they compile.
+        // The samples and the numbers of the documentation, so that they compile and agree.
         .testTarget(
             name: "SnippetTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
+                "SanguineSQLite",
+                "SanguineServer",
                 "SanguineTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),

@@ -2,7 +2,9 @@ import Foundation
 import SanguineSQLite
 import SanguineServer
 
-/// What an idle server keeps in memory, against a bare Hummingbird server: each a process of its own.
+/// What an idle server keeps in memory, against a bare Hummingbird server.
+///
+/// Each is a process of its own.
 enum MemoryBenchmarks {
     static let serverArgument = "--idle-server"
     static let bareArgument = "--idle-bare"

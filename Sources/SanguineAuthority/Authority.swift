@@ -2,17 +2,17 @@ public import SanguineModel
 
 /// Knows who the user is, what they may still spend, and what they did.
 ///
-/// An authority puts together storage, rules and time: each method makes a command, lets the storage
-/// perform it, and returns what it came to. The rules themselves are in the `…Commands` types, which
-/// are pure.
+/// An authority puts together storage, rules and time: each method makes a command, lets the
+/// storage perform it, and returns what it came to. The rules themselves are in the `…Commands`
+/// types, which are pure.
 ///
 /// ```swift
 /// let authority = try await Authority(storage: MemoryStorage(), keys: SigningKeys())
 /// let guest = try await authority.guest(request)
 /// ```
 ///
-/// Every method throws ``Problem``, ready for the wire. A storage that is overloaded is `overloaded`
-/// (503); one that failed is `internal_fault` (500).
+/// Every method throws ``Problem``, ready for the wire. A storage that is overloaded is
+/// `overloaded` (503); one that failed is `internal_fault` (500).
 public final class Authority: Sendable {
     /// The rules.
     public let settings: AuthoritySettings
@@ -32,6 +32,7 @@ public final class Authority: Sendable {
     ///   - keys: The secrets that tokens are made with.
     ///   - settings: The rules.
     ///   - clock: The present.
+    /// - Throws: ``StorageError`` if the storage cannot be read.
     public init(
         storage: any Storage,
         keys: SigningKeys,

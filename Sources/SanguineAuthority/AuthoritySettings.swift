@@ -1,36 +1,65 @@
-/// The rules of one authority, with their defaults. All durations are exact to the millisecond.
+/// The rules of one authority, with their defaults.
+///
+/// All durations are exact to the millisecond.
 public struct AuthoritySettings: Hashable, Sendable {
-    /// What balances count. Default: `tokens`.
+    /// What balances count.
+    ///
+    /// Default: `tokens`.
     public var unit = "tokens"
-    /// What a new account is given. Default: 100.
+    /// What a new account is given.
+    ///
+    /// Default: 100.
     public var grant: Int64 = 100
-    /// The zone of accounts that name none, as an IANA name. Default: `UTC`.
+    /// The zone of accounts that name none, as an IANA name.
+    ///
+    /// Default: `UTC`.
     public var defaultTimeZone = "UTC"
-    /// The language of accounts that name none, as a BCP 47 tag. Default: `en`.
+    /// The language of accounts that name none, as a BCP 47 tag.
+    ///
+    /// Default: `en`.
     public var defaultLanguage = "en"
-    /// What each daily allowance allows, by its name. Default: 3 `readings`.
+    /// What each daily allowance allows, by its name.
+    ///
+    /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
 
-    /// The `iss` of access tokens. Default: `sanguine`.
+    /// The `iss` of access tokens.
+    ///
+    /// Default: `sanguine`.
     public var issuer = "sanguine"
-    /// The `aud` of access tokens. Default: `sanguine`.
+    /// The `aud` of access tokens.
+    ///
+    /// Default: `sanguine`.
     public var audience = "sanguine"
-    /// How long an access token is valid. Default: 15 minutes.
+    /// How long an access token is valid.
+    ///
+    /// Default: 15 minutes.
     public var accessTokenLife = Duration.seconds(15 * 60)
-    /// How long a refresh token is valid; each rotation begins anew. Default: 60 days.
+    /// How long a refresh token is valid; each rotation begins anew.
+    ///
+    /// Default: 60 days.
     public var refreshTokenLife = Duration.seconds(60 * 86_400)
-    /// How long a rotated refresh token is answered with its unused successor. Default: 60 s.
+    /// How long a rotated refresh token is answered with its unused successor.
+    ///
+    /// Default: 60 s.
     public var rotationGrace = Duration.seconds(60)
 
-    /// How long a hold lasts that does not say so itself. Default: 10 minutes.
+    /// How long a hold lasts that does not say so itself.
+    ///
+    /// Default: 10 minutes.
     public var holdLife = Duration.seconds(600)
-    /// How long an operation's answer is given again. Default: 48 hours.
+    /// How long an operation's answer is given again.
+    ///
+    /// Default: 48 hours.
     public var answersKept = Duration.seconds(48 * 3_600)
-    /// How long a settled hold is remembered after it would have expired. Default: 30 days.
+    /// How long a settled hold is remembered after it would have expired.
+    ///
+    /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
-    /// How long it is known that a session ended: longer than any access token of it can live, which
-    /// may have been issued a moment after the end, with its life rounded up to seconds.
+    /// How long it is known that a session ended: longer than any access token of it can live.
+    ///
+    /// Such a token may have been issued a moment after the end, its life rounded up to seconds.
     var endedSessionsKept: Duration { accessTokenLife + .seconds(60) }
 
     /// Creates the defaults.

@@ -21,7 +21,9 @@ struct Cursor: Hashable {
         else {
             throw Problem(
                 .malformedRequest,
-                "Use the 'nextCursor' of this list's last page, or leave 'cursor' out to start over."
+                """
+                Use the 'nextCursor' of this list's last page, or leave 'cursor' out to start over.
+                """
             )
         }
         self.number = number

@@ -24,8 +24,9 @@ struct SanguineTool: AsyncParsableCommand {
     )
 }
 
-/// Parses, runs, and ends with the exit status that the documentation promises: 0 done, 1 failed,
-/// 2 wrong usage. Errors go to standard error.
+/// Parses, runs, and ends with the exit status that the documentation promises.
+///
+/// That is 0 for done, 1 for failed and 2 for wrong usage. Errors go to standard error.
 @main
 enum Main {
     static func main() async {

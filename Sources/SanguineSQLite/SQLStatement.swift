@@ -207,6 +207,7 @@ final class SQLStatement {
 
     /// Tells SQLite to copy what is bound, because Swift's buffers end with the call.
     private static var transient: sqlite3_destructor_type {
+        // SQLite's SQLITE_TRANSIENT: a marker that it compares with, and never calls.
         unsafeBitCast(-1, to: sqlite3_destructor_type.self)
     }
 

@@ -4,6 +4,7 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import SanguineModel
+import SanguineTesting
 import ServiceLifecycle
 import Testing
 
@@ -128,7 +129,7 @@ struct StandInTests {
         try await withStandIn(latency: .seconds(3), clock: clock) { url, http in
             let body = #"{"messages":[{"role":"user","content":"Hello"}]}"#
             async let answer = post(body, to: url, http)
-            await clock.whenSleeping()
+            await clock.waitForSleepers(1)
             clock.advance(by: .seconds(3))
             let status = try await answer.status
             #expect(status == 200)
@@ -176,7 +177,9 @@ struct StandInTests {
 
     @Test func `a content of parts is read as their text`() throws {
         let body = #"""
-            {"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}
+            {"messages":[{"role":"user","content":[
+                {"type":"text","text":"a"},{"type":"text","text":"b"}
+            ]}]}
             """#
         let request = try StandInRequest(body: Data(body.utf8))
         #expect(request.messages == [.init(role: "user", text: "ab")])

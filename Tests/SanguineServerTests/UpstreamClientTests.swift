@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -118,7 +119,7 @@ struct UpstreamClientTests {
             .bytesThenSilence("")
         } _: { client, upstream in
             let call = Task { try await client.complete(Self.prompt) }
-            await clock.whenSleeping()
+            await clock.waitForSleepers(1)
             _ = await upstream.arrivals.first { _ in true }
             clock.advance(by: .seconds(60))
             await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {
@@ -135,7 +136,7 @@ struct UpstreamClientTests {
                 : .bytes(ScriptedUpstream.completion("My own."))
         } _: { client, upstream in
             let call = Task { try await client.complete(Self.prompt) }
-            await clock.whenSleeping()
+            await clock.waitForSleepers(1)
             _ = await upstream.arrivals.first { _ in true }
             clock.advance(by: .seconds(60))
             await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {

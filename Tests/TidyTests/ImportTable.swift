@@ -20,7 +20,7 @@ enum ImportTable {
 
         // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
         "Sanguine": .only(
-            language + platform + collections + [
+            language + systemCalls + platform + collections + [
                 "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
             ]
         ),
@@ -30,23 +30,22 @@ enum ImportTable {
 
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
-            language + collections + ["Crypto", "CryptoExtras", "JWTKit", "SanguineModel"]
+            language + collections + ["Crypto", "JWTKit", "SanguineModel"]
         ),
 
         // Drivers: the decisions, and their own database.
         "SanguineSQLite": .only(
             language + systemCalls + collections + [
-                "GRDB", "Logging", "SanguineAuthority", "SanguineModel",
+                "GRDB", "GRDBSQLite", "SanguineAuthority", "SanguineModel",
             ]
         ),
 
         // HTTP: no driver, no SQL, no client.
         "SanguineServer": .only(
             language + systemCalls + collections + [
-                "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "HummingbirdCore",
-                "Logging",
-                "Metrics", "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
-                "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "Tracing",
+                "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
+                "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+                "SanguineAuthority", "SanguineModel", "ServiceLifecycle",
             ]
         ),
 

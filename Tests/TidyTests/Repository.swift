@@ -4,7 +4,7 @@ import Foundation
 enum Repository {
     /// The folders that are read besides the root's own files, as far as they are there.
     private static let folders = [
-        ".ci", ".github", "Benchmarks", "Examples", "Scripts", "Sources", "Tests",
+        ".ci", ".github", "Benchmarks", "Documentation", "Examples", "Scripts", "Sources", "Tests",
     ]
     private static let kinds: Set = ["md", "sh", "swift", "yaml", "yml"]
     private static let names: Set = [".swift-format", "Makefile", "run"]
@@ -32,8 +32,6 @@ enum Repository {
         guard let name = parts.last, !parts.contains(where: { $0.hasPrefix(".build") }) else {
             return false
         }
-        // A target needs a file; this one goes with the first real one.
-        if name == "Placeholder.swift" { return false }
         let kind = name.split(separator: ".").last.map(String.init) ?? ""
         return kinds.contains(kind) || names.contains(String(name))
     }

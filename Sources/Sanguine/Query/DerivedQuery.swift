@@ -28,7 +28,8 @@ protocol DerivedQuery<Value>: Sendable {
 ///
 /// Fixed when the client is created.
 struct DerivedQueries: Sendable {
-    private class Box: @unchecked Sendable {}  // Immutable; the subclass holds one `let`.
+    // Immutable: it has no state, and its subclass holds one `let`.
+    private class Box: @unchecked Sendable {}
 
     // Immutable: one `let` of a Sendable type. A class, because a downcast is cheaper than a cast
     // between existentials, and `cached` is on the way.

@@ -20,8 +20,9 @@ extension Authority {
         try await perform(calls.markSent(call))
     }
 
-    /// Charges the call or releases its hold, and stores the answer. Settling again gives the same
-    /// answer and moves nothing.
+    /// Charges the call or releases its hold, and stores the answer.
+    ///
+    /// Settling again gives the same answer and moves nothing.
     public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
         try await perform(calls.settle(call, end))
     }
@@ -30,6 +31,7 @@ extension Authority {
     ///
     /// - Parameter limit: How many at most in one turn.
     /// - Returns: How many were ended.
+    /// - Throws: `overloaded`, `internal_fault`.
     @discardableResult
     public func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
         let now = clock.now()
@@ -41,8 +43,10 @@ extension Authority {
         return count
     }
 
-    /// Cleans up after a process that died: calls that were never sent upstream are released, and
-    /// their keys forgotten. Calls that were sent stay until their hold expires, and are charged.
+    /// Cleans up after a process that died: releases the calls that were never sent upstream.
+    ///
+    /// Their keys are forgotten. Calls that were sent stay until their hold expires, and are
+    /// charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
@@ -75,7 +79,9 @@ extension Authority {
         }
     }
 
-    /// Drops what has served its time. See ``Storage/sweep(_:limit:)``.
+    /// Drops what has served its time.
+    ///
+    /// See ``Storage/sweep(_:limit:)``.
     ///
     /// - Returns: How many rows were dropped.
     @discardableResult

@@ -4,11 +4,15 @@ public import SanguineModel
 public struct CallTerms: Hashable, Sendable {
     /// The function's name; it stands in the ledger.
     public var function: String
-    /// What is held: the most that the call can cost. Zero for a free function.
+    /// What is held: the most that the call can cost.
+    ///
+    /// Zero for a free function.
     public var hold: Int64
     /// How long the call may take before its hold expires.
     public var life: Duration
-    /// Why the function cannot run now, whoever pays, or `nil` if it can. Decided last.
+    /// Why the function cannot run now, whoever pays, or `nil` if it can.
+    ///
+    /// Decided last.
     public var unavailable: Problem?
 
     /// Creates the terms.
@@ -56,8 +60,8 @@ public enum CallEnd: Sendable {
 /// 1. An operation that runs has an open hold, unless its function is free.
 /// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
 ///    finds it settled and moves nothing.
-/// 3. A hold whose call was sent upstream is charged on expiry; one whose call never was is released,
-///    and its key forgotten, so that the call can be made again.
+/// 3. A hold whose call was sent upstream is charged on expiry; one whose call never was is
+///    released, and its key forgotten, so that the call can be made again.
 struct CallCommands: Sendable {
     let now: Timestamp
 
@@ -105,7 +109,9 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Records that the call is about to leave for the upstream. Returns whether it still may.
+    /// Records that the call is about to leave for the upstream.
+    ///
+    /// Returns whether it still may.
     func markSent(_ call: AcceptedCall) -> Command<Bool> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             guard let id = call.hold else { return Decision(true) }
@@ -216,8 +222,8 @@ struct CallCommands: Sendable {
         var problem = Problem(
             .upstreamTimeout,
             """
-            The call was sent and never answered, and was charged with the \(hold.amount) that were \
-            held for it. Use a new Idempotency-Key to call again.
+            The call was sent and never answered, and was charged with the \(hold.amount) that \
+            were held for it. Use a new Idempotency-Key to call again.
             """
         )
         problem.charged = hold.amount
@@ -233,7 +239,10 @@ extension Problem {
     static var callExpired: Problem {
         Problem(
             .upstreamTimeout,
-            "The call took longer than its hold lasted. Send it again with the same key to see its end."
+            """
+            The call took longer than its hold lasted. Send it again with the same key to see its \
+            end.
+            """
         )
     }
 }

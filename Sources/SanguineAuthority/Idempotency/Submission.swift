@@ -83,8 +83,8 @@ enum Idempotency {
             throw Problem(
                 .idempotencyExpired,
                 """
-                The operation took effect when it was first sent. Read the balance or the ledger for \
-                its result, and choose a new Idempotency-Key for a new operation.
+                The operation took effect when it was first sent. Read the balance or the ledger \
+                for its result, and choose a new Idempotency-Key for a new operation.
                 """
             )
         }

@@ -14,8 +14,8 @@ public struct GuestOutcome: Sendable {
 extension Authority {
     /// Creates the device's account or finds it, and signs the device in.
     ///
-    /// Safe under concurrency and retries: of any number of simultaneous first calls one creates the
-    /// account, and all are answered with it.
+    /// Safe under concurrency and retries: of any number of simultaneous first calls one creates
+    /// the account, and all are answered with it.
     ///
     /// - Throws: `invalid_content`, `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
@@ -85,7 +85,9 @@ extension Authority {
         try await perform(identity.patch(id, patch))
     }
 
-    /// Sets what the account pays for. For support.
+    /// Sets what the account pays for.
+    ///
+    /// For support.
     public func setPlan(
         _ plan: Account.Plan,
         of account: Identifier
@@ -93,7 +95,9 @@ extension Authority {
         try await perform(identity.setPlan(plan, of: account))
     }
 
-    /// Finds an account by the device that made it. For support.
+    /// Finds an account by the device that made it.
+    ///
+    /// For support.
     public func account(deviceID: String) async throws(Problem) -> Account? {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.device(deviceID)])
@@ -102,7 +106,9 @@ extension Authority {
         return try await account(device.account).0
     }
 
-    /// Finds an account by its verified e-mail address. For support.
+    /// Finds an account by its verified e-mail address.
+    ///
+    /// For support.
     public func account(email: String) async throws(Problem) -> Account? {
         try await read { storage throws(StorageError) in
             try await storage.account(email: email)

@@ -121,7 +121,9 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Ends a session. Ending one that has ended changes nothing.
+    /// Ends a session.
+    ///
+    /// Ending one that has ended changes nothing.
     func signOut(_ session: Identifier) -> Command<Void> {
         Command(keys: [.session(session)]) { loaded in
             guard var row = loaded.session(session), row.endedAt == nil else {

@@ -3,8 +3,9 @@ import SanguineModel
 
 /// What an owner may change of their profile, and the rules for it.
 enum ProfilePatch {
-    /// Returns the profile with the merge patch (RFC 7396) applied. Members that are not the owner's
-    /// to change are ignored, as all unknown members are.
+    /// Returns the profile with the merge patch (RFC 7396) applied.
+    ///
+    /// Members that are not the owner's to change are ignored, as all unknown members are.
     static func apply(_ patch: JSONValue, to account: Account) throws(Problem) -> Account {
         var account = account
         if let value = patch["timeZone"] {

@@ -19,7 +19,9 @@ struct RefreshToken: Hashable {
         self.generation = generation
     }
 
-    /// Reads a token, or returns `nil` unless this server made it. Compares in constant time.
+    /// Reads a token, or returns `nil` unless this server made it.
+    ///
+    /// Compares in constant time.
     init?(_ text: String, key: SymmetricKey) {
         guard text.utf8.count == 75, let bytes = Base64URL.decode(text), bytes.count == 56,
             let session = Identifier(bytes: bytes[..<16])

@@ -32,7 +32,9 @@ public struct SigningKeys: Sendable {
         keyID = Self.keyID(of: key)
     }
 
-    /// The keys as JSON. Secret.
+    /// The keys as JSON.
+    ///
+    /// Secret.
     public var encoded: Data {
         let file = File(
             version: File.currentVersion,

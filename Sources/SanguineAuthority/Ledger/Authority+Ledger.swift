@@ -7,6 +7,7 @@ extension Authority {
     ///   - account: Whose.
     ///   - operations: Idempotency keys of which to say whether the balance contains them; at most
     ///     ``WireLimits/operationsAsked``. All as of the same moment as the balance.
+    /// - Returns: The balance, with the state of the operations if there was a question.
     /// - Throws: `not_found` if the account is gone, `malformed_request` for too many operations.
     public func balance(
         _ account: Identifier,
@@ -59,7 +60,9 @@ extension Authority {
         try await perform(ledger.spend(account, submission))
     }
 
-    /// Gives tokens. For support.
+    /// Gives tokens.
+    ///
+    /// For support.
     public func grant(
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
@@ -104,6 +107,7 @@ extension Authority {
     ///   - account: Whose.
     ///   - limit: How many; clamped to 1 up to ``WireLimits/largestPage``. Default: 20.
     ///   - cursor: `nextCursor` of the page before, or `nil` for the first.
+    /// - Returns: The entries, and the cursor of the next page if there is one.
     /// - Throws: `malformed_request` for a cursor that is not of this account's ledger.
     public func ledger(
         of account: Identifier,

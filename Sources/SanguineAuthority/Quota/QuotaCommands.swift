@@ -5,8 +5,8 @@ import SanguineModel
 ///
 /// A period belongs to one day of the user's calendar. A new one begins only when *both* the moment
 /// has passed at which the old one was to end, by the zone that the account had then, *and* the
-/// account's zone now shows a later day. So travelling, or setting another zone, never gives a second
-/// allowance for one day, and over any stretch of time there are no more periods than dates.
+/// account's zone now shows a later day. So travelling, or setting another zone, never gives a
+/// second allowance for one day, and over any stretch of time there are no more periods than dates.
 struct QuotaCommands: Sendable {
     let limits: [String: Int64]
     let now: Timestamp
@@ -105,8 +105,10 @@ struct QuotaCommands: Sendable {
 }
 
 extension Account {
-    /// The zone whose midnights end the user's days. Names are checked before they are stored; one
-    /// that a later system no longer knows counts as UTC.
+    /// The zone whose midnights end the user's days.
+    ///
+    /// Names are checked before they are stored; one that a later system no longer knows counts as
+    /// UTC.
     var zone: TimeZone { TimeZone(identifier: timeZone) ?? .gmt }
 }
 

@@ -90,8 +90,10 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// What to load before deciding.
     public let keys: [Key]
 
-    /// Looks at what was loaded and says what happens. Performs no I/O and reads no clock: a driver
-    /// may ask again, and only the last decision counts.
+    /// Looks at what was loaded and says what happens.
+    ///
+    /// Performs no I/O and reads no clock: a driver may ask again, and only the last decision
+    /// counts.
     public let decide: @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
 
     /// Creates a command.

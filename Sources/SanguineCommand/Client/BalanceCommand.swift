@@ -26,7 +26,7 @@ struct BalanceCommand: AsyncParsableCommand {
         let failure = await LastKnown.refresh(.balance, of: client)
         let state = client.snapshot(of: .balance)
         guard let balance = state.value else { throw LastKnown.nothing(failure) }
-        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        let age = LastKnown.age(of: state)
         if options.json {
             try Output.write(
                 json: Shown(
@@ -49,7 +49,9 @@ struct BalanceCommand: AsyncParsableCommand {
 
 /// What the commands do that show something also when the server cannot be reached.
 enum LastKnown {
-    /// Fetches the query's value. Returns why that failed, or `nil`.
+    /// Fetches the query's value.
+    ///
+    /// Returns why that failed, or `nil`.
     static func refresh<Value>(
         _ query: Query<Value>,
         of client: SanguineClient
@@ -62,6 +64,14 @@ enum LastKnown {
         } catch {
             return error
         }
+    }
+
+    /// How long ago the value was last fetched; zero without one.
+    static func age<Value>(
+        of state: QueryState<Value>,
+        clock: any WallClock = SystemWallClock()
+    ) -> Duration {
+        state.age(at: clock.now()) ?? .zero
     }
 
     /// The failure of a command that has nothing to show.

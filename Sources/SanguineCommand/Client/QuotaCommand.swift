@@ -27,7 +27,7 @@ struct QuotaCommand: AsyncParsableCommand {
             }
         }
         guard let failure else { return }
-        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        let age = LastKnown.age(of: state)
         Output.complain("As of \(age.spoken) ago. \(failure)")
     }
 }

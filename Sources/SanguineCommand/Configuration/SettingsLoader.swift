@@ -63,7 +63,8 @@ struct SettingsLoader: Sendable {
     /// Creates a loader.
     ///
     /// - Parameters:
-    ///   - flags: The values given on the command line, by the setting's key; none for flags not given.
+    ///   - flags: The values given on the command line, by the setting's key; none for flags that
+    ///     were not given.
     ///   - environment: The environment of the process.
     ///   - file: The path of a YAML file. Default: what `SANGUINE_CONFIG` names, or no file.
     ///   - otherVariables: Variables that begin with `SANGUINE_` and belong to other parts.

@@ -17,7 +17,9 @@ enum RunningServer {
         try await run(standIn, ports, body)
     }
 
-    /// Runs an authority on the folder's data, and passes its port. Afterwards everything is closed.
+    /// Runs an authority on the folder's data, and passes its port.
+    ///
+    /// Afterwards everything is closed.
     static func withAuthority(
         folder: URL,
         upstream: String,

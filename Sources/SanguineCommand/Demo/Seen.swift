@@ -16,8 +16,9 @@ final class Seen: Sendable {
 
     var all: [Int64] { numbers.withLock { $0 } }
 
-    /// Whether the number fell while calls began, and after that only rose, as holds turned out to be
-    /// larger than charges. Anything else is a dance.
+    /// Whether the number fell while calls began, and after that only rose.
+    ///
+    /// It rises as holds turn out to be larger than charges. Anything else is a dance.
     var hasNoDance: Bool {
         let steps = zip(all.dropFirst(), all).map { $0 - $1 }
         return !steps.drop { $0 < 0 }.contains { $0 < 0 }

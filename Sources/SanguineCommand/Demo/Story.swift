@@ -132,7 +132,7 @@ struct Story: Sendable {
         let asked = timeline.elapsed
         let shown = try balance(client)
         let state = client.snapshot(of: .balance)
-        let age = state.age(at: SystemWallClock().now()) ?? .zero
+        let age = LastKnown.age(of: state)
         timeline.note(
             "first frame, \(Timeline.milliseconds(timeline.elapsed - asked)): "
                 + "\(shown.available) tokens, known \(age.spoken) ago"

@@ -120,16 +120,14 @@ struct ShownAccount: Encodable {
         Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
         Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
         for quota in quotas {
-            Output.write(
-                "quota     \(quota.name): \(quota.used) used on \(quota.day), resets \(quota.resetsAt)"
-            )
+            let used = "\(quota.used) used on \(quota.day)"
+            Output.write("quota     \(quota.name): \(used), resets \(quota.resetsAt)")
         }
         for entry in ledger {
             let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"
-            let columns = [entry.kind.rawValue.padded(to: 8), amount.padded(to: 8)]
-            Output.write(
-                "ledger    \(entry.at)  \(columns.joined())  → \(entry.balanceAfter)  \(entry.reason)"
-            )
+            let move = entry.kind.rawValue.padded(to: 8) + amount.padded(to: 8)
+            let result = "→ \(entry.balanceAfter)  \(entry.reason)"
+            Output.write("ledger    \(entry.at)  \(move)  \(result)")
         }
     }
 }

@@ -2,7 +2,9 @@ import ArgumentParser
 import Foundation
 import SanguineServer
 
-/// The flags that set what the environment and the file can set too. Flags win.
+/// The flags that set what the environment and the file can set too.
+///
+/// Flags win.
 struct SettingsOptions: ParsableArguments {
     @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
     var config: String?

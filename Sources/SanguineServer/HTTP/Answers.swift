@@ -7,13 +7,20 @@ import SanguineAuthority
 import SanguineModel
 
 extension HTTPField.Name {
-    static let idempotencyKey = Self("Idempotency-Key")!
-    static let idempotencyReplayed = Self("Idempotency-Replayed")!
-    static let sanguineHead = Self("Sanguine-Head")!
-    static let userID = Self("X-User-Id")!
-    static let rateLimit = Self("RateLimit")!
-    static let rateLimitPolicy = Self("RateLimit-Policy")!
-    static let cacheStatus = Self("Cache-Status")!
+    static let idempotencyKey = named("Idempotency-Key")
+    static let idempotencyReplayed = named("Idempotency-Replayed")
+    static let sanguineHead = named("Sanguine-Head")
+    static let userID = named("X-User-Id")
+    static let rateLimit = named("RateLimit")
+    static let rateLimitPolicy = named("RateLimit-Policy")
+    static let cacheStatus = named("Cache-Status")
+
+    private static func named(_ text: String) -> Self {
+        guard let name = Self(text) else {
+            preconditionFailure("'\(text)' is written above, and is a token of RFC 9110.")
+        }
+        return name
+    }
 }
 
 /// Makes responses of answers.

@@ -18,7 +18,7 @@ final class RequestMetrics: Sendable {
     }
 
     // Instruments are made once and kept: making one takes the registry's lock and allocates.
-    // Bounded by routes × methods × statuses, all of which are ours; other methods count as "other".
+    // Bounded by routes × methods × statuses, all of which are ours; other methods are "other".
     private let instruments = Mutex<[Series: Instruments]>([:])
     private let factory: any MetricsFactory
 

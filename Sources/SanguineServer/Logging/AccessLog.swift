@@ -12,7 +12,8 @@ import Synchronization
 ///
 /// Invariants:
 /// 1. Never more than `capacity` entries wait. What comes when they do is dropped and counted, and
-///    a line of its own says how many once there is room: `{"time":…,"type":"accessDropped","count":7}`.
+///    a line of its own says how many once there is room:
+///    `{"time":…,"type":"accessDropped","count":7}`.
 /// 2. Entries are written in the order in which they were recorded.
 /// 3. At most one job is scheduled on the queue, besides flushes.
 public final class AccessLog: Sendable {

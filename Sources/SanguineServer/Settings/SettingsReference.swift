@@ -5,10 +5,10 @@ public enum SettingsReference {
         var text = """
             # Settings
 
-            A value is looked for on the command line, then in the environment, then in the YAML file \
-            that `--config` or `SANGUINE_CONFIG` names; otherwise it has its default. A name that is in \
-            no table here is refused in the file, and warned of in the environment. `sanguine config` \
-            prints what is in effect, and where it comes from.
+            A value is looked for on the command line, then in the environment, then in the YAML \
+            file that `--config` or `SANGUINE_CONFIG` names; otherwise it has its default. A name \
+            that is in no table here is refused in the file, and warned of in the environment. \
+            `sanguine config` prints what is in effect, and where it comes from.
 
             | in the file | flag | environment | default | what it does, and what it may be |
             |---|---|---|---|---|
@@ -24,8 +24,8 @@ public enum SettingsReference {
 
             ## Quotas and functions
 
-            They are named in the file only. A file that names any quota replaces the default ones, and \
-            likewise for functions.
+            They are named in the file only. A file that names any quota replaces the default \
+            ones, and likewise for functions.
 
             ```yaml
             quotas:
@@ -43,7 +43,6 @@ public enum SettingsReference {
                 maxOutputTokens: 512    # default 512
                 systemPrompt: Answer in two sentences.
             ```
-
             """
         return text
     }

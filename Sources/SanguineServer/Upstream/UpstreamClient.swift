@@ -33,8 +33,9 @@ public struct UpstreamClient: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: What to call, and within which limits.
-    ///   - httpClient: A client set up with ``UpstreamConfiguration/httpClientConfiguration(connections:)``;
-    ///     its owner shuts it down.
+    ///   - httpClient: A client set up with
+    ///     ``UpstreamConfiguration/httpClientConfiguration(connections:)``; its owner shuts it
+    ///     down.
     ///   - clock: The clock that measures the timeout. Tests pass a manual one.
     public init(
         configuration: UpstreamConfiguration,

@@ -146,7 +146,10 @@ extension UpstreamError: CustomStringConvertible {
         case .refused(let status, _) where status == 401 || status == 403:
             "The upstream refused the key (status \(status)). Check 'upstream.key'."
         case .refused(let status, _) where status == 404:
-            "The upstream knows no such address or model. Check 'upstream.url' and 'upstream.model'."
+            """
+            The upstream knows no such address or model. Check 'upstream.url' and \
+            'upstream.model'.
+            """
         case .refused(let status, _):
             "The upstream refused with status \(status). Try again later."
         case .failed(let sent):
@@ -156,7 +159,10 @@ extension UpstreamError: CustomStringConvertible {
         case .unreadable:
             "The upstream answered, but not with a chat completion. Check 'upstream.url'."
         case .tooLarge(let limit):
-            "The upstream's answer is longer than \(limit) bytes. Lower the function's output limit."
+            """
+            The upstream's answer is longer than \(limit) bytes. Lower the function's output \
+            limit.
+            """
         case .cancelled:
             "The call was given up before the upstream answered."
         }

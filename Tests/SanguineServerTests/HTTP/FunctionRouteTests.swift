@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -98,7 +99,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             let meanwhile = try await guest.balance()
             #expect((meanwhile.available, meanwhile.held) == (99, 1))
             server.setup.delay.advance(by: .seconds(60))
@@ -129,7 +130,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("slow", key: "k", delayMs: 1_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(1))
             let operation = try await reply.decode(Result.self).operation
             let release = try await guest.post("/v1/holds/\(operation)/release")
@@ -241,7 +242,7 @@ struct FunctionRouteTests {
             async let reply = guest.ask("Why?")
             var arrivals = upstream.arrivals.makeAsyncIterator()
             _ = await arrivals.next()
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             #expect(try await guest.balance().held == 20)
             server.setup.delay.advance(by: .seconds(5))
             let late = try await reply
@@ -283,7 +284,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let call = Task { try await guest.echo("gone", key: "k", delayMs: 1_000) }
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             call.cancel()  // Closes the connection.
             await #expect(throws: (any Error).self) { try await call.value }
             #expect(try await guest.balance().held == 1)

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import ServiceLifecycle
 import Testing
 
@@ -132,9 +133,9 @@ struct LifecycleTests {
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest()
             async let running = guest.echo("the last", key: "k", delayMs: 1_000)
-            await setup.delay.whenSleeping(2)
+            await setup.delay.waitForSleepers(2)
             await server.group.triggerGracefulShutdown()
-            await setup.delay.whenSleeping(1)
+            await setup.delay.waitForSleepers(1)
             setup.delay.advance(by: .seconds(1))
             let answer = try await running
             #expect(answer.status == 200)
@@ -155,7 +156,7 @@ struct LifecycleTests {
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest()
             let call = Task { try await guest.echo("gone", key: "k", delayMs: 1_000) }
-            await setup.delay.whenSleeping(2)
+            await setup.delay.waitForSleepers(2)
             call.cancel()
             await #expect(throws: (any Error).self) { try await call.value }
             await server.group.triggerGracefulShutdown()

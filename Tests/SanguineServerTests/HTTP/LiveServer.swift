@@ -5,6 +5,7 @@ import NIOCore
 import NIOHTTP1
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import ServiceLifecycle
 import Synchronization
 

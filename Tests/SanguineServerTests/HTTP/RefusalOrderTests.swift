@@ -1,4 +1,5 @@
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -120,7 +121,7 @@ struct RefusalOrderTests {
             let poor = try await server.guest()
             try await poor.spend(downTo: 0)
             async let running = guest.echo("slow", key: "slow", delayMs: 1_000)
-            await server.setup.delay.whenSleeping(2)  // Housekeeping is the other one.
+            await server.setup.delay.waitForSleepers(2)  // Housekeeping is the other one.
 
             let overloaded = try await guest.echo("a", key: "again")
             #expect(overloaded.status == 503)

@@ -74,9 +74,8 @@ final class ScriptedUpstream: Sendable {
     /// A whole chat completion.
     static func completion(_ text: String, usage: String? = nil) -> String {
         let usage = usage.map { #","usage":\#($0)"# } ?? ""
-        return json(
-            #"{"model":"m-1","choices":[{"message":{"role":"assistant","content":"\#(text)"}}]\#(usage)}"#
-        )
+        let message = #"{"role":"assistant","content":"\#(text)"}"#
+        return json(#"{"model":"m-1","choices":[{"message":\#(message)}]\#(usage)}"#)
     }
 
     private func serve(

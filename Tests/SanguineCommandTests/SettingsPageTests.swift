@@ -1,0 +1,17 @@
+import Foundation
+import SanguineServer
+import Testing
+
+@Suite("Page of settings")
+struct SettingsPageTests {
+    @Test func `the committed page is what the command prints`() throws {
+        let file = URL(filePath: #filePath)
+            .appending(path: "../../../Documentation/Settings.md").standardized
+        let page = try String(contentsOf: file, encoding: .utf8)
+
+        #expect(
+            page == SettingsReference.markdown() + "\n",
+            "Run: .build/debug/sanguine config --reference > Documentation/Settings.md"
+        )
+    }
+}

@@ -1,0 +1,123 @@
+import SanguineAuthority
+import SanguineModel
+import SanguineSQLite
+
+@testable import Sanguine
+
+/// The limits as `Documentation/Limits.md` must write them, by name.
+enum LimitTexts {
+    static let all: [(String, String)] = wire + client + balance + authority + driver
+
+    private static let wire: [(String, String)] = [
+        ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
+        ("WireLimits.deviceIdCharacters", range(WireLimits.deviceIdCharacters)),
+        ("WireLimits.deviceSecretBytes", bytes(WireLimits.deviceSecretBytes)),
+        ("WireLimits.idempotencyKeyCharacters", range(WireLimits.idempotencyKeyCharacters)),
+        ("WireLimits.reasonCharacters", range(WireLimits.reasonCharacters)),
+        ("WireLimits.amount", count(WireLimits.amount)),
+        ("WireLimits.holdSeconds", range(WireLimits.holdSeconds)),
+        ("WireLimits.settingsBytes", bytes(WireLimits.settingsBytes)),
+        ("WireLimits.displayNameCharacters", range(WireLimits.displayNameCharacters)),
+        ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
+        ("WireLimits.largestPage", count(WireLimits.largestPage)),
+        ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
+    ]
+
+    private static let client: [(String, String)] = [
+        ("ClientLimits.requestTimeout", time(ClientLimits.requestTimeout)),
+        ("ClientLimits.readTimeout", time(ClientLimits.readTimeout)),
+        ("ClientLimits.balanceTimeout", time(ClientLimits.balanceTimeout)),
+        ("ClientLimits.connectionsPerHost", count(ClientLimits.connectionsPerHost)),
+        ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
+        ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
+        ("ClientLimits.entryOverheadBytes", bytes(ClientLimits.entryOverheadBytes)),
+        ("ClientLimits.diskBytes", bytes(ClientLimits.diskBytes)),
+        ("ClientLimits.diskEntryBytes", bytes(ClientLimits.diskEntryBytes)),
+        ("ClientLimits.unwrittenBytes", bytes(ClientLimits.unwrittenBytes)),
+        ("RetrySchedule.attempts", count(RetrySchedule.standard.attempts)),
+        ("RetrySchedule.base", time(RetrySchedule.standard.base)),
+        ("RetrySchedule.cap", time(RetrySchedule.standard.cap)),
+        ("RetrySchedule.jitter", "\(Int(RetrySchedule.standard.jitter * 100)) %"),
+    ]
+
+    private static let balance: [(String, String)] = [
+        ("BalanceLimits.pendingCalls", count(BalanceLimits.pendingCalls)),
+        ("BalanceLimits.answeredCalls", count(BalanceLimits.answeredCalls)),
+        ("BalanceLimits.history", count(BalanceLimits.history)),
+        ("BalanceLimits.learnedFunctions", count(BalanceLimits.learnedFunctions)),
+        ("BalanceLimits.freshness", time(BalanceLimits.freshness)),
+        ("BalanceLimits.fetchTimeout", time(BalanceLimits.fetchTimeout)),
+        ("BalanceLimits.callTimeout", time(BalanceLimits.callTimeout)),
+        ("BalanceLimits.callAttempts", count(BalanceLimits.callAttempts)),
+        ("BalanceLimits.callInquiries", count(BalanceLimits.callInquiries)),
+        ("BalanceLimits.longestWait", time(BalanceLimits.longestWait)),
+        ("BalanceLimits.unansweredLifetime", time(BalanceLimits.unansweredLifetime)),
+    ]
+
+    private static let authority: [(String, String)] = {
+        let settings = AuthoritySettings()
+        let quotas = settings.quotas.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
+        return [
+            ("AuthoritySettings.unit", settings.unit),
+            ("AuthoritySettings.grant", count(settings.grant)),
+            ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
+            ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
+            ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
+            ("AuthoritySettings.issuer", settings.issuer),
+            ("AuthoritySettings.audience", settings.audience),
+            ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
+            ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
+            ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AuthoritySettings.holdLife", time(settings.holdLife)),
+            ("AuthoritySettings.answersKept", time(settings.answersKept)),
+            ("AuthoritySettings.holdsKept", time(settings.holdsKept)),
+        ]
+    }()
+
+    private static let driver: [(String, String)] = {
+        let options = SQLiteStorageOptions()
+        return [
+            ("SQLiteStorageOptions.queuedCommands", count(options.queuedCommands)),
+            ("SQLiteStorageOptions.batchedCommands", count(options.batchedCommands)),
+            ("SQLiteStorageOptions.queuedReads", count(options.queuedReads)),
+            ("SQLiteStorageOptions.readers", count(options.readers)),
+            ("SQLiteStorageOptions.cachedAccounts", count(options.cachedAccounts)),
+            ("SQLiteStorageOptions.checkpointPages", count(options.checkpointPages)),
+            ("SQLiteStorageOptions.busyTimeout", time(options.busyTimeout)),
+            ("SQLiteStorageOptions.retryAfterSeconds", count(options.retryAfterSeconds)),
+        ]
+    }()
+
+    private static func count(_ value: some BinaryInteger) -> String {
+        let digits = Array(String(value))
+        return digits.indices.reduce(into: "") { text, index in
+            if index > 0 && (digits.count - index).isMultiple(of: 3) { text += "," }
+            text.append(digits[index])
+        }
+    }
+
+    private static func range(_ value: ClosedRange<Int>) -> String {
+        "\(count(value.lowerBound)) to \(count(value.upperBound))"
+    }
+
+    private static func bytes(_ value: some BinaryInteger) -> String {
+        inLargest(
+            of: [("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10), ("bytes", 1)],
+            Int64(value)
+        )
+    }
+
+    private static func time(_ value: Duration) -> String {
+        inLargest(
+            of: [("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)],
+            value.components.seconds * 1_000
+                + value.components.attoseconds / 1_000_000_000_000_000
+        )
+    }
+
+    /// The value in the first of the units that it is a whole multiple of.
+    private static func inLargest(of units: [(String, Int64)], _ value: Int64) -> String {
+        let unit = units.first { value >= $0.1 && value.isMultiple(of: $0.1) }
+        return unit.map { "\(count(value / $0.1)) \($0.0)" } ?? count(value)
+    }
+}

@@ -1,0 +1,14 @@
+import Sanguine
+
+/// The value that the samples read.
+struct Profile: Codable, Sendable, Equatable {
+    var name: String
+}
+
+extension Query where Value == Profile {
+    static func profile(_ id: String) -> Self {
+        Query("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+            try await request.get("profiles/\(id)")
+        }
+    }
+}
