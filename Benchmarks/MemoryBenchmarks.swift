@@ -1,6 +1,7 @@
 import Foundation
 import SanguineSQLite
 import SanguineServer
+import ServiceLifecycle
 
 /// What an idle server keeps in memory, against a bare Hummingbird server.
 ///
