@@ -6,11 +6,11 @@ import Synchronization
 /// The lock is the kernel's (`flock`), so it ends with the process, however that ends, and a file
 /// that a dead process left behind locks nothing. The file holds the owner's process id, for the
 /// message. It is never removed: whoever opened it just before would lock a file that no one else
-/// can see.
+/// can see. Because somebody may remove it all the same, the folder itself is locked as well.
 ///
-/// Mutable state: `descriptor`, guarded by its mutex; `nil` once released.
+/// Mutable state: `descriptors`, guarded by its mutex; empty once released.
 final class LockFile: Sendable {
-    private let descriptor: Mutex<Int32?>
+    private let descriptors: Mutex<[Int32]>
 
     init(in folder: DataFolder) throws(SQLiteStorageError) {
         let path = folder.lockPath
@@ -25,22 +25,32 @@ final class LockFile: Sendable {
             }
             throw .locked(folder: folder.path, process: owner)
         }
+        let directory = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0, flock(directory, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            Foundation.close(file)
+            if directory >= 0 { Foundation.close(directory) }
+            guard reason == EWOULDBLOCK else {
+                throw .failed("\(folder.path): \(String(cString: strerror(reason)))")
+            }
+            throw .locked(folder: folder.path, process: nil)
+        }
         let text = Array("\(getpid())\n".utf8)
         // Without the number the lock still holds; only the other's message says less.
         _ = ftruncate(file, 0)
         _ = pwrite(file, text, text.count, 0)
-        descriptor = Mutex(file)
+        descriptors = Mutex([file, directory])
     }
 
     deinit { release() }
 
     /// Lets the next one in; does nothing the second time.
     func release() {
-        let file = descriptor.withLock { descriptor -> Int32? in
-            defer { descriptor = nil }
-            return descriptor
+        let open = descriptors.withLock { descriptors -> [Int32] in
+            defer { descriptors = [] }
+            return descriptors
         }
-        if let file { Foundation.close(file) }
+        for descriptor in open { Foundation.close(descriptor) }
     }
 
     private static func processID(in file: Int32) -> Int32? {

@@ -8,6 +8,18 @@ import Testing
 /// One opener at a time.
 @Suite("SQLite storage: lock file", .timeLimit(.minutes(1)))
 struct LockFileTests {
+    @Test func `removing the lock file lets nobody in`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try FileManager.default.removeItem(at: folder.url.appending(path: "sanguine.lock"))
+
+        #expect(throws: SQLiteStorageError.self) {
+            _ = try SQLiteStorage(folder: folder.url)
+        }
+        await storage.close()
+        await (try SQLiteStorage(folder: folder.url)).close()
+    }
+
     @Test func `a second opening is refused with the process that has the data`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)

@@ -44,7 +44,29 @@ struct Frame: RouterMiddleware {
                 responseBytes: response.body.contentLength ?? 0
             )
         )
+        // An answer to HEAD has no body: one would be read as the start of the next answer.
+        if request.method == .head { response = response.createHeadResponse() }
+        if Self.hasBody(request), !context.exchange.hasReadBody {
+            response = Self.closing(response, context.channel)
+        }
         return response
+    }
+
+    private static func hasBody(_ request: Request) -> Bool {
+        request.headers[.transferEncoding] != nil
+            || request.headers[.contentLength].map { $0 != "0" } == true
+    }
+
+    /// Ends the connection after the answer: what is left of a body that nobody reads may be endless.
+    private static func closing(_ response: Response, _ channel: any Channel) -> Response {
+        var closing = response
+        let body = response.body
+        closing.headers[.connection] = "close"
+        closing.body = ResponseBody(contentLength: body.contentLength) { writer in
+            try await body.write(writer)
+            channel.close(promise: nil)
+        }
+        return closing
     }
 
     /// The id under which Hummingbird's logger names the request.

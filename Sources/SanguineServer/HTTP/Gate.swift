@@ -10,14 +10,6 @@ import SanguineModel
 /// In the order of the wire contract: malformed (400, 413, 415), unauthenticated (401), another's
 /// identity (403), too fast (429). What comes after is the handler's and the authority's.
 struct Gate: Sendable {
-    /// How deep a body may nest.
-    ///
-    /// Decoding any JSON costs the third power of it: without a limit, a kilobyte of brackets keeps
-    /// a core busy for seconds, and needs no token to do so.
-    static let nesting = 32
-    /// Values in a body, with their names, because decoding each costs microseconds.
-    static let values = 10_000
-
     let authority: Authority
     let bodyBytes: Int
     let uploads: UploadWatch
@@ -129,6 +121,9 @@ struct Gate: Sendable {
         let bytes: ByteBuffer
         let ticket = uploads.enter(context.channel)
         defer { uploads.leave(ticket) }
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > bodyBytes {
+            throw Problem(.bodyTooLarge, "Send at most \(bodyBytes) bytes.")
+        }
         do {
             bytes = try await request.body.collect(upTo: bodyBytes)
         } catch is NIOTooManyBytesError {
@@ -136,6 +131,7 @@ struct Gate: Sendable {
         } catch {
             throw Problem(.malformedBody, "Send the body whole: it ended early.")
         }
+        context.exchange.hasReadBody = true
         guard bytes.readableBytes > 0 else { return ByteBuffer(string: "{}") }
         guard Self.isJSONType(request.headers[.contentType]) else {
             throw Problem(.unsupportedMediaType, "Send 'Content-Type: application/json'.")
@@ -149,10 +145,10 @@ struct Gate: Sendable {
         from bytes: ByteBuffer
     ) throws(Problem) -> Result<Content, Problem> {
         guard Self.mayBeUTF8(bytes) else { throw .noObject }
-        guard Self.isBounded(bytes) else {
+        guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0) }) else {
             throw Problem(
                 .malformedBody,
-                "Send at most \(Self.values) values, nested at most \(Self.nesting) deep."
+                "Send at most \(JSONBounds.values) values, nested at most \(JSONBounds.nesting) deep."
             )
         }
         do {
@@ -162,36 +158,6 @@ struct Gate: Sendable {
             if Self.isJSON(bytes), let problem = Self.content(error) { return .failure(problem) }
         } catch {}
         throw .noObject
-    }
-
-    /// Whether the body keeps to ``nesting`` and ``values``.
-    ///
-    /// Counts what separates values, outside of strings; says nothing else about the form.
-    private static func isBounded(_ bytes: ByteBuffer) -> Bool {
-        bytes.withUnsafeReadableBytes { bytes in
-            var (depth, count, isInString, isEscaped) = (0, 0, false, false)
-            for byte in bytes {
-                if isInString {
-                    if isEscaped {
-                        isEscaped = false
-                    } else if byte == UInt8(ascii: "\\") {
-                        isEscaped = true
-                    } else if byte == UInt8(ascii: "\"") {
-                        isInString = false
-                    }
-                    continue
-                }
-                switch byte {
-                case UInt8(ascii: "\""): isInString = true
-                case UInt8(ascii: "["), UInt8(ascii: "{"): (depth, count) = (depth + 1, count + 1)
-                case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
-                case UInt8(ascii: ","), UInt8(ascii: ":"): count += 1
-                default: break
-                }
-                if depth > nesting || count > values { return false }
-            }
-            return true
-        }
     }
 
     private static func isJSON(_ bytes: ByteBuffer) -> Bool {

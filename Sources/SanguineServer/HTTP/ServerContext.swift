@@ -26,11 +26,22 @@ struct ServerContext: RequestContext {
 /// What a handler leaves behind for the frame, also when it throws.
 final class Exchange: Sendable {
     // A class with a mutex: contexts are copied on their way in, and this must come back out.
-    private let decision = Mutex<RateDecision?>(nil)
+    private struct State {
+        var rate: RateDecision?
+        var hasReadBody = false
+    }
+
+    private let state = Mutex(State())
 
     /// How the request stands to its rate limit, once that was looked at.
     var rate: RateDecision? {
-        get { decision.withLock { $0 } }
-        set { decision.withLock { $0 = newValue } }
+        get { state.withLock { $0.rate } }
+        set { state.withLock { $0.rate = newValue } }
+    }
+
+    /// Whether all of the body was taken in.
+    var hasReadBody: Bool {
+        get { state.withLock { $0.hasReadBody } }
+        set { state.withLock { $0.hasReadBody = newValue } }
     }
 }

@@ -87,7 +87,8 @@ public struct UpstreamAnswer: Hashable, Sendable {
 
     /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
     init?(body: Data) {
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: body),
+        guard JSONBounds.hold(for: body),
+            let json = try? JSONDecoder().decode(JSONValue.self, from: body),
             case .array(let choices) = json["choices"],
             let text = choices.first?["message"]?["content"]?.string
         else { return nil }

@@ -79,10 +79,10 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `a body may have 10,000 values`() async throws {
+    @Test func `a body may have 2,000 values`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
-            for (count, code) in [(9_000, nil), (10_001, "malformed_body")] {
+            for (count, code) in [(1_900, nil), (2_001, "malformed_body")] {
                 let values = String(repeating: "0,", count: count) + "0"
                 let body = #"{"amount":1,"reason":"a","later":[\#(values)]}"#
                 #expect(try await guest.post("/v1/spend", body).code == code)
