@@ -57,7 +57,7 @@ struct Frame: RouterMiddleware {
             || request.headers[.contentLength].map { $0 != "0" } == true
     }
 
-    /// Ends the connection after the answer: what is left of a body that nobody reads may be endless.
+    /// Ends the connection after the answer: the rest of a body that nobody reads may be endless.
     private static func closing(_ response: Response, _ channel: any Channel) -> Response {
         var closing = response
         let body = response.body

@@ -29,7 +29,8 @@ struct ConnectionTests {
             let method = path == "/health/live" ? "GET" : "POST"
             let received = try await exchange(
                 server.ports.http,
-                "\(method) \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+                "\(method) \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + "5\r\nhello\r\n"
             )
             #expect(received.lowercased().contains("connection: close"))
         }
