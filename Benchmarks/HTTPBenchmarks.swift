@@ -4,8 +4,11 @@ import NIOPosix
 
 /// Durable spends and balance reads over HTTP, each as a share of a bare route.
 enum HTTPBenchmarks {
-    /// Connections at a time.
-    static let connections = 64
+    /// Connections at a time. Default: 256; `--connections=<n>` sets another number.
+    static let connections =
+        CommandLine.arguments.compactMap { argument in
+            argument.wholeMatch(of: /--connections=(\d+)/).flatMap { Int($0.1) }
+        }.first ?? 256
     /// Rounds; each measures all three in turn, so that a ratio compares neighbours in time.
     static let rounds = 5
 
