@@ -72,14 +72,17 @@ final class SessionKeeper: Authorizer {
         guarded.withLock { $0.observers.append(observer) }
     }
 
-    func accessToken() async throws(SanguineError) -> String {
+    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await token { $0.need(at: now) }
+        return try await token(for: epoch) { $0.need(at: now) }
     }
 
-    func rejected(_ token: String) async throws(SanguineError) -> String {
+    func rejected(
+        _ token: String,
+        for epoch: SessionEpoch
+    ) async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await self.token { $0.rejected(token, at: now) }
+        return try await self.token(for: epoch) { $0.rejected(token, at: now) }
     }
 
     /// Signs the user out.
@@ -123,6 +126,7 @@ final class SessionKeeper: Authorizer {
 
 extension SessionKeeper {
     private func token(
+        for epoch: SessionEpoch,
         _ event: (inout SessionState) -> SessionState.Need
     ) async throws(SanguineError) -> String {
         guard configuration.server != nil else {
@@ -130,6 +134,8 @@ extension SessionKeeper {
         }
         let step = try guarded.withLock { guarded throws(SanguineError) -> Step in
             guard !guarded.isClosed else { throw .closed }
+            // Under the lock: no sign-out comes between this and a flight that signs in.
+            guard guarded.state.epoch.number == epoch.number else { throw .userChanged }
             switch event(&guarded.state) {
             case .use(let token):
                 return .use(token)
@@ -157,7 +163,8 @@ extension SessionKeeper {
     private func fly(_ first: SessionState.Request, _ flight: Int) async {
         var request = first
         var failures = 0
-        while true {
+        // A sign-out that came before the task was known could not cancel it.
+        while guarded.withLock({ $0.state.isCurrent(flight) }) {
             do throws(SanguineError) {
                 land(try await perform(request, flight), flight)
                 return

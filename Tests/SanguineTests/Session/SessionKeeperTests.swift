@@ -197,6 +197,31 @@ struct SessionKeeperTests {
         #expect(authority.with { $0.devices.count } == 1)
     }
 
+    @Test func `what was begun before a sign-out signs nobody in after it`() async throws {
+        let delay = ManualClock()
+        let client = try fixture.client { $0.delay = delay }
+        defer { client.close() }
+        _ = try await client.session.accessToken()
+        let old = client.session.epoch
+        authority.refuse(Fixture.balancePath, Problem(.internalFault, "Later."))
+        authority.refuse(Fixture.askPath, Problem(.internalFault, "Later."))
+        let fetch = Task { try await client.balance.refresh() }
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await delay.waitForSleepers(2)
+        await client.signOut()
+        await #expect(throws: SanguineError.userChanged) { try await fetch.value }
+        delay.advance(by: .seconds(60))
+        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        await #expect(throws: SanguineError.userChanged) {
+            try await client.call.get("/v1/balance", epoch: old, as: Balance.self)
+        }
+        await #expect(throws: SanguineError.userChanged) {
+            try await client.session.rejected("access-1", for: old)
+        }
+        #expect(authority.count(Fixture.guestPath) == 1)
+        #expect(client.accountId == nil)
+    }
+
     @Test func `a sign-out that the server never hears of is one all the same`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse("/v1/sessions/current", Problem(.overloaded, "Later."))
