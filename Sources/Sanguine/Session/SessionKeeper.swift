@@ -107,6 +107,7 @@ final class SessionKeeper: Authorizer {
     func close() {
         let flights = guarded.withLock { guarded in
             guarded.isClosed = true
+            guarded.observers = []  // They hold the caches, and the caches hold this object.
             defer { guarded.flights = [:] }
             return guarded.flights.values
         }

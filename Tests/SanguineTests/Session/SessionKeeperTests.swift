@@ -222,6 +222,18 @@ struct SessionKeeperTests {
         #expect(client.accountId == nil)
     }
 
+    @Test func `a client that is released takes its caches with it`() async throws {
+        weak var queries: QueryCache?
+        weak var balance: BalanceKeeper?
+        weak var session: SessionKeeper?
+        try {
+            let client = try fixture.client()
+            (queries, balance, session) = (client.queries, client.balance, client.session)
+            #expect(queries != nil && balance != nil && session != nil)
+        }()
+        #expect(queries == nil && balance == nil && session == nil)
+    }
+
     @Test func `a sign-out that the server never hears of is one all the same`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse("/v1/sessions/current", Problem(.overloaded, "Later."))
