@@ -22,8 +22,13 @@ enum BalanceLimits {
     static let callTimeout = Duration.seconds(60)
     /// How often a call is sent at most, with the same idempotency key.
     static let callAttempts = 4
-    /// How often a call asks after one that the server says is still running.
-    static let callInquiries = 30
+    /// How long a call asks after one that the server says is still running.
+    ///
+    /// Counted in its waits alone. Twice ``callTimeout``: a connection that breaks at once leaves
+    /// the whole of a long call to wait for.
+    static let callInquiryTime = Duration.seconds(120)
+    /// The shortest wait between two such questions.
+    static let inquiryWait = Duration.seconds(1)
     /// The longest that `Retry-After` may make a call wait before its next sending.
     static let longestWait = Duration.seconds(60)
     /// When a call without answer counts as ended, if the server cannot say what became of it.
