@@ -32,7 +32,7 @@ extension BalanceKeeper {
             guarded.isFetchOutdated = guarded.fetch != nil
             return !guarded.observers.isEmpty
         }
-        if isObserved { _ = fetch() }
+        if isObserved { fetch() }
     }
 
     func updates() -> AsyncStream<QueryState<Balance>> {
@@ -57,20 +57,30 @@ extension BalanceKeeper {
         continuation.onTermination = { [weak self] _ in
             self?.guarded.withLock { _ = $0.observers.removeValue(forKey: number) }
         }
-        if !isFresh { _ = fetch() }
+        if !isFresh { fetch() }
         return stream
     }
 
     /// Fetches the balance, or joins the fetch that is under way.
-    func fetch() -> OneShot<Void> {
+    ///
+    /// - Parameter wanted: For whom alone; fails with ``SanguineError/userChanged`` if the epoch is
+    ///   over. Default: whoever is there.
+    @discardableResult
+    func fetch(for wanted: UInt64? = nil) -> OneShot<Void> {
         let outcome = OneShot<Void>()
         let (shared, epoch) = change { guarded -> (OneShot<Void>?, UInt64) in
             guard !guarded.isClosed else {
                 outcome.resolve(.failure(.closed))
                 return (outcome, guarded.epoch)
             }
+            guard wanted == nil || wanted == guarded.epoch else {
+                outcome.resolve(.failure(.userChanged))
+                return (outcome, guarded.epoch)
+            }
             if let fetch = guarded.fetch { return (fetch, guarded.epoch) }
             guarded.fetch = outcome
+            guarded.settling?.cancel()
+            guarded.settling = nil
             guarded.needsAnotherFetch = false
             return (nil, guarded.epoch)
         }
@@ -132,21 +142,52 @@ extension BalanceKeeper {
             guarded.fetch = nil
             let isOutdated = guarded.isFetchOutdated
             guarded.isFetchOutdated = false
+            var goesOn = false
             switch result {
             case .success(let (balance, inquiry)):
                 guarded.error = nil
                 guarded.isInvalidated = isOutdated
                 guarded.state.fetched(balance, for: inquiry, at: now)
-                return guarded.needsAnotherFetch && guarded.state.wantsFetch
+                goesOn =
+                    guarded.needsAnotherFetch && guarded.state.wantsFetch
                     || isOutdated && !guarded.observers.isEmpty
             case .failure(let error):
                 guarded.error = error
-                return false
             }
+            if !guarded.state.wantsFetch {
+                guarded.stopSettling()
+            } else if !goesOn {
+                settleLater(&guarded, result)
+            }
+            return goesOn
         }
         persist()
         outcome.resolve(result.map { _ in })
-        if goesOn { _ = fetch() }
+        if goesOn { fetch() }
+    }
+}
+
+// MARK: - Settling
+
+extension BalanceKeeper {
+    /// Schedules another fetch for the calls that the last one left unsettled.
+    private func settleLater(
+        _ guarded: inout Guarded,
+        _ result: Result<(Balance, BalanceInquiry), SanguineError>
+    ) {
+        guarded.vainFetches += 1
+        var random = configuration.random
+        var wait = BalanceLimits.settling.backoff(
+            afterFailures: guarded.vainFetches,
+            using: &random
+        )
+        if case .failure(let error) = result { wait = max(wait, error.retryAfter ?? .zero) }
+        guarded.settling?.cancel()
+        let (wanted, delay, pause) = (guarded.epoch, configuration.delay, wait)
+        guarded.settling = Task { [weak self] in
+            guard (try? await delay.sleep(for: pause)) != nil, !Task.isCancelled else { return }
+            self?.fetch(for: wanted)
+        }
     }
 }
 

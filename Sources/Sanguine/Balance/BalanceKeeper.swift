@@ -13,6 +13,8 @@ import Synchronization
 /// 1. Observers are told the newest state, in order, and never one equal to the last.
 /// 2. What is stored is never older than what was stored before it.
 /// 3. At most one fetch is under way.
+/// 4. While calls wait for a balance and the client is open, a fetch is under way or one is
+///    scheduled: a hold that nobody answers does not stay on the screen.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over I/O; observers' streams are yielded to
 /// under it, so that they see changes in their order (yielding only schedules). And the stored
@@ -36,6 +38,10 @@ final class BalanceKeeper: DerivedQuery {
         var isFetchOutdated = false
         /// Whether a call ended while a fetch was under way, so that it may not be in it.
         var needsAnotherFetch = false
+        /// Waits to fetch again for calls that the last fetch did not settle.
+        var settling: Task<Void, Never>?
+        /// How many fetches in a row have left calls unsettled.
+        var vainFetches = 0
         var isClosed = false
         /// Counts changes; says what is stored.
         var revision: UInt64 = 0
@@ -92,6 +98,7 @@ final class BalanceKeeper: DerivedQuery {
                 overtaken = guarded.fetch
                 guarded.fetch = nil
                 guarded.isFetchOutdated = false
+                guarded.stopSettling()
             }
             if let account = epoch.account { guarded.state.signedIn(account) }
             return overtaken
@@ -104,6 +111,7 @@ final class BalanceKeeper: DerivedQuery {
     func close() {
         let (fetch, observers) = guarded.withLock { guarded in
             guarded.isClosed = true
+            guarded.stopSettling()
             defer { (guarded.fetch, guarded.observers) = (nil, [:]) }
             return (guarded.fetch, guarded.observers.values)
         }
@@ -148,6 +156,13 @@ final class BalanceKeeper: DerivedQuery {
 }
 
 extension BalanceKeeper.Guarded {
+    /// Ends the waiting for another fetch, and its growing delay.
+    mutating func stopSettling() {
+        settling?.cancel()
+        settling = nil
+        vainFetches = 0
+    }
+
     /// What there is to show.
     fileprivate var present: QueryState<Balance> {
         QueryState(
@@ -197,7 +212,7 @@ extension BalanceKeeper {
             return wantsFetch
         }
         persist()
-        if wantsFetch { _ = fetch() }
+        if wantsFetch { fetch() }
     }
 
     private static let tooManyCalls = Problem(

@@ -16,6 +16,12 @@ enum BalanceLimits {
     static let freshness = Duration.seconds(120)
     /// When a request for the balance gives up.
     static let fetchTimeout = Duration.seconds(8)
+    /// When the balance is fetched again because calls wait for it and the last fetch did not settle
+    /// them: after about 2 seconds, then twice as long each time, up to a minute.
+    ///
+    /// As often as it takes: every call is settled in the end, at the latest by
+    /// ``unansweredLifetime``.
+    static let settling = RetrySchedule(attempts: .max, base: .seconds(2), cap: .seconds(60))
     /// When one sending of a call gives up.
     ///
     /// Language models may take long.

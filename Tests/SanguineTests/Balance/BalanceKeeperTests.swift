@@ -329,6 +329,52 @@ struct BalanceKeeperTests {
         #expect(try await late.value.available == 150)
     }
 
+    /// Loses every sending of a call, so that only a fetch of the balance can settle it.
+    private func loseCall(_ client: SanguineClient) async {
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        for _ in 1...BalanceLimits.callAttempts {
+            await authority.reached(path, at: .request)
+            authority.release(path, at: .request, losing: .timedOut)
+        }
+        await #expect(throws: SanguineError.self) { try await call.value }
+    }
+
+    @Test func `a hold that a fetch cannot settle is asked about again and again, ever later`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        for _ in 1...3 { authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now.")) }
+        await loseCall(client)
+        await eventually { client.balance.pendingCalls.isEmpty }
+        #expect(client.balance.cached()?.available == 100)
+        #expect(client.balance.cached()?.held == 0)
+        #expect(authority.count(Fixture.balancePath) == 5)
+        let waits = fixture.delay.sleeps.suffix(3).map { $0 / .seconds(1) }
+        for (wait, expected) in zip(waits, [2.0, 4, 8]) {
+            #expect(abs(wait - expected) <= expected / 4)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `nothing more is asked about a hold once the client is closed or the user gone`(
+        closes: Bool
+    ) async throws {
+        let delay = ManualClock()
+        let client = try fixture.client { $0.delay = delay }
+        _ = try await client.balance.value()
+        authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now."))
+        authority.refuse(path, Problem(.idempotencyExpired, "Too late."))
+        await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "why?")) }
+        await delay.waitForSleepers(1)
+        if closes { client.close() } else { await client.signOut() }
+        await delay.waitForNoSleepers()
+        #expect(authority.count(Fixture.balancePath) == 2)
+        #expect(authority.count(Fixture.guestPath) == 1)
+        client.close()
+    }
+
     @Test func `without a server a call is refused in words`() async throws {
         let client = try SanguineClient(.inMemory())
         let error = await #expect(throws: SanguineError.self) {
