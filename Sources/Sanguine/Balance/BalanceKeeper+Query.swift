@@ -20,7 +20,7 @@ extension BalanceKeeper {
         // be ambiguous, if a call began meanwhile. The next one is neither.
         for _ in 1...2 {
             let wasOutdated = guarded.withLock { $0.isFetchOutdated }
-            try await fetch().value()
+            try await join()
             if !wasOutdated, let balance = cached() { return balance }
         }
         throw .outcomeUnknown(operation: "of a call in flight")
@@ -55,38 +55,70 @@ extension BalanceKeeper {
             return stream
         }
         continuation.onTermination = { [weak self] _ in
-            self?.guarded.withLock { _ = $0.observers.removeValue(forKey: number) }
+            self?.leave { $0.observers[number] = nil }
         }
         if !isFresh { fetch() }
         return stream
     }
 
+    /// Waits for a fetch, which others may wait for too.
+    ///
+    /// Who is cancelled disturbs no other; the last one who leaves ends the fetch.
+    private func join() async throws(SanguineError) {
+        let outcome = fetch(isAwaited: true)
+        defer {
+            leave { if $0.fetch?.outcome === outcome { $0.fetch?.waiters -= 1 } }
+        }
+        try await outcome.value()
+    }
+
+    /// Takes a reader out, and ends the fetch that nobody wants any more.
+    private func leave(_ body: (inout Guarded) -> Void) {
+        let unwanted = change { guarded -> Fetch? in
+            body(&guarded)
+            guard let fetch = guarded.fetch, fetch.waiters == 0, guarded.observers.isEmpty,
+                !guarded.state.wantsFetch
+            else { return nil }
+            guarded.fetch = nil
+            guarded.isFetchOutdated = false
+            return fetch
+        }
+        unwanted?.end(with: .cancelled)
+    }
+
     /// Fetches the balance, or joins the fetch that is under way.
     ///
-    /// - Parameter wanted: For whom alone; fails with ``SanguineError/userChanged`` if the epoch is
-    ///   over. Default: whoever is there.
+    /// - Parameters:
+    ///   - wanted: For whom alone; fails with ``SanguineError/userChanged`` if the epoch is over.
+    ///     Default: whoever is there.
+    ///   - isAwaited: Whether the caller counts as one who waits, until it leaves.
+    /// - Returns: How it ends.
     @discardableResult
-    func fetch(for wanted: UInt64? = nil) -> OneShot<Void> {
-        let outcome = OneShot<Void>()
-        let (shared, epoch) = change { guarded -> (OneShot<Void>?, UInt64) in
-            guard !guarded.isClosed else {
+    func fetch(for wanted: UInt64? = nil, isAwaited: Bool = false) -> OneShot<Void> {
+        change { guarded in
+            let outcome = OneShot<Void>()
+            if guarded.isClosed {
                 outcome.resolve(.failure(.closed))
-                return (outcome, guarded.epoch)
+                return outcome
             }
-            guard wanted == nil || wanted == guarded.epoch else {
+            if let wanted, wanted != guarded.epoch {
                 outcome.resolve(.failure(.userChanged))
-                return (outcome, guarded.epoch)
+                return outcome
             }
-            if let fetch = guarded.fetch { return (fetch, guarded.epoch) }
-            guarded.fetch = outcome
-            guarded.settling?.cancel()
-            guarded.settling = nil
-            guarded.needsAnotherFetch = false
-            return (nil, guarded.epoch)
+            if guarded.fetch == nil {
+                guarded.needsAnotherFetch = false
+                guarded.settling?.cancel()
+                guarded.settling = nil
+                let epoch = SessionEpoch(number: guarded.epoch, account: nil)
+                let task = Task { [weak self] in
+                    guard let self else { return }
+                    await run(outcome, epoch)
+                }
+                guarded.fetch = Fetch(outcome: outcome, task: task)
+            }
+            if isAwaited { guarded.fetch?.waiters += 1 }
+            return guarded.fetch?.outcome ?? outcome
         }
-        if let shared { return shared }
-        Task { await self.run(outcome, SessionEpoch(number: epoch, account: nil)) }
-        return outcome
     }
 
     private func run(_ outcome: OneShot<Void>, _ epoch: SessionEpoch) async {
@@ -138,7 +170,7 @@ extension BalanceKeeper {
     ) {
         let now = configuration.clock.now()
         let goesOn = change { guarded -> Bool in
-            guard guarded.fetch === outcome, guarded.epoch == epoch.number else { return false }
+            guard guarded.fetch?.outcome === outcome, guarded.epoch == epoch.number else { return false }
             guarded.fetch = nil
             let isOutdated = guarded.isFetchOutdated
             guarded.isFetchOutdated = false

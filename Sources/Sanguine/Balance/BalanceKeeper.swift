@@ -12,7 +12,8 @@ import Synchronization
 ///
 /// 1. Observers are told the newest state, in order, and never one equal to the last.
 /// 2. What is stored is never older than what was stored before it.
-/// 3. At most one fetch is under way.
+/// 3. At most one fetch is under way, and none without a waiter, an observer or a call that waits
+///    for it.
 /// 4. While calls wait for a balance and the client is open, a fetch is under way or one is
 ///    scheduled: a hold that nobody answers does not stay on the screen.
 ///
@@ -23,6 +24,20 @@ import Synchronization
 final class BalanceKeeper: DerivedQuery {
     static let stateName = "balance"
 
+    /// A fetch that is under way, for all who want it.
+    struct Fetch {
+        let outcome: OneShot<Void>
+        let task: Task<Void, Never>
+        /// How many callers wait for it.
+        var waiters = 0
+
+        /// Stops the work, and tells those who wait.
+        func end(with error: SanguineError) {
+            task.cancel()
+            outcome.resolve(.failure(error))
+        }
+    }
+
     struct Guarded {
         var state: BalanceState
         /// The present epoch's number.
@@ -31,7 +46,7 @@ final class BalanceKeeper: DerivedQuery {
         var shown = QueryState<Balance>()
         var observers: [Int: AsyncStream<QueryState<Balance>>.Continuation] = [:]
         var nextObserver = 0
-        var fetch: OneShot<Void>?
+        var fetch: Fetch?
         var error: SanguineError?
         var isInvalidated = false
         /// Whether the fetch under way may be from before an invalidation.
@@ -84,13 +99,13 @@ final class BalanceKeeper: DerivedQuery {
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.calls } }
 
     /// How many callers wait for the fetch that is under way.
-    var waiting: Int { guarded.withLock { $0.fetch?.waiting ?? 0 } }
+    var waiting: Int { guarded.withLock { $0.fetch?.outcome.waiting ?? 0 } }
 
     /// Takes over an epoch: another's balance and calls are forgotten, also on disk.
     func adopt(_ epoch: SessionEpoch) {
-        let overtaken = change { guarded -> OneShot<Void>? in
+        let overtaken = change { guarded -> Fetch? in
             guard epoch.number >= guarded.epoch else { return nil }
-            var overtaken: OneShot<Void>?
+            var overtaken: Fetch?
             if epoch.number > guarded.epoch {
                 guarded.epoch = epoch.number
                 guarded.state.reset()
@@ -104,7 +119,7 @@ final class BalanceKeeper: DerivedQuery {
             return overtaken
         }
         persist()
-        overtaken?.resolve(.failure(.userChanged))
+        overtaken?.end(with: .userChanged)
     }
 
     /// Ends all waiting with ``SanguineError/closed``, and all streams.
@@ -115,7 +130,7 @@ final class BalanceKeeper: DerivedQuery {
             defer { (guarded.fetch, guarded.observers) = (nil, [:]) }
             return (guarded.fetch, guarded.observers.values)
         }
-        fetch?.resolve(.failure(.closed))
+        fetch?.end(with: .closed)
         for observer in observers { observer.finish() }
     }
 

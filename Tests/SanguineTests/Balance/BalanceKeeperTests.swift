@@ -329,6 +329,62 @@ struct BalanceKeeperTests {
         #expect(try await late.value.available == 150)
     }
 
+    @Test func `the last one who gives up takes the fetch along, and no other`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        _ = try await client.session.accessToken()
+        authority.stop(Fixture.balancePath, at: .request)
+        let readers = (0..<3).map { _ in Task { try await client.value(of: .balance) } }
+        await eventually { client.balance.waiting == 3 }
+        await authority.reached(Fixture.balancePath, at: .request)
+        for reader in readers.dropLast() {
+            reader.cancel()
+            await #expect(throws: SanguineError.cancelled) { try await reader.value }
+        }
+        #expect(client.snapshot(of: .balance).isFetching)
+        #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
+        readers.last?.cancel()
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        await eventually { !client.snapshot(of: .balance).isFetching }
+
+        authority.open(Fixture.balancePath, at: .request)
+        #expect(try await client.value(of: .balance).available == 100)
+        #expect(authority.count(Fixture.balancePath) == 2)
+    }
+
+    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws
+    {
+        let client = try fixture.client()
+        defer { client.close() }
+        authority.stop(Fixture.balancePath, at: .request)
+        let observer = Task { for await _ in client.updates(of: .balance) {} }
+        await authority.reached(Fixture.balancePath, at: .request)
+        let reader = Task { try await client.refresh(.balance) }
+        await eventually { client.balance.waiting == 1 }
+        reader.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await reader.value }
+        #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
+        observer.cancel()
+        await observer.value
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+    }
+
+    @Test(arguments: [true, false])
+    func `a fetch is cancelled when the client is closed or the user gone`(
+        closes: Bool
+    ) async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(Fixture.balancePath, at: .request)
+        let reader = Task { try await client.refresh(.balance) }
+        await authority.reached(Fixture.balancePath, at: .request)
+        if closes { client.close() } else { await client.signOut() }
+        await #expect(throws: closes ? SanguineError.closed : .userChanged) {
+            try await reader.value
+        }
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        client.close()
+    }
+
     /// Loses every sending of a call, so that only a fetch of the balance can settle it.
     private func loseCall(_ client: SanguineClient) async {
         authority.stop(path, at: .request)
