@@ -17,13 +17,15 @@ extension BalanceKeeper {
 
     func refresh() async throws(SanguineError) -> Balance {
         // The fetch that is under way may be from before an invalidation; and a first balance may
-        // be ambiguous, if a call began meanwhile. The next one is neither.
-        for _ in 1...2 {
+        // be ambiguous, if a call began meanwhile or too many are open to ask about at once. The
+        // next ones are neither.
+        let attempts = 1 + guarded.withLock { $0.state.inquiries }
+        for _ in 1...attempts {
             let wasOutdated = guarded.withLock { $0.isFetchOutdated }
             try await join()
             if !wasOutdated, let balance = cached() { return balance }
         }
-        throw .outcomeUnknown(operation: "of a call in flight")
+        throw .balanceUnsettled
     }
 
     func invalidate() {

@@ -329,6 +329,25 @@ struct BalanceKeeperTests {
         #expect(try await late.value.available == 150)
     }
 
+    @Test func `a first balance that the calls in flight leave open is refused as what it is`()
+        async throws
+    {
+        let client = try fixture.client()
+        defer { client.close() }
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .request)
+        // A server that says nothing of the calls that it is asked about.
+        let body = try WireCoding.encode(authority.with { $0.ledger.balance() })
+        let silent = TransportResponse(status: 200, body: body)
+        authority.with { $0.scripted[Fixture.balancePath] = [silent, silent] }
+        await #expect(throws: SanguineError.balanceUnsettled) {
+            try await client.value(of: .balance)
+        }
+        authority.release(path, at: .request)
+        _ = try await call.value
+    }
+
     @Test func `the last one who gives up takes the fetch along, and no other`() async throws {
         let client = try fixture.client()
         defer { client.close() }
