@@ -96,7 +96,7 @@ final class SessionKeeper: Authorizer {
         }
         flight?.task?.cancel()
         flight?.outcome.resolve(.failure(.userChanged))
-        storing.withLock { _ in write(nil) }
+        storing.withLock { _ in forget(before: epoch.number) }
         tell(epoch)
         if let ended { await end(ended) }
     }
@@ -294,9 +294,20 @@ extension SessionKeeper {
         }
     }
 
-    private func write(_ session: StoredSession?) {
+    private func forget(before epoch: UInt64) {
         do {
-            try store.setState(Self.stateName, try session.map { try WireCoding.encode($0) })
+            try store.forgetUser(before: epoch)
+        } catch {
+            configuration.logger.error(
+                "The signed-out user is still on disk, unread. It is tried again.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+
+    private func write(_ session: StoredSession) {
+        do {
+            try store.setState(Self.stateName, try WireCoding.encode(session))
         } catch {
             // The session works on in memory. After a restart the device's secret makes another.
             configuration.logger.error(

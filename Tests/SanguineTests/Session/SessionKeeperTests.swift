@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
 import Testing
@@ -220,6 +221,49 @@ struct SessionKeeperTests {
         }
         #expect(authority.count(Fixture.guestPath) == 1)
         #expect(client.accountId == nil)
+    }
+
+    @Test func `a sign-out that the disk refuses is one all the same, also after a restart`()
+        async throws
+    {
+        try await Fixture.withFolder { folder in
+            let file = folder.appending(path: StoreFile.name).path
+            let first = try await fixture.clientWithBalance(folder: folder)
+            // Refuses every removal, as a disk does that has failed.
+            try Self.execute(
+                """
+                CREATE TRIGGER refuse_state BEFORE DELETE ON state
+                BEGIN SELECT RAISE(ABORT, 'no'); END;
+                """,
+                in: file
+            )
+            await first.signOut()
+            #expect(first.accountId == nil && first.balance.cached() == nil)
+            #expect(first.storeReport.failure != nil)
+            #expect(try first.store.state(SessionKeeper.stateName) == nil)
+            first.close()
+
+            let second = try fixture.client(folder: folder)
+            #expect(second.accountId == nil && second.balance.cached() == nil)
+            #expect(second.storeReport.place == .memoryInsteadOfDisk)
+            second.close()
+
+            try Self.execute("DROP TRIGGER refuse_state", in: file)
+            let third = try fixture.client(folder: folder)
+            #expect(third.accountId == nil && third.balance.cached() == nil)
+            #expect(third.storeReport == StoreReport(place: .disk))
+            _ = try await third.session.accessToken()
+            third.close()
+            let fourth = try fixture.client(folder: folder)
+            #expect(fourth.accountId != nil)
+            fourth.close()
+        }
+    }
+
+    private static func execute(_ sql: String, in file: String) throws {
+        let database = try DatabaseQueue(path: file)
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
     }
 
     @Test func `a client that is released takes its caches with it`() async throws {
