@@ -68,6 +68,18 @@ final class ClientStore: Sendable {
     /// How the store is doing.
     var report: StoreReport { guarded.withLock { $0.report } }
 
+    /// Says in the report and the log that a file beside the store had to make room for a fresh one.
+    func report(movedAside file: URL, as failure: String) {
+        guarded.withLock { guarded in
+            guarded.report.movedAside.append(file)
+            guarded.report.failure = failure
+        }
+        logger.error(
+            "A file could not be used. It was put aside, and a fresh one begun.",
+            metadata: ["file": "\(file.path)", "reason": "\(failure)"]
+        )
+    }
+
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
         let database = guarded.withLock { guarded in

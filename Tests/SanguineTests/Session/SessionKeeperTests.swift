@@ -333,4 +333,25 @@ struct DeviceIdentityTests {
             #expect(names.count == 2 && names.contains { $0.contains("unreadable") })
         }
     }
+
+    @Test func `an identity that is lost is said in the report and the log`() async throws {
+        let fixture = ClientFixture()
+        try await ClientFixture.withFolder { folder in
+            let first = try await fixture.clientWithBalance(folder: folder)
+            await first.signOut()
+            first.close()
+            let file = folder.appending(path: "device-identity.json")
+            try Data("nonsense".utf8).write(to: file)
+            let log = RecordedLog()
+            let second = try fixture.client(folder: folder) { $0.logger = log.logger }
+            defer { second.close() }
+            _ = try await second.session.accessToken()
+
+            #expect(fixture.authority.with { $0.devices.count } == 2)
+            let aside = try #require(second.storeReport.movedAside.first)
+            #expect(aside.lastPathComponent.contains("unreadable"))
+            #expect(second.storeReport.failure?.contains("identity") == true)
+            #expect(log.messages.contains { $0.contains("put aside") })
+        }
+    }
 }
