@@ -6,16 +6,16 @@ import Synchronization
 
 /// What the client keeps over restarts: named states, and entries of the cache.
 ///
-/// Every call is synchronous; a write is durable when it returns. A damaged row is dropped and
-/// counted, a damaged file is put aside and replaced by a fresh one, and without a usable disk the
-/// store works in memory. All of it is said in ``report`` and in the log.
+/// Every call is synchronous and waits for the one before it: a read for a write that is under way
+/// too. A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
+/// put aside and replaced by a fresh one, and without a usable disk the store works in memory. All
+/// of it is said in ``report`` and in the log.
 ///
 /// Invariants:
 ///
 /// 1. A user's entry of an epoch before the last ``removeUserEntries(before:)`` is never written.
 /// 2. An entry of the audience `user` is read by its owner alone.
 /// 3. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
-///
 /// 4. After ``forgetUser(before:)`` nothing of the user is read, also if the database failed: not in
 ///    this process, and not at the next launch.
 ///
