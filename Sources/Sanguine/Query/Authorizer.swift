@@ -42,19 +42,3 @@ struct SessionEpoch: Hashable, Sendable {
     /// Whose rows on disk may be read: the account's id, or empty for nobody's.
     var owner: String { account?.description ?? "" }
 }
-
-/// Stands in where there is no Sanguine server: nobody signs in and nobody leaves.
-struct AnonymousAuthorizer: Authorizer {
-    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
-        throw .notConfigured("'server', which calls of the Sanguine server need")
-    }
-
-    func rejected(
-        _ token: String,
-        for epoch: SessionEpoch
-    ) async throws(SanguineError) -> String {
-        try await accessToken(for: epoch)
-    }
-
-    var epoch: SessionEpoch { .first }
-}
