@@ -141,7 +141,7 @@ extension BalanceKeeper {
                     using: &random
                 )
                 let waited = configuration.clock.now() - beginning
-                guard let delay, waited + delay < BalanceLimits.fetchTimeout,
+                guard let delay, waited + delay < ClientLimits.balanceTimeout,
                     (try? await configuration.delay.sleep(for: delay)) != nil
                 else {
                     land(.failure(error), outcome, epoch)
@@ -159,7 +159,7 @@ extension BalanceKeeper {
         return try await call.get(
             "/v1/balance",
             query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
-            timeout: BalanceLimits.fetchTimeout,
+            timeout: ClientLimits.balanceTimeout,
             epoch: epoch,
             as: Balance.self
         ).value

@@ -14,8 +14,6 @@ enum BalanceLimits {
     static let learnedFunctions = 100
     /// How long a balance counts as fresh.
     static let freshness = Duration.seconds(120)
-    /// When a request for the balance gives up.
-    static let fetchTimeout = Duration.seconds(8)
     /// When the balance is fetched again because calls wait for it and the last fetch did not settle
     /// them: after about 2 seconds, then twice as long each time, up to a minute.
     ///
