@@ -15,8 +15,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case store(StoreError)
     /// The operation was sent, and it will not be known here whether it took effect.
     case outcomeUnknown(operation: String)
-    /// The server's balance came, but so many calls are in flight that it is not known which of them
-    /// it contains.
+    /// The server's balance came, but so many calls are in flight that it is not known which of
+    /// them it contains.
     ///
     /// Only a first balance can fail so.
     case balanceUnsettled
@@ -74,8 +74,8 @@ extension SanguineError: CustomStringConvertible {
             """
         case .balanceUnsettled:
             """
-            The balance cannot be told from the calls in flight. Observe it, or ask again when some \
-            of them have ended.
+            The balance cannot be told from the calls in flight. Observe it, or ask again when \
+            some of them have ended.
             """
         case .userChanged:
             "The user signed out or changed meanwhile. Ask again for the present user."

@@ -155,7 +155,7 @@ struct ClientStoreTests {
         #expect(kept == Array((31 - kept.count)...30))
     }
 
-    @Test func `a sign-out that was cut off is finished at the next launch, whoever's the rows are`()
+    @Test func `a sign-out that was cut off is finished at the next launch, for nobody's rows too`()
         throws
     {
         let first = try makeStore()
@@ -176,8 +176,9 @@ struct ClientStoreTests {
     @Test func `a sign-out that failed is finished before the next write`() throws {
         let store = try makeStore()
         try store.setState("session", Data("a".utf8))
-        let refusal = "CREATE TRIGGER t BEFORE DELETE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"
-        try execute(refusal)
+        try execute(
+            "CREATE TRIGGER t BEFORE DELETE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
         #expect(throws: StoreError.self) { try store.forgetUser(before: 1) }
         #expect(try store.state("session") == nil)
         #expect(throws: StoreError.self) { try store.setState("session", Data("b".utf8)) }

@@ -172,7 +172,8 @@ extension BalanceKeeper {
     ) {
         let now = configuration.clock.now()
         let goesOn = change { guarded -> Bool in
-            guard guarded.fetch?.outcome === outcome, guarded.epoch == epoch.number else { return false }
+            guard guarded.fetch?.outcome === outcome, guarded.epoch == epoch.number
+            else { return false }
             guarded.fetch = nil
             let isOutdated = guarded.isFetchOutdated
             guarded.isFetchOutdated = false

@@ -14,8 +14,8 @@ enum BalanceLimits {
     static let learnedFunctions = 100
     /// How long a balance counts as fresh.
     static let freshness = Duration.seconds(120)
-    /// When the balance is fetched again because calls wait for it and the last fetch did not settle
-    /// them: after about 2 seconds, then twice as long each time, up to a minute.
+    /// When the balance is fetched again because calls wait for it and the last fetch did not
+    /// settle them: after about 2 seconds, then twice as long each time, up to a minute.
     ///
     /// As often as it takes: every call is settled in the end, at the latest by
     /// ``unansweredLifetime``.

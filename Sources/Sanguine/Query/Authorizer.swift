@@ -7,8 +7,8 @@ import SanguineModel
 protocol Authorizer: Sendable {
     /// A token that is valid as far as is known; signs in first if need be.
     ///
-    /// - Throws: ``SanguineError/userChanged`` if the epoch is over: what was begun before a sign-out
-    ///   signs nobody in after it.
+    /// - Throws: ``SanguineError/userChanged`` if the epoch is over: what was begun before a
+    ///   sign-out signs nobody in after it.
     func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String
 
     /// Returns a token after the server has answered 401 to this one: refreshes once, for all.

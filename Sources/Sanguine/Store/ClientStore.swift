@@ -16,8 +16,8 @@ import Synchronization
 /// 1. A user's entry of an epoch before the last ``removeUserEntries(before:)`` is never written.
 /// 2. An entry of the audience `user` is read by its owner alone.
 /// 3. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
-/// 4. After ``forgetUser(before:)`` nothing of the user is read, also if the database failed: not in
-///    this process, and not at the next launch.
+/// 4. After ``forgetUser(before:)`` nothing of the user is read, also if the database failed: not
+///    in this process, and not at the next launch.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the database; the
 /// database, which serialises its own accesses; and the mark of a sign-out, by `forgetting`, which
@@ -68,7 +68,7 @@ final class ClientStore: Sendable {
     /// How the store is doing.
     var report: StoreReport { guarded.withLock { $0.report } }
 
-    /// Says in the report and the log that a file beside the store had to make room for a fresh one.
+    /// Says in the report and the log that a file beside the store had to make room for a new one.
     func report(movedAside file: URL, as failure: String) {
         guarded.withLock { guarded in
             guarded.report.movedAside.append(file)
@@ -300,7 +300,9 @@ extension ClientStore {
                 guarded.isForgetting = true
             }
             guard let folder else { return }
-            note("A sign-out could not be marked on disk.") { try SignOutMark(folder: folder).set() }
+            note("A sign-out could not be marked on disk.") {
+                try SignOutMark(folder: folder).set()
+            }
         }
         try finishForgetting()
     }
