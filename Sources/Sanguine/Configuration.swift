@@ -23,8 +23,9 @@ extension SanguineClient {
         public var baseHeaders: @Sendable () -> [String: String] = { [:] }
         /// The folder for what survives the process.
         ///
-        /// Default: `Sanguine/<app>` in the user's
-        /// Application Support folder. One folder serves one client at a time.
+        /// Default: `Sanguine/<app>` in the user's Application Support folder. One folder serves
+        /// one client at a time: of two, the one that stores last overwrites the other's session
+        /// and balance.
         public var folder: URL?
         /// Whether nothing is to survive the process; ``folder`` does not matter then.
         public var isInMemory = false

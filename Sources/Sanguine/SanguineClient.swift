@@ -54,7 +54,7 @@ public final class SanguineClient: Sendable {
             configuration: configuration,
             exchange: exchange,
             store: store,
-            vault: configuration.identityVault
+            vault: configuration.identityVault(reportingTo: store)
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)

@@ -15,6 +15,11 @@ public enum SanguineError: Error, Hashable, Sendable {
     case store(StoreError)
     /// The operation was sent, and it will not be known here whether it took effect.
     case outcomeUnknown(operation: String)
+    /// The server's balance came, but so many calls are in flight that it is not known which of
+    /// them it contains.
+    ///
+    /// Only a first balance can fail so.
+    case balanceUnsettled
     /// The user changed while this was under way; the answer was dropped.
     case userChanged
     /// The calling task was cancelled.
@@ -43,6 +48,7 @@ extension SanguineError {
         case .decoding: "decoding"
         case .store: "store"
         case .outcomeUnknown: "outcome_unknown"
+        case .balanceUnsettled: "balance_unsettled"
         case .userChanged: "user_changed"
         case .closed: "closed"
         case .notConfigured: "not_configured"
@@ -65,6 +71,11 @@ extension SanguineError: CustomStringConvertible {
             """
             It is not known whether operation \(operation) took effect: its answer was lost. Fetch \
             what it changes and show that.
+            """
+        case .balanceUnsettled:
+            """
+            The balance cannot be told from the calls in flight. Observe it, or ask again when \
+            some of them have ended.
             """
         case .userChanged:
             "The user signed out or changed meanwhile. Ask again for the present user."

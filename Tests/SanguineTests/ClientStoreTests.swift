@@ -155,6 +155,42 @@ struct ClientStoreTests {
         #expect(kept == Array((31 - kept.count)...30))
     }
 
+    @Test func `a sign-out that was cut off is finished at the next launch, for nobody's rows too`()
+        throws
+    {
+        let first = try makeStore()
+        var nobodys = entry("nobody's")
+        nobodys.audience = .user
+        try first.setState("session", Data("a".utf8))
+        try first.applyEntries([.put(nobodys, epoch: 0), .put(entry("device's"), epoch: 0)])
+        first.close()
+        try SignOutMark(folder: folder.url).set()
+        let second = try makeStore()
+
+        #expect(try second.state("session") == nil)
+        #expect(try second.entry("nobody's", owner: "") == nil)
+        #expect(try second.entry("device's", owner: "") != nil)
+        #expect(!SignOutMark(folder: folder.url).isSet)
+    }
+
+    @Test func `a sign-out that failed is finished before the next write`() throws {
+        let store = try makeStore()
+        try store.setState("session", Data("a".utf8))
+        try execute(
+            "CREATE TRIGGER t BEFORE DELETE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        #expect(throws: StoreError.self) { try store.forgetUser(before: 1) }
+        #expect(try store.state("session") == nil)
+        #expect(throws: StoreError.self) { try store.setState("session", Data("b".utf8)) }
+        #expect(SignOutMark(folder: folder.url).isSet)
+        try execute("DROP TRIGGER t")
+        try store.setState("other", Data("b".utf8))
+
+        #expect(try store.state("session") == nil)
+        #expect(try store.state("other") == Data("b".utf8))
+        #expect(!SignOutMark(folder: folder.url).isSet)
+    }
+
     @Test func `a closed store refuses with a reason`() throws {
         let store = try makeStore()
         store.close()

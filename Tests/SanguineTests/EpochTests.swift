@@ -103,6 +103,33 @@ struct EpochTests {
         #expect(third.client.cached(.profile("ada")) == nil)
     }
 
+    @Test func `a refreshed token leaves the user's values in memory and on disk`() async throws {
+        try await ClientFixture.withFolder { folder in
+            let fixture = ClientFixture()
+            let first = try fixture.client(folder: folder)
+            let token = try await first.session.accessToken()
+            _ = try await first.value(of: .kept)
+            first.queries.flush()
+            #expect(try await first.session.rejected(token) != token)
+            #expect(fixture.authority.count(ClientFixture.refreshPath) == 1)
+            #expect(first.cached(.kept) == Profile(name: "ada"))
+            first.close()
+            #expect(try fixture.client(folder: folder).cached(.kept) == Profile(name: "ada"))
+        }
+    }
+
+    @Test func `an account that becomes known keeps the rows of its epoch`() async throws {
+        let folder = TemporaryFolder()
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
+        _ = try await test.client.value(of: .profile("ada"))
+        test.client.queries.flush()
+        test.client.queries.adopt(user.epoch)
+
+        let key = Query.profile("ada").key.text
+        #expect(try test.client.store.entry(key, owner: user.epoch.owner) != nil)
+    }
+
     @Test func `observers are told that the value is gone`() async throws {
         let user = TestAuthorizer()
         let test = try TestClient(network: .profiles(), authorizer: user)
@@ -126,5 +153,14 @@ struct EpochTests {
         while let state = await updates.next(), state.value == nil {}
         #expect(test.client.cached(.profile("ada"))?.name == "ada 2")
         #expect(test.network.requests.last?.headers["Authorization"] == "Bearer token-1-0")
+    }
+}
+
+extension Query where Value == Profile {
+    /// Of the user, on disk, and made without the network.
+    fileprivate static var kept: Self {
+        Query("kept", policy: .fresh(for: .minutes(5)).stored(.onDisk)) { _ in
+            Profile(name: "ada")
+        }
     }
 }

@@ -182,7 +182,7 @@ struct QueryCacheTests {
     }
 
     @Test func `a plain backend needs no server and gets its own headers alone`() async throws {
-        let test = try TestClient(network: .profiles(), authorizer: AnonymousAuthorizer()) {
+        let test = try TestClient(network: .profiles()) {
             $0.server = nil
             $0.baseURL = URL(string: "https://api.test/v2/")
             $0.baseHeaders = { ["Authorization": "Key 1"] }

@@ -89,6 +89,24 @@ struct ReadRetryTests {
         await test.network.waitForCancelled(1)
     }
 
+    @Test func `a closure that ignores its cancellation keeps nobody waiting past the deadline`()
+        async throws
+    {
+        let test = try TestClient()
+        let gate = OneShot<Profile>()
+        let stubborn = Query<Profile>("stubborn") { _ in
+            // A task of its own knows nothing of the read's cancellation.
+            try await Task { try await gate.value() }.value
+        }
+        let caller = Task { try await test.client.value(of: stubborn) }
+        await test.delay.waitForSleepers(1)
+        test.delay.advance(by: ClientLimits.readTimeout)
+
+        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.value }
+        gate.resolve(.success(Profile(name: "late")))
+        #expect(test.client.cached(stubborn) == nil)
+    }
+
     @Test func `an answer of another type names the place and is not tried again`() async throws {
         let test = try TestClient()
         test.network.script(.json(["title": "x"]))

@@ -46,10 +46,10 @@ enum LimitTexts {
         ("BalanceLimits.history", count(BalanceLimits.history)),
         ("BalanceLimits.learnedFunctions", count(BalanceLimits.learnedFunctions)),
         ("BalanceLimits.freshness", time(BalanceLimits.freshness)),
-        ("BalanceLimits.fetchTimeout", time(BalanceLimits.fetchTimeout)),
         ("BalanceLimits.callTimeout", time(BalanceLimits.callTimeout)),
         ("BalanceLimits.callAttempts", count(BalanceLimits.callAttempts)),
-        ("BalanceLimits.callInquiries", count(BalanceLimits.callInquiries)),
+        ("BalanceLimits.callInquiryTime", time(BalanceLimits.callInquiryTime)),
+        ("BalanceLimits.inquiryWait", time(BalanceLimits.inquiryWait)),
         ("BalanceLimits.longestWait", time(BalanceLimits.longestWait)),
         ("BalanceLimits.unansweredLifetime", time(BalanceLimits.unansweredLifetime)),
     ]

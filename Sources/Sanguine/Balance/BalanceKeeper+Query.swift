@@ -17,13 +17,15 @@ extension BalanceKeeper {
 
     func refresh() async throws(SanguineError) -> Balance {
         // The fetch that is under way may be from before an invalidation; and a first balance may
-        // be ambiguous, if a call began meanwhile. The next one is neither.
-        for _ in 1...2 {
+        // be ambiguous, if a call began meanwhile or too many are open to ask about at once. The
+        // next ones are neither.
+        let attempts = 1 + guarded.withLock { $0.state.inquiries }
+        for _ in 1...attempts {
             let wasOutdated = guarded.withLock { $0.isFetchOutdated }
-            try await fetch().value()
+            try await join()
             if !wasOutdated, let balance = cached() { return balance }
         }
-        throw .outcomeUnknown(operation: "of a call in flight")
+        throw .balanceUnsettled
     }
 
     func invalidate() {
@@ -32,7 +34,7 @@ extension BalanceKeeper {
             guarded.isFetchOutdated = guarded.fetch != nil
             return !guarded.observers.isEmpty
         }
-        if isObserved { _ = fetch() }
+        if isObserved { fetch() }
     }
 
     func updates() -> AsyncStream<QueryState<Balance>> {
@@ -55,28 +57,70 @@ extension BalanceKeeper {
             return stream
         }
         continuation.onTermination = { [weak self] _ in
-            self?.guarded.withLock { _ = $0.observers.removeValue(forKey: number) }
+            self?.leave { $0.observers[number] = nil }
         }
-        if !isFresh { _ = fetch() }
+        if !isFresh { fetch() }
         return stream
     }
 
-    /// Fetches the balance, or joins the fetch that is under way.
-    func fetch() -> OneShot<Void> {
-        let outcome = OneShot<Void>()
-        let (shared, epoch) = change { guarded -> (OneShot<Void>?, UInt64) in
-            guard !guarded.isClosed else {
-                outcome.resolve(.failure(.closed))
-                return (outcome, guarded.epoch)
-            }
-            if let fetch = guarded.fetch { return (fetch, guarded.epoch) }
-            guarded.fetch = outcome
-            guarded.needsAnotherFetch = false
-            return (nil, guarded.epoch)
+    /// Waits for a fetch, which others may wait for too.
+    ///
+    /// Who is cancelled disturbs no other; the last one who leaves ends the fetch.
+    private func join() async throws(SanguineError) {
+        let outcome = fetch(isAwaited: true)
+        defer {
+            leave { if $0.fetch?.outcome === outcome { $0.fetch?.waiters -= 1 } }
         }
-        if let shared { return shared }
-        Task { await self.run(outcome, SessionEpoch(number: epoch, account: nil)) }
-        return outcome
+        try await outcome.value()
+    }
+
+    /// Takes a reader out, and ends the fetch that nobody wants any more.
+    private func leave(_ body: (inout Guarded) -> Void) {
+        let unwanted = change { guarded -> Fetch? in
+            body(&guarded)
+            guard let fetch = guarded.fetch, fetch.waiters == 0, guarded.observers.isEmpty,
+                !guarded.state.wantsFetch
+            else { return nil }
+            guarded.fetch = nil
+            guarded.isFetchOutdated = false
+            return fetch
+        }
+        unwanted?.end(with: .cancelled)
+    }
+
+    /// Fetches the balance, or joins the fetch that is under way.
+    ///
+    /// - Parameters:
+    ///   - wanted: For whom alone; fails with ``SanguineError/userChanged`` if the epoch is over.
+    ///     Default: whoever is there.
+    ///   - isAwaited: Whether the caller counts as one who waits, until it leaves.
+    /// - Returns: How it ends.
+    @discardableResult
+    func fetch(for wanted: UInt64? = nil, isAwaited: Bool = false) -> OneShot<Void> {
+        change { guarded in
+            let outcome = OneShot<Void>()
+            if guarded.isClosed {
+                outcome.resolve(.failure(.closed))
+                return outcome
+            }
+            if let wanted, wanted != guarded.epoch {
+                outcome.resolve(.failure(.userChanged))
+                return outcome
+            }
+            if guarded.fetch == nil {
+                guarded.needsAnotherFetch = false
+                guarded.settling?.cancel()
+                guarded.settling = nil
+                let epoch = SessionEpoch(number: guarded.epoch, account: nil)
+                let task = Task { [weak self] in
+                    guard let self else { return }
+                    await run(outcome, epoch)
+                }
+                guarded.fetch = Fetch(outcome: outcome, task: task)
+            }
+            if isAwaited { guarded.fetch?.waiters += 1 }
+            return guarded.fetch?.outcome ?? outcome
+        }
     }
 
     private func run(_ outcome: OneShot<Void>, _ epoch: SessionEpoch) async {
@@ -97,7 +141,7 @@ extension BalanceKeeper {
                     using: &random
                 )
                 let waited = configuration.clock.now() - beginning
-                guard let delay, waited + delay < BalanceLimits.fetchTimeout,
+                guard let delay, waited + delay < ClientLimits.balanceTimeout,
                     (try? await configuration.delay.sleep(for: delay)) != nil
                 else {
                     land(.failure(error), outcome, epoch)
@@ -115,7 +159,7 @@ extension BalanceKeeper {
         return try await call.get(
             "/v1/balance",
             query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
-            timeout: BalanceLimits.fetchTimeout,
+            timeout: ClientLimits.balanceTimeout,
             epoch: epoch,
             as: Balance.self
         ).value
@@ -128,25 +172,57 @@ extension BalanceKeeper {
     ) {
         let now = configuration.clock.now()
         let goesOn = change { guarded -> Bool in
-            guard guarded.fetch === outcome, guarded.epoch == epoch.number else { return false }
+            guard guarded.fetch?.outcome === outcome, guarded.epoch == epoch.number
+            else { return false }
             guarded.fetch = nil
             let isOutdated = guarded.isFetchOutdated
             guarded.isFetchOutdated = false
+            var goesOn = false
             switch result {
             case .success(let (balance, inquiry)):
                 guarded.error = nil
                 guarded.isInvalidated = isOutdated
                 guarded.state.fetched(balance, for: inquiry, at: now)
-                return guarded.needsAnotherFetch && guarded.state.wantsFetch
+                goesOn =
+                    guarded.needsAnotherFetch && guarded.state.wantsFetch
                     || isOutdated && !guarded.observers.isEmpty
             case .failure(let error):
                 guarded.error = error
-                return false
             }
+            if !guarded.state.wantsFetch {
+                guarded.stopSettling()
+            } else if !goesOn {
+                settleLater(&guarded, result)
+            }
+            return goesOn
         }
         persist()
         outcome.resolve(result.map { _ in })
-        if goesOn { _ = fetch() }
+        if goesOn { fetch() }
+    }
+}
+
+// MARK: - Settling
+
+extension BalanceKeeper {
+    /// Schedules another fetch for the calls that the last one left unsettled.
+    private func settleLater(
+        _ guarded: inout Guarded,
+        _ result: Result<(Balance, BalanceInquiry), SanguineError>
+    ) {
+        guarded.vainFetches += 1
+        var random = configuration.random
+        var wait = BalanceLimits.settling.backoff(
+            afterFailures: guarded.vainFetches,
+            using: &random
+        )
+        if case .failure(let error) = result { wait = max(wait, error.retryAfter ?? .zero) }
+        guarded.settling?.cancel()
+        let (wanted, delay, pause) = (guarded.epoch, configuration.delay, wait)
+        guarded.settling = Task { [weak self] in
+            guard (try? await delay.sleep(for: pause)) != nil, !Task.isCancelled else { return }
+            self?.fetch(for: wanted)
+        }
     }
 }
 

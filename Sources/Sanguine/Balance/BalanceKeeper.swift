@@ -12,7 +12,10 @@ import Synchronization
 ///
 /// 1. Observers are told the newest state, in order, and never one equal to the last.
 /// 2. What is stored is never older than what was stored before it.
-/// 3. At most one fetch is under way.
+/// 3. At most one fetch is under way, and none without a waiter, an observer or a call that waits
+///    for it.
+/// 4. While calls wait for a balance and the client is open, a fetch is under way or one is
+///    scheduled: a hold that nobody answers does not stay on the screen.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over I/O; observers' streams are yielded to
 /// under it, so that they see changes in their order (yielding only schedules). And the stored
@@ -20,6 +23,20 @@ import Synchronization
 /// written too, and go on without a write of their own.
 final class BalanceKeeper: DerivedQuery {
     static let stateName = "balance"
+
+    /// A fetch that is under way, for all who want it.
+    struct Fetch {
+        let outcome: OneShot<Void>
+        let task: Task<Void, Never>
+        /// How many callers wait for it.
+        var waiters = 0
+
+        /// Stops the work, and tells those who wait.
+        func end(with error: SanguineError) {
+            task.cancel()
+            outcome.resolve(.failure(error))
+        }
+    }
 
     struct Guarded {
         var state: BalanceState
@@ -29,13 +46,17 @@ final class BalanceKeeper: DerivedQuery {
         var shown = QueryState<Balance>()
         var observers: [Int: AsyncStream<QueryState<Balance>>.Continuation] = [:]
         var nextObserver = 0
-        var fetch: OneShot<Void>?
+        var fetch: Fetch?
         var error: SanguineError?
         var isInvalidated = false
         /// Whether the fetch under way may be from before an invalidation.
         var isFetchOutdated = false
         /// Whether a call ended while a fetch was under way, so that it may not be in it.
         var needsAnotherFetch = false
+        /// Waits to fetch again for calls that the last fetch did not settle.
+        var settling: Task<Void, Never>?
+        /// How many fetches in a row have left calls unsettled.
+        var vainFetches = 0
         var isClosed = false
         /// Counts changes; says what is stored.
         var revision: UInt64 = 0
@@ -78,13 +99,13 @@ final class BalanceKeeper: DerivedQuery {
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.calls } }
 
     /// How many callers wait for the fetch that is under way.
-    var waiting: Int { guarded.withLock { $0.fetch?.waiting ?? 0 } }
+    var waiting: Int { guarded.withLock { $0.fetch?.outcome.waiting ?? 0 } }
 
     /// Takes over an epoch: another's balance and calls are forgotten, also on disk.
     func adopt(_ epoch: SessionEpoch) {
-        let overtaken = change { guarded -> OneShot<Void>? in
+        let overtaken = change { guarded -> Fetch? in
             guard epoch.number >= guarded.epoch else { return nil }
-            var overtaken: OneShot<Void>?
+            var overtaken: Fetch?
             if epoch.number > guarded.epoch {
                 guarded.epoch = epoch.number
                 guarded.state.reset()
@@ -92,22 +113,24 @@ final class BalanceKeeper: DerivedQuery {
                 overtaken = guarded.fetch
                 guarded.fetch = nil
                 guarded.isFetchOutdated = false
+                guarded.stopSettling()
             }
             if let account = epoch.account { guarded.state.signedIn(account) }
             return overtaken
         }
         persist()
-        overtaken?.resolve(.failure(.userChanged))
+        overtaken?.end(with: .userChanged)
     }
 
     /// Ends all waiting with ``SanguineError/closed``, and all streams.
     func close() {
         let (fetch, observers) = guarded.withLock { guarded in
             guarded.isClosed = true
+            guarded.stopSettling()
             defer { (guarded.fetch, guarded.observers) = (nil, [:]) }
             return (guarded.fetch, guarded.observers.values)
         }
-        fetch?.resolve(.failure(.closed))
+        fetch?.end(with: .closed)
         for observer in observers { observer.finish() }
     }
 
@@ -148,6 +171,13 @@ final class BalanceKeeper: DerivedQuery {
 }
 
 extension BalanceKeeper.Guarded {
+    /// Ends the waiting for another fetch, and its growing delay.
+    mutating func stopSettling() {
+        settling?.cancel()
+        settling = nil
+        vainFetches = 0
+    }
+
     /// What there is to show.
     fileprivate var present: QueryState<Balance> {
         QueryState(
@@ -197,7 +227,7 @@ extension BalanceKeeper {
             return wantsFetch
         }
         persist()
-        if wantsFetch { _ = fetch() }
+        if wantsFetch { fetch() }
     }
 
     private static let tooManyCalls = Problem(

@@ -14,16 +14,25 @@ enum BalanceLimits {
     static let learnedFunctions = 100
     /// How long a balance counts as fresh.
     static let freshness = Duration.seconds(120)
-    /// When a request for the balance gives up.
-    static let fetchTimeout = Duration.seconds(8)
+    /// When the balance is fetched again because calls wait for it and the last fetch did not
+    /// settle them: after about 2 seconds, then twice as long each time, up to a minute.
+    ///
+    /// As often as it takes: every call is settled in the end, at the latest by
+    /// ``unansweredLifetime``.
+    static let settling = RetrySchedule(attempts: .max, base: .seconds(2), cap: .seconds(60))
     /// When one sending of a call gives up.
     ///
     /// Language models may take long.
     static let callTimeout = Duration.seconds(60)
     /// How often a call is sent at most, with the same idempotency key.
     static let callAttempts = 4
-    /// How often a call asks after one that the server says is still running.
-    static let callInquiries = 30
+    /// How long a call asks after one that the server says is still running.
+    ///
+    /// Counted in its waits alone. Twice ``callTimeout``: a connection that breaks at once leaves
+    /// the whole of a long call to wait for.
+    static let callInquiryTime = Duration.seconds(120)
+    /// The shortest wait between two such questions.
+    static let inquiryWait = Duration.seconds(1)
     /// The longest that `Retry-After` may make a call wait before its next sending.
     static let longestWait = Duration.seconds(60)
     /// When a call without answer counts as ended, if the server cannot say what became of it.

@@ -171,9 +171,24 @@ struct BalanceState: Sendable {
         adoptCandidate()
     }
 
+    /// How many fetches it may take until all open calls were asked about.
+    var inquiries: Int {
+        let open = pending.values.count(where: \.isOpen)
+        return max(1, (open + WireLimits.operationsAsked - 1) / WireLimits.operationsAsked)
+    }
+
     /// What the next fetch has to ask about, so that its answer can be adopted.
+    ///
+    /// First about those of which the candidate does not know: at one number of the feed, several
+    /// fetches together learn of more calls than one may name.
     func inquiry() -> BalanceInquiry {
-        let open = pending.values.lazy.filter(\.isOpen).prefix(WireLimits.operationsAsked)
+        let all = pending.values.filter(\.isOpen)
+        let known = candidate?.traces ?? [:]
+        let open =
+            all.count <= WireLimits.operationsAsked
+            ? all[...]
+            : (all.filter { known[$0.key] == nil } + all.filter { known[$0.key] != nil })
+                .prefix(WireLimits.operationsAsked)
         return BalanceInquiry(
             keys: open.map(\.key),
             idle: Set(open.filter { !$0.isSending }.map(\.key))

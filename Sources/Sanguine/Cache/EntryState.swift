@@ -67,7 +67,6 @@ struct EntryState: Sendable {
 
     var isFetching: Bool { network != .idle }
     var waiterCount: Int { needs.count }
-    var observerCount: Int { observers.count }
 
     /// Whether somebody would miss the entry if it were forgotten.
     var isInUse: Bool { isFetching || !observers.isEmpty }
@@ -139,12 +138,6 @@ struct EntryState: Sendable {
     }
 
     // MARK: - Flights
-
-    /// Whether the flight may still land: it is the one under way, and its epoch lasts.
-    func canLand(_ flight: UInt64, epoch: UInt64) -> Bool {
-        guard case .fetching(flight, _) = network else { return false }
-        return epoch == self.epoch
-    }
 
     /// The flight brought a value.
     ///

@@ -255,10 +255,16 @@ extension QueryCache {
     /// Begins an epoch: removes every value of the audience `user` from memory and disk, and ends
     /// what is under way for it.
     ///
-    /// When this returns, nothing of before can be seen.
+    /// When this returns, nothing of before can be seen. An epoch that is there already, as after
+    /// each refresh of a token, removes nothing: at most its account has become known.
     func adopt(_ epoch: SessionEpoch) {
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard epoch.number > guarded.epoch.number else { return [] }
+        let endings = guarded.withLock { guarded -> [Ending]? in
+            guard epoch.number >= guarded.epoch.number else { return nil }
+            guard epoch.number > guarded.epoch.number else {
+                // Of two who tell of it, the one who knows the account counts.
+                if epoch.account != nil { guarded.epoch = epoch }
+                return nil
+            }
             guarded.epoch = epoch
             return guarded.records.values.filter { $0.audience == .user }.map { record in
                 let next = epoch.account == nil ? nil : guarded.nextNumber()
@@ -270,6 +276,7 @@ extension QueryCache {
                 return perform(effect, on: record, failure: .userChanged)
             }
         }
+        guard let endings else { return }
         writer.removeUserEntries(before: epoch.number)
         for ending in endings { ending() }
     }

@@ -13,7 +13,7 @@ import SanguineModel
 /// | timed out, broken off, 408, 500, a proxy's 5xx | again, then unknown | again, then unknown |
 /// | 402 | refused | refused: decided after the look-up |
 /// | 429, 503 of the server itself | refused | again, then unknown |
-/// | 409 `operation_in_progress` | again when it says | again when it says |
+/// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
 /// | 504 with `charged`: it was sent, and its hold expired | charged | charged |
 /// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
@@ -35,7 +35,8 @@ struct CallAttempts: Sendable {
     private static let schedule = RetrySchedule(attempts: BalanceLimits.callAttempts)
 
     private var failures = 0
-    private var inquiries = 0
+    /// How long all inquiries together have waited.
+    private var inquired = Duration.zero
     private(set) var mayHaveHappened = false
 
     /// A sending has failed.
@@ -51,7 +52,7 @@ struct CallAttempts: Sendable {
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):
             return failed(problem, using: &random)
-        case .notConfigured, .store, .conflictingQuery, .queryFailed:
+        case .notConfigured, .store, .conflictingQuery, .queryFailed, .balanceUnsettled:
             return refusedUnlessHappened
         case .transport, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true
@@ -70,9 +71,13 @@ struct CallAttempts: Sendable {
         switch (problem.status, problem.code) {
         case (_, .operationInProgress):
             mayHaveHappened = true
-            inquiries += 1
-            guard inquiries <= BalanceLimits.callInquiries else { return .unknown }
-            return .again(after: min(BalanceLimits.longestWait, error.retryAfter ?? .seconds(1)))
+            guard inquired < BalanceLimits.callInquiryTime else { return .unknown }
+            let wait = min(
+                max(error.retryAfter ?? .zero, BalanceLimits.inquiryWait),
+                BalanceLimits.longestWait
+            )
+            inquired += wait
+            return .again(after: wait)
         case (_, .upstreamFailed), (_, .upstreamTimeout):
             return problem.charged == nil ? .released : .charged
         case (_, .idempotencyExpired), (_, .idempotencyMismatch):

@@ -66,7 +66,7 @@ struct FunctionCaller: Sendable {
             let failure: SanguineError
             var random = configuration.random
             do throws(SanguineError) {
-                _ = try await call.authorizer.accessToken()
+                _ = try await call.authorizer.accessToken(for: sending.epoch)
                 do throws(SanguineError) {
                     return try answered(try await send(sending, through: head), sending)
                 } catch {

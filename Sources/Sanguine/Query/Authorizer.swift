@@ -6,10 +6,18 @@ import SanguineModel
 /// calls ``QueryCache/adopt(_:)``.
 protocol Authorizer: Sendable {
     /// A token that is valid as far as is known; signs in first if need be.
-    func accessToken() async throws(SanguineError) -> String
+    ///
+    /// - Throws: ``SanguineError/userChanged`` if the epoch is over: what was begun before a
+    ///   sign-out signs nobody in after it.
+    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String
 
     /// Returns a token after the server has answered 401 to this one: refreshes once, for all.
-    func rejected(_ token: String) async throws(SanguineError) -> String
+    ///
+    /// - Throws: As ``accessToken(for:)`` does.
+    func rejected(
+        _ token: String,
+        for epoch: SessionEpoch
+    ) async throws(SanguineError) -> String
 
     /// Whose data may be seen now. Synchronous, and never goes back.
     var epoch: SessionEpoch { get }
@@ -33,17 +41,4 @@ struct SessionEpoch: Hashable, Sendable {
 
     /// Whose rows on disk may be read: the account's id, or empty for nobody's.
     var owner: String { account?.description ?? "" }
-}
-
-/// Stands in where there is no Sanguine server: nobody signs in and nobody leaves.
-struct AnonymousAuthorizer: Authorizer {
-    func accessToken() async throws(SanguineError) -> String {
-        throw .notConfigured("'server', which calls of the Sanguine server need")
-    }
-
-    func rejected(_ token: String) async throws(SanguineError) -> String {
-        try await accessToken()
-    }
-
-    var epoch: SessionEpoch { .first }
 }

@@ -4,7 +4,8 @@ public import SanguineModel
 private enum BuiltIn {
     static let balance = Query<Balance>(
         derived: "$balance",
-        policy: .fresh(for: .minutes(2)).stored(.onDisk).timeout(ClientLimits.balanceTimeout)
+        policy: .fresh(for: BalanceLimits.freshness).stored(.onDisk)
+            .timeout(ClientLimits.balanceTimeout)
     ) { request in
         try await request.get("/v1/balance")
     }

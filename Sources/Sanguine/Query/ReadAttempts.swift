@@ -46,21 +46,26 @@ struct ReadAttempts: Sendable {
         }
     }
 
+    // The work runs in a task of its own, and not in a group, which would wait for it: an app's
+    // closure may ignore its cancellation, and the time-out holds all the same.
     private func withDeadline<Value: Sendable>(
         _ limit: Duration,
         _ body: @escaping @Sendable () async -> Result<Value, SanguineError>
     ) async -> Result<Value, SanguineError> {
-        await withTaskGroup(of: Result<Value, SanguineError>?.self) { group in
-            group.addTask { await body() }
-            group.addTask {
-                let hasElapsed = (try? await delay.sleep(for: limit)) != nil
-                return hasElapsed ? .failure(.transport(.timedOut)) : nil
-            }
-            defer { group.cancelAll() }
-            while let finished = await group.next() {
-                if let result = finished { return result }
-            }
-            return .failure(.cancelled)
+        let outcome = OneShot<Value>()
+        let work = Task { outcome.resolve(await body()) }
+        let deadline = Task {
+            guard (try? await delay.sleep(for: limit)) != nil else { return }
+            outcome.resolve(.failure(.transport(.timedOut)))
+        }
+        defer {
+            work.cancel()
+            deadline.cancel()
+        }
+        do throws(SanguineError) {
+            return .success(try await outcome.value())
+        } catch {
+            return .failure(error)
         }
     }
 }

@@ -56,10 +56,17 @@ public struct RetrySchedule: Hashable, Sendable {
         guard failures < attempts, error.isWorthAnotherRead else { return nil }
         let wanted = error.retryAfter ?? .zero
         guard wanted <= cap else { return nil }
+        return max(wanted, backoff(afterFailures: failures, using: &random))
+    }
+
+    /// The wait after so many failures, whatever they were and however many may follow.
+    func backoff(
+        afterFailures failures: Int,
+        using random: inout some RandomNumberGenerator
+    ) -> Duration {
         // 2^20 s is past any cap; the exponent is bounded so that nothing overflows.
         let backoff = min(cap, base * (1 << min(max(0, failures - 1), 20)))
-        let factor = 1 + Double.random(in: -jitter...jitter, using: &random)
-        return max(wanted, backoff * factor)
+        return backoff * (1 + Double.random(in: -jitter...jitter, using: &random))
     }
 }
 

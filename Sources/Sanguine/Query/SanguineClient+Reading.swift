@@ -1,7 +1,9 @@
 extension SanguineClient {
     /// What is known of a query, at once and whatever its age; `nil` if it never had a value.
     ///
-    /// It waits for no network. Only the first look-up of a value kept on disk reads one row.
+    /// It waits for no network. Only the first look-up of a value kept on disk reads one row; that
+    /// waits for a write of the client's store that is under way, which is one sync of the disk,
+    /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
         if let source = derived.source(of: query) { return source.cached() }
         return queries.cached(query)

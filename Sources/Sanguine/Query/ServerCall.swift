@@ -27,7 +27,8 @@ struct ServerCall: Sendable {
     ///   - request: What to send; to the server's own address.
     ///   - epoch: Whose request it is. Default: the present user's.
     /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError/userChanged`` if another user is there when the token is.
+    /// - Throws: ``SanguineError/userChanged`` if another user is there when it begins, or when the
+    ///   token is.
     func send(
         _ request: TransportRequest,
         epoch: SessionEpoch? = nil
@@ -36,11 +37,11 @@ struct ServerCall: Sendable {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let expected = epoch ?? authorizer.epoch
-        let token = try await authorizer.accessToken()
+        let token = try await authorizer.accessToken(for: expected)
         do throws(SanguineError) {
             return try await send(request, token: token, expected: expected)
         } catch .problem(let problem) where Self.isCuredByToken(problem) {
-            let successor = try await authorizer.rejected(token)
+            let successor = try await authorizer.rejected(token, for: expected)
             return try await send(request, token: successor, expected: expected)
         }
     }

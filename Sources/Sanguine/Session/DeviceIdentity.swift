@@ -43,12 +43,15 @@ extension SanguineClient.Configuration {
     /// Where this client's device identity is kept.
     ///
     /// The keychain where there is one; but a client that was given a folder has all of its state
-    /// in there, so that two folders are two devices.
-    var identityVault: any IdentityVault {
+    /// in there, so that two folders are two devices. A file that is lost is said in the store's
+    /// report.
+    func identityVault(reportingTo store: ClientStore) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)
         if folder == nil { return KeychainIdentityVault(label: server?.absoluteString ?? "") }
         #endif
-        return FileIdentityVault(folder: storeFolder)
+        return FileIdentityVault(folder: storeFolder) { [weak store] file in
+            store?.report(movedAside: file, as: "The device's identity could not be read.")
+        }
     }
 }

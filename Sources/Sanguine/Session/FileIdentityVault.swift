@@ -12,14 +12,23 @@ import Musl
 ///
 /// The file appears whole or not at all: it is written under another name, flushed to the disk, and
 /// linked to its own name, which fails if another process was first; then the other's is taken.
-/// One that cannot be read as an identity is moved aside, never overwritten.
+/// One that cannot be read as an identity is moved aside, never overwritten, and that is told: the
+/// new identity is another guest, with another balance.
 struct FileIdentityVault: IdentityVault {
     private static let name = "device-identity.json"
 
     private let folder: URL
+    private let onMovedAside: @Sendable (URL) -> Void
 
-    /// Keeps it in this folder, which is created with mode 0700 if it is not there.
-    init(folder: URL) { self.folder = folder }
+    /// Keeps it in a folder.
+    ///
+    /// - Parameters:
+    ///   - folder: Which one; created with mode 0700 if it is not there.
+    ///   - onMovedAside: Told of a file that could not be read, by its new name.
+    init(folder: URL, onMovedAside: @escaping @Sendable (URL) -> Void = { _ in }) {
+        self.folder = folder
+        self.onMovedAside = onMovedAside
+    }
 
     private var path: String { folder.appending(path: Self.name).path(percentEncoded: false) }
 
@@ -47,7 +56,9 @@ struct FileIdentityVault: IdentityVault {
             return nil
         }
         if let kept = try? JSONDecoder().decode(DeviceIdentity.self, from: data) { return kept }
-        try FileManager.default.moveItem(atPath: path, toPath: "\(path).unreadable-\(UUID())")
+        let aside = "\(path).unreadable-\(UUID())"
+        try FileManager.default.moveItem(atPath: path, toPath: aside)
+        onMovedAside(URL(filePath: aside))
         return nil
     }
 

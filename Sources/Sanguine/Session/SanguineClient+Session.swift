@@ -11,6 +11,9 @@ extension SanguineClient {
     /// Then the server is told, once, for at most 8 seconds; if it cannot be reached, the session
     /// ends there by age.
     ///
+    /// If the disk fails, what is left there is marked and not read again, neither now nor at the
+    /// next launch; ``storeReport`` says that it failed.
+    ///
     /// The device's identity stays. A guest who signs out and goes on is this device's guest again:
     /// the same account, with the same balance.
     public nonisolated(nonsending) func signOut() async {

@@ -72,14 +72,17 @@ final class SessionKeeper: Authorizer {
         guarded.withLock { $0.observers.append(observer) }
     }
 
-    func accessToken() async throws(SanguineError) -> String {
+    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await token { $0.need(at: now) }
+        return try await token(for: epoch) { $0.need(at: now) }
     }
 
-    func rejected(_ token: String) async throws(SanguineError) -> String {
+    func rejected(
+        _ token: String,
+        for epoch: SessionEpoch
+    ) async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await self.token { $0.rejected(token, at: now) }
+        return try await self.token(for: epoch) { $0.rejected(token, at: now) }
     }
 
     /// Signs the user out.
@@ -93,7 +96,7 @@ final class SessionKeeper: Authorizer {
         }
         flight?.task?.cancel()
         flight?.outcome.resolve(.failure(.userChanged))
-        storing.withLock { _ in write(nil) }
+        storing.withLock { _ in forget(before: epoch.number) }
         tell(epoch)
         if let ended { await end(ended) }
     }
@@ -104,6 +107,7 @@ final class SessionKeeper: Authorizer {
     func close() {
         let flights = guarded.withLock { guarded in
             guarded.isClosed = true
+            guarded.observers = []  // They hold the caches, and the caches hold this object.
             defer { guarded.flights = [:] }
             return guarded.flights.values
         }
@@ -123,6 +127,7 @@ final class SessionKeeper: Authorizer {
 
 extension SessionKeeper {
     private func token(
+        for epoch: SessionEpoch,
         _ event: (inout SessionState) -> SessionState.Need
     ) async throws(SanguineError) -> String {
         guard configuration.server != nil else {
@@ -130,6 +135,8 @@ extension SessionKeeper {
         }
         let step = try guarded.withLock { guarded throws(SanguineError) -> Step in
             guard !guarded.isClosed else { throw .closed }
+            // Under the lock: no sign-out comes between this and a flight that signs in.
+            guard guarded.state.epoch.number == epoch.number else { throw .userChanged }
             switch event(&guarded.state) {
             case .use(let token):
                 return .use(token)
@@ -157,7 +164,8 @@ extension SessionKeeper {
     private func fly(_ first: SessionState.Request, _ flight: Int) async {
         var request = first
         var failures = 0
-        while true {
+        // A sign-out that came before the task was known could not cancel it.
+        while guarded.withLock({ $0.state.isCurrent(flight) }) {
             do throws(SanguineError) {
                 land(try await perform(request, flight), flight)
                 return
@@ -286,9 +294,20 @@ extension SessionKeeper {
         }
     }
 
-    private func write(_ session: StoredSession?) {
+    private func forget(before epoch: UInt64) {
         do {
-            try store.setState(Self.stateName, try session.map { try WireCoding.encode($0) })
+            try store.forgetUser(before: epoch)
+        } catch {
+            configuration.logger.error(
+                "The signed-out user is still on disk, unread. It is tried again.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+
+    private func write(_ session: StoredSession) {
+        do {
+            try store.setState(Self.stateName, try WireCoding.encode(session))
         } catch {
             // The session works on in memory. After a restart the device's secret makes another.
             configuration.logger.error(

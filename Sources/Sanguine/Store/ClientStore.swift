@@ -6,18 +6,22 @@ import Synchronization
 
 /// What the client keeps over restarts: named states, and entries of the cache.
 ///
-/// Every call is synchronous; a write is durable when it returns. A damaged row is dropped and
-/// counted, a damaged file is put aside and replaced by a fresh one, and without a usable disk the
-/// store works in memory. All of it is said in ``report`` and in the log.
+/// Every call is synchronous and waits for the one before it: a read for a write that is under way
+/// too. A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
+/// put aside and replaced by a fresh one, and without a usable disk the store works in memory. All
+/// of it is said in ``report`` and in the log.
 ///
 /// Invariants:
 ///
 /// 1. A user's entry of an epoch before the last ``removeUserEntries(before:)`` is never written.
 /// 2. An entry of the audience `user` is read by its owner alone.
 /// 3. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
+/// 4. After ``forgetUser(before:)`` nothing of the user is read, also if the database failed: not
+///    in this process, and not at the next launch.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over a call of the database; and the
-/// database, which serialises its own accesses.
+/// Mutable state: `guarded`, by its mutex, which is never held over a call of the database; the
+/// database, which serialises its own accesses; and the mark of a sign-out, by `forgetting`, which
+/// is held over the removal that the mark stands for.
 ///
 /// A class with locks and not an actor, because `cached` must answer at once, and because GRDB's
 /// async calls give up half-way when their task is cancelled.
@@ -29,9 +33,12 @@ final class ClientStore: Sendable {
         var firstEpoch: UInt64 = 0
         /// What all entries cost, in bytes; at least what is true, never less.
         var entryBytes: Int64 = 0
+        /// Whether a user has signed out whose removal has not succeeded yet.
+        var isForgetting = false
     }
 
     private let guarded: Mutex<Guarded>
+    private let forgetting = Mutex(())
     private let folder: URL?
     private let entryLimitBytes: Int64
     private let logger: Logger
@@ -61,6 +68,18 @@ final class ClientStore: Sendable {
     /// How the store is doing.
     var report: StoreReport { guarded.withLock { $0.report } }
 
+    /// Says in the report and the log that a file beside the store had to make room for a new one.
+    func report(movedAside file: URL, as failure: String) {
+        guarded.withLock { guarded in
+            guarded.report.movedAside.append(file)
+            guarded.report.failure = failure
+        }
+        logger.error(
+            "A file could not be used. It was put aside, and a fresh one begun.",
+            metadata: ["file": "\(file.path)", "reason": "\(failure)"]
+        )
+    }
+
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
         let database = guarded.withLock { guarded in
@@ -74,6 +93,7 @@ final class ClientStore: Sendable {
 
     /// The state of that name, or `nil` if it was never set or is damaged.
     func state(_ name: String) throws(StoreError) -> Data? {
+        guard !guarded.withLock({ $0.isForgetting }) else { return nil }
         let row = try perform(.reading) { database in
             try Row.fetchOne(
                 database,
@@ -96,6 +116,7 @@ final class ClientStore: Sendable {
     ///
     /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
+        try finishForgetting()
         try perform(.writing) { database in
             guard let data else {
                 try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
@@ -134,6 +155,7 @@ final class ClientStore: Sendable {
             dropEntry(key)
             return nil
         }
+        guard audience != .user || !guarded.withLock({ $0.isForgetting }) else { return nil }
         return StoredEntry(
             key: key,
             audience: audience,
@@ -161,6 +183,7 @@ final class ClientStore: Sendable {
     ///
     /// Users' entries of an ended epoch are left out.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
+        try finishForgetting()
         let written = try perform(.writing) { database in
             // Inside of the database's own queue: a removal comes wholly before or wholly after.
             let firstEpoch = self.guarded.withLock { $0.firstEpoch }
@@ -262,6 +285,59 @@ final class ClientStore: Sendable {
     }
 }
 
+// MARK: - Signing out
+
+extension ClientStore {
+    /// Forgets the user: all states, and every entry of the audience `user`.
+    ///
+    /// Durable when it returns. A mark beside the database comes first: after a failure or a kill
+    /// the next write, or the next launch, begins with the removal, and nothing is read before it
+    /// has succeeded.
+    func forgetUser(before epoch: UInt64) throws(StoreError) {
+        forgetting.withLock { _ in
+            guarded.withLock { guarded in
+                guarded.firstEpoch = max(guarded.firstEpoch, epoch)
+                guarded.isForgetting = true
+            }
+            guard let folder else { return }
+            note("A sign-out could not be marked on disk.") {
+                try SignOutMark(folder: folder).set()
+            }
+        }
+        try finishForgetting()
+    }
+
+    private func finishForgetting() throws(StoreError) {
+        guard guarded.withLock({ $0.isForgetting }) else { return }
+        try forgetting.withLock { _ throws(StoreError) in
+            guard guarded.withLock({ $0.isForgetting }) else { return }
+            try perform(.writing) { try Self.forgetUser(in: $0) }
+            let place = guarded.withLock { guarded in
+                guarded.isForgetting = false
+                return guarded.report.place
+            }
+            // Without the disk, what lies there is still to be removed: at the next launch.
+            guard let folder, place == .disk else { return }
+            note("The mark of a sign-out could not be removed.") {
+                try SignOutMark(folder: folder).clear()
+            }
+        }
+    }
+
+    private static func forgetUser(in database: Database) throws {
+        try database.execute(sql: "DELETE FROM state; DELETE FROM entry WHERE audience = 'user'")
+    }
+
+    private func note(_ message: Logger.Message, _ body: () throws -> Void) {
+        do {
+            try body()
+        } catch {
+            guarded.withLock { $0.report.failure = "\(message) (\(error))" }
+            logger.error(message, metadata: ["reason": "\(error)"])
+        }
+    }
+}
+
 // MARK: - Failures
 
 extension ClientStore {
@@ -329,6 +405,11 @@ extension ClientStore {
             }
             do {
                 let opened = try StoreFile.open(in: folder)
+                let mark = SignOutMark(folder: folder)
+                if mark.isSet {
+                    try opened.database.write { try forgetUser(in: $0) }
+                    try mark.clear()
+                }
                 var report = StoreReport(place: .disk, failure: opened.reason)
                 if let aside = opened.movedAside {
                     report.movedAside = [aside]

@@ -11,12 +11,13 @@ import Darwin
 
 /// Opens the store's database: file, permissions, schema.
 ///
-/// Decides what to do with a file that
-/// cannot be used.
+/// Decides what to do with a file that cannot be used.
 ///
-/// The journal is a rollback journal, not a write-ahead log: two processes may have the same folder
-/// open (an app and its extension, two commands in a terminal), and SQLite up to 3.51.2 can damage
-/// a write-ahead log that two connections write.
+/// A folder serves one client at a time, for each keeps session and balance in memory and stores
+/// them whole: of two, the one that writes last overwrites the other's. It happens all the same (an
+/// app and its extension, two commands in a terminal), and then the file at least must stay sound.
+/// So the journal is a rollback journal, not a write-ahead log: SQLite up to 3.51.2 can damage a
+/// write-ahead log that two connections write.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
     static let schemaVersion = 1

@@ -329,6 +329,127 @@ struct BalanceKeeperTests {
         #expect(try await late.value.available == 150)
     }
 
+    @Test func `a first balance that the calls in flight leave open is refused as what it is`()
+        async throws
+    {
+        let client = try fixture.client()
+        defer { client.close() }
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await authority.reached(path, at: .request)
+        // A server that says nothing of the calls that it is asked about.
+        let body = try WireCoding.encode(authority.with { $0.ledger.balance() })
+        let silent = TransportResponse(status: 200, body: body)
+        authority.with { $0.scripted[Fixture.balancePath] = [silent, silent] }
+        await #expect(throws: SanguineError.balanceUnsettled) {
+            try await client.value(of: .balance)
+        }
+        authority.release(path, at: .request)
+        _ = try await call.value
+    }
+
+    @Test func `the last one who gives up takes the fetch along, and no other`() async throws {
+        let client = try fixture.client()
+        defer { client.close() }
+        _ = try await client.session.accessToken()
+        authority.stop(Fixture.balancePath, at: .request)
+        let readers = (0..<3).map { _ in Task { try await client.value(of: .balance) } }
+        await eventually { client.balance.waiting == 3 }
+        await authority.reached(Fixture.balancePath, at: .request)
+        for reader in readers.dropLast() {
+            reader.cancel()
+            await #expect(throws: SanguineError.cancelled) { try await reader.value }
+        }
+        #expect(client.snapshot(of: .balance).isFetching)
+        #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
+        readers.last?.cancel()
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        await eventually { !client.snapshot(of: .balance).isFetching }
+
+        authority.open(Fixture.balancePath, at: .request)
+        #expect(try await client.value(of: .balance).available == 100)
+        #expect(authority.count(Fixture.balancePath) == 2)
+    }
+
+    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws
+    {
+        let client = try fixture.client()
+        defer { client.close() }
+        authority.stop(Fixture.balancePath, at: .request)
+        let observer = Task { for await _ in client.updates(of: .balance) {} }
+        await authority.reached(Fixture.balancePath, at: .request)
+        let reader = Task { try await client.refresh(.balance) }
+        await eventually { client.balance.waiting == 1 }
+        reader.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await reader.value }
+        #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
+        observer.cancel()
+        await observer.value
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+    }
+
+    @Test(arguments: [true, false])
+    func `a fetch is cancelled when the client is closed or the user gone`(
+        closes: Bool
+    ) async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(Fixture.balancePath, at: .request)
+        let reader = Task { try await client.refresh(.balance) }
+        await authority.reached(Fixture.balancePath, at: .request)
+        if closes { client.close() } else { await client.signOut() }
+        await #expect(throws: closes ? SanguineError.closed : .userChanged) {
+            try await reader.value
+        }
+        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        client.close()
+    }
+
+    /// Loses every sending of a call, so that only a fetch of the balance can settle it.
+    private func loseCall(_ client: SanguineClient) async {
+        authority.stop(path, at: .request)
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        for _ in 1...BalanceLimits.callAttempts {
+            await authority.reached(path, at: .request)
+            authority.release(path, at: .request, losing: .timedOut)
+        }
+        await #expect(throws: SanguineError.self) { try await call.value }
+    }
+
+    @Test func `a hold that a fetch cannot settle is asked about again and again, ever later`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        for _ in 1...3 { authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now.")) }
+        await loseCall(client)
+        await eventually { client.balance.pendingCalls.isEmpty }
+        #expect(client.balance.cached()?.available == 100)
+        #expect(client.balance.cached()?.held == 0)
+        #expect(authority.count(Fixture.balancePath) == 5)
+        let waits = fixture.delay.sleeps.suffix(3).map { $0 / .seconds(1) }
+        for (wait, expected) in zip(waits, [2.0, 4, 8]) {
+            #expect(abs(wait - expected) <= expected / 4)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `nothing more is asked about a hold once the client is closed or the user gone`(
+        closes: Bool
+    ) async throws {
+        let delay = ManualClock()
+        let client = try fixture.client { $0.delay = delay }
+        _ = try await client.balance.value()
+        authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now."))
+        authority.refuse(path, Problem(.idempotencyExpired, "Too late."))
+        await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "why?")) }
+        await delay.waitForSleepers(1)
+        if closes { client.close() } else { await client.signOut() }
+        await delay.waitForNoSleepers()
+        #expect(authority.count(Fixture.balancePath) == 2)
+        #expect(authority.count(Fixture.guestPath) == 1)
+        client.close()
+    }
+
     @Test func `without a server a call is refused in words`() async throws {
         let client = try SanguineClient(.inMemory())
         let error = await #expect(throws: SanguineError.self) {

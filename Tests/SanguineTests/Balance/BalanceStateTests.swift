@@ -54,6 +54,24 @@ struct BalanceStateTests {
         #expect(state.visible == nil)
     }
 
+    @Test func `a first balance comes also with more calls in flight than a fetch may name`() {
+        var state = BalanceState()
+        var ledger = SimulatedLedger(available: 1_000)
+        for number in 1...250 {
+            _ = state.began("\(number)", function: "ask", expectedCost: 3, at: Self.now)
+            ledger.hold("\(number)", 3, cost: 3, fails: false)
+        }
+        #expect(state.inquiries == 3)
+        for _ in 1...state.inquiries {
+            #expect(state.visible == nil)
+            let inquiry = state.inquiry()
+            #expect(inquiry.keys.count <= WireLimits.operationsAsked)
+            state.fetched(ledger.balance(naming: inquiry.keys), for: inquiry, at: Self.now)
+        }
+        #expect(state.visible?.available == 250)
+        #expect(state.visible?.held == 750)
+    }
+
     @Test func `a call is held when it begins and charged when it is answered`() throws {
         var pair = Pair()
         pair.begin("a")

@@ -99,11 +99,26 @@ struct CallAttemptsTests {
         var random = SystemRandomNumberGenerator()
         var attempts = CallAttempts()
         let running = Problem(.operationInProgress, "", retryAfter: 86_400)
-        for _ in 1...BalanceLimits.callInquiries {
+        for _ in 1...2 {
             let verdict = attempts.failed(.problem(running), using: &random)
             #expect(verdict == .again(after: BalanceLimits.longestWait))
         }
         #expect(attempts.failed(.problem(running), using: &random) == .unknown)
+    }
+
+    @Test(arguments: [nil, 0, 1])
+    func `a call that runs is asked after for two minutes, however often the server wants`(
+        retryAfter: Int?
+    ) {
+        var random = SystemRandomNumberGenerator()
+        var attempts = CallAttempts()
+        let running = Problem(.operationInProgress, "", retryAfter: retryAfter)
+        var waited = Duration.zero
+        while case .again(let wait) = attempts.failed(.problem(running), using: &random) {
+            waited += wait
+            guard waited < .seconds(1_000) else { break }
+        }
+        #expect(waited == .seconds(120))
     }
 
     @Test func `without a token nothing was sent`() {

@@ -19,13 +19,17 @@ struct ClientFixture {
     /// Another process, as it were: a client of its own.
     ///
     /// Without a folder nothing outlives it.
-    func client(folder: URL? = nil) throws -> SanguineClient {
+    func client(
+        folder: URL? = nil,
+        change: (inout SanguineClient.Configuration) -> Void = { _ in }
+    ) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
         configuration.folder = folder
         configuration.isInMemory = folder == nil
         configuration.transport = authority
         configuration.clock = clock
         configuration.delay = delay
+        change(&configuration)
         return try SanguineClient(configuration)
     }
 
@@ -43,6 +47,16 @@ struct ClientFixture {
         let folder = FileManager.default.temporaryDirectory.appending(path: "sanguine-\(UUID())")
         defer { try? FileManager.default.removeItem(at: folder) }
         return try await body(folder)
+    }
+}
+
+extension SessionKeeper {
+    /// A token for whoever is there now.
+    func accessToken() async throws(SanguineError) -> String { try await accessToken(for: epoch) }
+
+    /// A token for whoever is there now, after this one was rejected.
+    func rejected(_ token: String) async throws(SanguineError) -> String {
+        try await rejected(token, for: epoch)
     }
 }
 

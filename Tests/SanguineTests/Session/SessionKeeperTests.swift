@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
 import Testing
@@ -197,6 +198,86 @@ struct SessionKeeperTests {
         #expect(authority.with { $0.devices.count } == 1)
     }
 
+    @Test func `what was begun before a sign-out signs nobody in after it`() async throws {
+        let delay = ManualClock()
+        let client = try fixture.client { $0.delay = delay }
+        defer { client.close() }
+        _ = try await client.session.accessToken()
+        let old = client.session.epoch
+        authority.refuse(Fixture.balancePath, Problem(.internalFault, "Later."))
+        authority.refuse(Fixture.askPath, Problem(.internalFault, "Later."))
+        let fetch = Task { try await client.balance.refresh() }
+        let call = Task { try await client.call(Ask(question: "why?")) }
+        await delay.waitForSleepers(2)
+        await client.signOut()
+        await #expect(throws: SanguineError.userChanged) { try await fetch.value }
+        delay.advance(by: .seconds(60))
+        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        await #expect(throws: SanguineError.userChanged) {
+            try await client.call.get("/v1/balance", epoch: old, as: Balance.self)
+        }
+        await #expect(throws: SanguineError.userChanged) {
+            try await client.session.rejected("access-1", for: old)
+        }
+        #expect(authority.count(Fixture.guestPath) == 1)
+        #expect(client.accountId == nil)
+    }
+
+    @Test func `a sign-out that the disk refuses is one all the same, also after a restart`()
+        async throws
+    {
+        try await Fixture.withFolder { folder in
+            let file = folder.appending(path: StoreFile.name).path
+            let first = try await fixture.clientWithBalance(folder: folder)
+            // Refuses every removal, as a disk does that has failed.
+            try Self.execute(
+                """
+                CREATE TRIGGER refuse_state BEFORE DELETE ON state
+                BEGIN SELECT RAISE(ABORT, 'no'); END;
+                """,
+                in: file
+            )
+            await first.signOut()
+            #expect(first.accountId == nil && first.balance.cached() == nil)
+            #expect(first.storeReport.failure != nil)
+            #expect(try first.store.state(SessionKeeper.stateName) == nil)
+            first.close()
+
+            let second = try fixture.client(folder: folder)
+            #expect(second.accountId == nil && second.balance.cached() == nil)
+            #expect(second.storeReport.place == .memoryInsteadOfDisk)
+            second.close()
+
+            try Self.execute("DROP TRIGGER refuse_state", in: file)
+            let third = try fixture.client(folder: folder)
+            #expect(third.accountId == nil && third.balance.cached() == nil)
+            #expect(third.storeReport == StoreReport(place: .disk))
+            _ = try await third.session.accessToken()
+            third.close()
+            let fourth = try fixture.client(folder: folder)
+            #expect(fourth.accountId != nil)
+            fourth.close()
+        }
+    }
+
+    private static func execute(_ sql: String, in file: String) throws {
+        let database = try DatabaseQueue(path: file)
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
+    }
+
+    @Test func `a client that is released takes its caches with it`() async throws {
+        weak var queries: QueryCache?
+        weak var balance: BalanceKeeper?
+        weak var session: SessionKeeper?
+        try {
+            let client = try fixture.client()
+            (queries, balance, session) = (client.queries, client.balance, client.session)
+            #expect(queries != nil && balance != nil && session != nil)
+        }()
+        #expect(queries == nil && balance == nil && session == nil)
+    }
+
     @Test func `a sign-out that the server never hears of is one all the same`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse("/v1/sessions/current", Problem(.overloaded, "Later."))
@@ -250,6 +331,27 @@ struct DeviceIdentityTests {
             #expect(try FileIdentityVault(folder: folder).identity() == identity)
             let names = try FileManager.default.contentsOfDirectory(atPath: folder.path())
             #expect(names.count == 2 && names.contains { $0.contains("unreadable") })
+        }
+    }
+
+    @Test func `an identity that is lost is said in the report and the log`() async throws {
+        let fixture = ClientFixture()
+        try await ClientFixture.withFolder { folder in
+            let first = try await fixture.clientWithBalance(folder: folder)
+            await first.signOut()
+            first.close()
+            let file = folder.appending(path: "device-identity.json")
+            try Data("nonsense".utf8).write(to: file)
+            let log = RecordedLog()
+            let second = try fixture.client(folder: folder) { $0.logger = log.logger }
+            defer { second.close() }
+            _ = try await second.session.accessToken()
+
+            #expect(fixture.authority.with { $0.devices.count } == 2)
+            let aside = try #require(second.storeReport.movedAside.first)
+            #expect(aside.lastPathComponent.contains("unreadable"))
+            #expect(second.storeReport.failure?.contains("identity") == true)
+            #expect(log.messages.contains { $0.contains("put aside") })
         }
     }
 }

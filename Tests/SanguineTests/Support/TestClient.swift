@@ -56,13 +56,16 @@ final class TestAuthorizer: Authorizer {
     var epoch: SessionEpoch { state.withLock { $0.epoch } }
     var rejectedCount: Int { state.withLock { $0.rejected } }
 
-    func accessToken() async throws(SanguineError) -> String {
+    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
         state.withLock { "token-\($0.epoch.number)-\($0.rejected)" }
     }
 
-    func rejected(_ token: String) async throws(SanguineError) -> String {
+    func rejected(
+        _ token: String,
+        for epoch: SessionEpoch
+    ) async throws(SanguineError) -> String {
         state.withLock { $0.rejected += 1 }
-        return try await accessToken()
+        return try await accessToken(for: epoch)
     }
 
     /// What a session does at a sign-out, or a sign-in of somebody else.
