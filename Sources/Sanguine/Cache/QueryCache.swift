@@ -63,16 +63,16 @@ final class QueryCache: Sendable {
 
     /// The value in memory or, at the first use, on disk; whatever its age.
     func cached<Value>(_ query: Query<Value>) -> Value? {
-        let (value, isMissing) = guarded.withLock { guarded -> (Value?, Bool) in
+        // Nothing under the lock knows the value's type: see `ValueBox`.
+        let (box, isMissing) = guarded.withLock { guarded -> (ValueBox?, Bool) in
             guard let record = guarded.records[query.key] else {
                 return (nil, query.policy.tier == .onDisk)
             }
             guarded.uses &+= 1
             record.lastUse = guarded.uses
-            guard let record = record as? TypedRecord<Value> else { return (nil, false) }
-            return (record.value, record.value == nil && !record.isLookedUp)
+            return (record.box, record.box == nil && !record.isLookedUp)
         }
-        guard isMissing else { return value }
+        guard isMissing else { return box?.value(as: Value.self) }
         restore(query)
         return guarded.withLock { ($0.records[query.key] as? TypedRecord<Value>)?.value }
     }

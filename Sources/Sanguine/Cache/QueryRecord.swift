@@ -14,6 +14,8 @@ class QueryRecord: @unchecked Sendable {
     var cost = ClientLimits.entryOverheadBytes
     /// Whether there is no need to look on disk (any more).
     var isLookedUp = false
+    /// The value, of the type of the record's queries.
+    var box: ValueBox?
 
     init(key: QueryKey, epoch: UInt64) {
         self.key = key
@@ -56,7 +58,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     }
 
     var query: Query<Value>
-    private(set) var value: Value?
+    var value: Value? { box?.value(as: Value.self) }
     /// Rises with each value that differs from the one before.
     private(set) var version: UInt64 = 0
     var waiters: [UInt64: Waiter] = [:]
@@ -86,7 +88,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     /// An equal one changes no version, so that no observer is woken for it.
     func set(_ value: Value, isEqual: Bool) {
         guard !isEqual else { return }
-        self.value = value
+        box = .of(value)
         version += 1
     }
 
@@ -98,7 +100,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     func removeObserver(_ id: UInt64) { observers[id] = nil }
 
     override func forget() {
-        value = nil
+        box = nil
         version += 1
         cost = ClientLimits.entryOverheadBytes
     }

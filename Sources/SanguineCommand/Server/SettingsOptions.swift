@@ -37,14 +37,16 @@ struct SettingsOptions: ParsableArguments {
             "http.host": host, "http.port": port, "http.adminHost": adminHost,
             "http.adminPort": adminPort, "upstream.url": upstream, "log.level": logLevel,
         ]
+        let loader = SettingsLoader(
+            flags: flags.compactMapValues(\.self),
+            environment: ProcessInfo.processInfo.environment,
+            file: config,
+            otherVariables: Self.otherVariables
+        )
         do {
-            return try await SettingsLoader(
-                flags: flags.compactMapValues(\.self),
-                environment: ProcessInfo.processInfo.environment,
-                file: config,
-                otherVariables: Self.otherVariables
-            ).load()
-        } catch let error where error.isWrongUsage {
+            return try await loader.load()
+        } catch {
+            guard error.isWrongUsage else { throw error as any Error }
             throw ValidationError("\(error)")
         }
     }
