@@ -138,7 +138,9 @@ extension Authority {
         return IdentityCommands.Device(
             id: request.deviceId,
             secretHash: Array(SHA256.hash(data: secret)),
-            timeZone: try ProfilePatch.timeZone(request.timeZone ?? settings.defaultTimeZone),
+            // A device cannot change what its system calls its zone, so that refuses no account.
+            timeZone: request.timeZone.flatMap { ZoneName.isKnown($0) ? $0 : nil }
+                ?? settings.defaultTimeZone,
             language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)
         )
     }
