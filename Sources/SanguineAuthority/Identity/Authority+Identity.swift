@@ -24,7 +24,7 @@ extension Authority {
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
         }
-        if let known = found.device(device.id), known.secretHash == device.secretHash {
+        if let known = found.device(device.id), known.hasSecret(hash: device.secretHash) {
             return try await signIn(known.account)
         }
         switch try await perform(identity.guest(device)) {

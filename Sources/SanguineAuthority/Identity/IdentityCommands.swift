@@ -24,7 +24,7 @@ struct IdentityCommands: Sendable {
     func guest(_ device: Device) -> Command<Guest> {
         Command(keys: [.device(device.id)]) { loaded throws(Problem) in
             if let known = loaded.device(device.id) {
-                guard known.secretHash == device.secretHash else {
+                guard known.hasSecret(hash: device.secretHash) else {
                     throw Problem(
                         .deviceSecretMismatch,
                         """
@@ -178,6 +178,14 @@ struct IdentityCommands: Sendable {
             rotatedAt: now,
             expiresAt: now + settings.refreshTokenLife
         )
+    }
+}
+
+extension DeviceRow {
+    /// Whether the device's secret has that hash; compares in constant time.
+    func hasSecret(hash: [UInt8]) -> Bool {
+        guard hash.count == secretHash.count else { return false }
+        return zip(hash, secretHash).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
     }
 }
 
