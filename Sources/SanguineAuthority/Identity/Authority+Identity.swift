@@ -28,12 +28,11 @@ extension Authority {
             return try await signIn(known.account)
         }
         switch try await perform(identity.guest(device)) {
-        case .created(let account, let session):
+        case .created(let account, let session, let head):
             let signedIn = SignedIn(
                 account: account.profile,
                 session: try await issue(session)
             )
-            let head: Int64 = settings.grant > 0 ? 2 : 1
             return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
         case .known(let account):
             return try await signIn(account)

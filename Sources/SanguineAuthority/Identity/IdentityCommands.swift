@@ -16,7 +16,7 @@ struct IdentityCommands: Sendable {
 
     /// What a guest's call found.
     enum Guest: Sendable {
-        case created(AccountRow, SessionRow)
+        case created(AccountRow, SessionRow, head: Int64)
         case known(Identifier)
     }
 
@@ -68,7 +68,7 @@ struct IdentityCommands: Sendable {
             // The balance is put even when nothing is granted: an account without one is none.
             let ledger = settings.grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
-                .created(account, session),
+                .created(account, session, head: draft.balance.head),
                 changes: [.put(.device(deviceRow)), .put(.account(account))] + ledger
                     + [.put(.session(session))]
             )
