@@ -24,6 +24,7 @@ final class FunctionRunner: Service {
     private let authority: Authority
     private let upstream: UpstreamClient?
     private let holdLife: Duration
+    private let upstreamTimeout: Duration
     private let delay: any Clock<Duration>
     private let logger: Logger
     private let estimates = CostEstimates()
@@ -49,6 +50,7 @@ final class FunctionRunner: Service {
         descriptions = served.map(\.description)
         limit = settings.limits.functionCalls
         holdLife = settings.holdsDuration
+        upstreamTimeout = settings.upstream.timeout
         self.authority = authority
         self.upstream = upstream
         self.delay = delay
@@ -107,7 +109,7 @@ final class FunctionRunner: Service {
             CallTerms(
                 function: name,
                 hold: function.pricing.most(promptBytes: prepared.promptBytes),
-                life: holdLife,
+                life: life(of: prepared),
                 unavailable: unavailable(prepared, hasSlot: hasSlot)
             )
         }
@@ -141,6 +143,14 @@ final class FunctionRunner: Service {
 
     private func unavailable(
         _ prepared: ServedFunction.Prepared,
+    /// How long the hold of a call lasts: longer than the call can, or its answer would be lost.
+    private func life(of prepared: ServedFunction.Prepared) -> Duration {
+        switch prepared.work {
+        case .echo: max(holdLife, .milliseconds(2 * ServedFunction.echoDelay.upperBound))
+        case .upstream: max(holdLife, upstreamTimeout + .seconds(60))
+        }
+    }
+
         hasSlot: Bool
     ) -> Problem? {
         if case .upstream = prepared.work, upstream == nil {
