@@ -20,6 +20,12 @@ extension Authority {
         try await perform(calls.markSent(call))
     }
 
+    /// Takes back a call that was accepted and has not left: releases its hold and forgets its key,
+    /// so that it can be made again. Does nothing to a call that has ended.
+    public func withdraw(_ call: AcceptedCall) async throws(Problem) {
+        try await perform(calls.withdraw(call))
+    }
+
     /// Charges the call or releases its hold, and stores the answer. Settling again gives the same
     /// answer and moves nothing.
     public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {

@@ -6,71 +6,6 @@ import Testing
 
 @testable import SanguineServer
 
-/// A storage that fails when told.
-private final class FailingStorage: Storage {
-    let inner = MemoryStorage()
-    let failure: StorageError?
-
-    init(_ failure: StorageError?) { self.failure = failure }
-
-    private func check() throws(StorageError) { if let failure { throw failure } }
-
-    func perform<Outcome>(
-        _ command: Command<Outcome>
-    ) async throws(StorageError) -> Result<Outcome, Problem> {
-        try check()
-        return try await inner.perform(command)
-    }
-
-    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
-        try check()
-        return try await inner.load(keys)
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        try await inner.transfers(of: account, before: number, limit: limit)
-    }
-
-    func openHolds(
-        expiringBy moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [HoldRow] {
-        try await inner.openHolds(expiringBy: moment, limit: limit)
-    }
-
-    func runningOperations(
-        after position: OperationPosition?,
-        limit: Int
-    ) async throws(StorageError) -> [OperationRow] {
-        try await inner.runningOperations(after: position, limit: limit)
-    }
-
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try await inner.sessionsEnded(since: moment, limit: limit)
-    }
-
-    func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await inner.account(email: email)
-    }
-
-    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
-        try await inner.sweep(horizon, limit: limit)
-    }
-
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
-    }
-
-    func close() async { await inner.close() }
-}
-
 @Suite("A server's life")
 struct LifecycleTests {
     @Test func `live and ready are 200 while all is well`() async throws {
@@ -91,7 +26,7 @@ struct LifecycleTests {
         failure: StorageError
     ) async throws {
         try await LiveServer.with {
-            $0.storage = FailingStorage(failure)
+            $0.storage = FaultyStorage(failure)
         } _: { server in
             #expect(try await server.send("GET", "/health/live").status == 200)
             let reply = try await server.send("GET", "/health/ready")
@@ -105,7 +40,7 @@ struct LifecycleTests {
         async throws
     {
         let body = #"{"deviceId":"1234567890123456","deviceSecret":"\#(Guest.secret(1))"}"#
-        let busy = FailingStorage(.overloaded(retryAfterSeconds: 2))
+        let busy = FaultyStorage(.overloaded(retryAfterSeconds: 2))
         try await LiveServer.with {
             $0.storage = busy
         } _: { server in
@@ -116,7 +51,7 @@ struct LifecycleTests {
         }
         for failure in [StorageError.failed("/data/disk"), .unknownOutcome("/data/disk")] {
             try await LiveServer.with {
-                $0.storage = FailingStorage(failure)
+                $0.storage = FaultyStorage(failure)
             } _: { server in
                 let reply = try await server.send("POST", "/v1/accounts/guest", body)
                 #expect(reply.status == 500)
