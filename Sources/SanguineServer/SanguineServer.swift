@@ -63,7 +63,7 @@ public struct SanguineServer: Service {
     ) async throws {
         try settings.validate()
         authority = try await Authority(
-            storage: storage,
+            storage: LoggedStorage(storage, logger: logger),
             keys: keys,
             settings: AuthoritySettings(settings),
             clock: clock
