@@ -68,7 +68,12 @@ public struct SanguineServer: Service {
             settings: AuthoritySettings(settings),
             clock: clock
         )
-        let released = try await authority.recover()
+        let released = try await authority.recover { problem in
+            logger.error(
+                "A call of a former process could not be released",
+                metadata: ["code": "\(problem.code.rawValue)"]
+            )
+        }
         if released > 0 {
             logger.notice(
                 "Calls of a former process were released",
