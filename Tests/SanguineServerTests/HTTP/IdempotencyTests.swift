@@ -30,6 +30,25 @@ struct IdempotencyTests {
         }
     }
 
+    @Test(arguments: [
+        #""thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa""#, #""attachments":["ab"]"#,
+    ])
+    func `a call with another thread or other attachments is another call`(
+        member: String
+    ) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let plain = #"{"input":{"text":"a"}}"#
+            let more = #"{"input":{"text":"a"},\#(member)}"#
+            #expect(try await guest.post("/v1/functions/echo", plain, key: "k").status == 200)
+            let other = try await guest.post("/v1/functions/echo", more, key: "k")
+            #expect(other.code == "idempotency_mismatch")
+            #expect(try await guest.post("/v1/functions/echo", more, key: "l").status == 200)
+            let again = try await guest.post("/v1/functions/echo", more, key: "l")
+            #expect(again["Idempotency-Replayed"] == "true")
+        }
+    }
+
     @Test func `a settled hold answers every repetition alike`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()

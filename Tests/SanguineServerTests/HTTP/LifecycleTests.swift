@@ -110,13 +110,13 @@ struct LifecycleTests {
             let guest = try await server.guest(device: device)
             let authority = try await Authority(storage: setup.storage, keys: setup.keys)
             let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
-            let input: JSONValue = ["text": "a", "delayMs": 0]
+            let request: JSONValue = ["input": ["text": "a", "delayMs": 0]]
             let submission = Submission(
                 key: "k",
                 fingerprint: Fingerprint(
                     "POST",
                     "/v1/functions/echo",
-                    String(decoding: Answers.encode(input), as: UTF8.self)
+                    String(decoding: Answers.encode(request), as: UTF8.self)
                 ),
                 content: Result<CallTerms, Problem>.success(terms)
             )
