@@ -153,6 +153,25 @@ struct LifecycleTests {
         }
     }
 
+    @Test func `a taken port says which one it is and what to do`() async throws {
+        try await LiveServer.with { server in
+            for (port, flag) in [
+                (server.ports.http, "--port"), (server.ports.admin, "--admin-port"),
+            ] {
+                var setup = LiveServer.Setup()
+                if flag == "--port" {
+                    setup.settings.http.port = port
+                } else {
+                    setup.settings.http.adminPort = port
+                }
+                let error = await #expect(throws: PortTaken.self) {
+                    try await LiveServer.with(setup) { _ in }
+                }
+                #expect(error == PortTaken(port: port, flag: flag))
+            }
+        }
+    }
+
     @Test func `settings that cannot be served are refused before anything starts`() async throws {
         var setup = LiveServer.Setup()
         setup.settings.limits.bodyBytes = 0
