@@ -42,7 +42,8 @@ struct SettingsOptions: ParsableArguments {
                 file: config,
                 otherVariables: Self.otherVariables
             ).load()
-        } catch let error where error.isWrongUsage {
+        } catch {
+            guard error.isWrongUsage else { throw error }
             throw ValidationError("\(error)")
         }
     }
