@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import Testing
 

@@ -209,7 +209,7 @@ struct IdempotencyTests {
             // The sweep comes with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
                 await delay.whenSleeping(1)
-                delay.advance(by: Housekeeping.holdInterval)
+                delay.advance(by: Housekeeping.interval)
             }
             await delay.whenSleeping(1)
             let later = try await server.guest(device: guest.device)
