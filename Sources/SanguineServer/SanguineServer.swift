@@ -63,12 +63,17 @@ public struct SanguineServer: Service {
     ) async throws {
         try settings.validate()
         authority = try await Authority(
-            storage: storage,
+            storage: LoggedStorage(storage, logger: logger),
             keys: keys,
             settings: AuthoritySettings(settings),
             clock: clock
         )
-        let released = try await authority.recover()
+        let released = try await authority.recover { problem in
+            logger.error(
+                "A call of a former process could not be released",
+                metadata: ["code": "\(problem.code.rawValue)"]
+            )
+        }
         if released > 0 {
             logger.notice(
                 "Calls of a former process were released",
@@ -86,6 +91,8 @@ public struct SanguineServer: Service {
     }
 
     /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
+    ///
+    /// - Throws: ``PortTaken`` for a port that another program has, or what made the server fail.
     public func run() async throws {
         let configuration = try settings.upstream.configuration()
         let http = configuration.map {
@@ -116,12 +123,14 @@ public struct SanguineServer: Service {
         let api = application(
             publicRouter(functions),
             host: settings.http.host,
-            port: settings.http.port
+            port: settings.http.port,
+            flag: "--port"
         ) { await announcement.http($0) }
         let admin = application(
             adminRouter(),
             host: settings.http.adminHost,
-            port: settings.http.effectiveAdminPort
+            port: settings.http.effectiveAdminPort,
+            flag: "--admin-port"
         ) { await announcement.admin($0) }
         let jobs = Housekeeping(
             authority: authority,
@@ -142,9 +151,10 @@ public struct SanguineServer: Service {
         _ router: Router<ServerContext>,
         host: String,
         port: Int,
+        flag: String,
         onRunning: @escaping @Sendable (Int) async -> Void
     ) -> some Service {
-        Application(
+        let application = Application(
             router: router,
             server: .http1(
                 configuration: .init(idleTimeout: .init(settings.limits.idleTimeout))
@@ -160,6 +170,7 @@ public struct SanguineServer: Service {
             onServerRunning: { channel in await onRunning(channel.localAddress?.port ?? port) },
             logger: logger
         )
+        return Listener(base: application, port: port, flag: flag)
     }
 
     /// What runs functions, for one run of the server.

@@ -197,4 +197,17 @@ struct AccessTokenTests {
         #expect(try tokens.verifyRemembered(issued[0]) == nil)
         #expect(await refused(issued[0], tokens) == nil)
     }
+
+    @Test func `tokens that expired are forgotten without being asked for`() async throws {
+        let tokens = await tokens()
+        for number in UInt64(1)...1_024 {
+            let identity = Identity(account: identity.account, session: .numbered(number))
+            _ = try await tokens.verify(try await tokens.issue(for: identity))
+        }
+        #expect(tokens.rememberedCount == 1_024)
+        clock.advance(by: .seconds(900))
+        _ = try await tokens.verify(try await tokens.issue(for: identity))
+
+        #expect(tokens.rememberedCount == 1)
+    }
 }

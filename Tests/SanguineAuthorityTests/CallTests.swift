@@ -179,6 +179,35 @@ struct CallTests {
         #expect(world.operation(account, "k")?.state == .done(answer.stored))
     }
 
+    @Test(arguments: [Int64(0), 10], [false, true])
+    func `a call that is taken back leaves nothing, marked as sent or not, and its key is free`(
+        hold: Int64,
+        isMarked: Bool
+    ) throws {
+        var world = World(account, granted: 100)
+        let call = try start(hold: hold, in: &world)
+        if isMarked { #expect(try world.perform(calls().markSent(call))) }
+        try world.perform(calls().withdraw(call))
+
+        #expect(world.balance(account)?.available == 100 && world.balance(account)?.held == 0)
+        #expect(world.operation(account, "k") == nil)
+        #expect(world.finding(account) == nil)
+        let rows = world.rows
+        try world.perform(calls().withdraw(call))
+        #expect(world.rows == rows)
+        #expect(try start(hold: hold, in: &world).key == "k")
+    }
+
+    @Test func `a call that has ended cannot be taken back`() throws {
+        var world = World(account, granted: 100)
+        let call = try start(in: &world)
+        let answer = try world.perform(calls().settle(call, succeeded(4)))
+        try world.perform(calls().withdraw(call))
+
+        #expect(world.balance(account)?.available == 96)
+        #expect(world.operation(account, "k")?.state == .done(answer.stored))
+    }
+
     @Test func `a free call holds nothing, is settled and replayed`() throws {
         var world = World(account, granted: 0)
         let call = try start(hold: 0, in: &world)

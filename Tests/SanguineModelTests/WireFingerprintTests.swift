@@ -213,6 +213,17 @@ extension WireFingerprintTests {
                 FunctionRequest(input: Ask.Input(question: "why?")),
                 #"{"input":{"question":"why?"}}"#
             ),
+            (
+                FunctionRequest(
+                    input: Ask.Input(question: "why?"),
+                    thread: id,
+                    attachments: ["ab"]
+                ),
+                """
+                {"attachments":["ab"],"input":{"question":"why?"},\
+                "thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"}
+                """
+            ),
             (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
             (
                 FunctionResult(

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Logging
+import SanguineAuthority
 import SanguineModel
 import Synchronization
 import Testing
@@ -172,5 +173,35 @@ struct LoggingTests {
         let lines = text.split(separator: "\n")
         #expect(lines.count == 8)
         #expect(lines.allSatisfy { Set($0).count == 1 && $0.count == 5_000 })
+    }
+
+    @Test(arguments: [
+        (StorageError.failed("/data/disk"), "error"), (.unknownOutcome("/data/disk"), "critical"),
+    ])
+    func `a storage's failure is in the log with its reason, once`(
+        failure: StorageError,
+        level: String
+    ) async throws {
+        try await LiveServer.with {
+            $0.storage = FaultyStorage(failure)
+            $0.logger = logger(level: .error)
+        } _: { server in
+            let reply = try await server.send("GET", "/health/ready")
+            #expect(reply.status == 503)
+        }
+        let line = try onlyLine()
+        #expect(line["level"]?.string == level)
+        #expect(line["reason"]?.string == "/data/disk")
+    }
+
+    @Test func `a storage that is busy is no failure to be logged`() async throws {
+        try await LiveServer.with {
+            $0.storage = FaultyStorage(.overloaded(retryAfterSeconds: 1))
+            $0.logger = logger(level: .error)
+        } _: { server in
+            let reply = try await server.send("GET", "/health/ready")
+            #expect(reply.status == 503)
+        }
+        #expect(sink.lines.isEmpty)
     }
 }

@@ -20,18 +20,25 @@ extension Authority {
         try await perform(calls.markSent(call))
     }
 
-    /// Charges the call or releases its hold, and stores the answer.
-    ///
-    /// Settling again gives the same answer and moves nothing.
+    /// Takes back a call that was accepted and has not left: releases its hold and forgets its key,
+    /// so that it can be made again. Does nothing to a call that has ended.
+    public func withdraw(_ call: AcceptedCall) async throws(Problem) {
+        try await perform(calls.withdraw(call))
+    }
+
+    /// Charges the call or releases its hold, and stores the answer. Settling again gives the same
+    /// answer and moves nothing.
     public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
         try await perform(calls.settle(call, end))
     }
 
-    /// Ends holds whose time is over.
+    /// Ends holds whose time is over, a group at a time, so that they share commits.
+    ///
+    /// A hold that cannot be ended keeps no other one from its end.
     ///
     /// - Parameter limit: How many at most in one turn.
     /// - Returns: How many were ended.
-    /// - Throws: `overloaded`, `internal_fault`.
+    /// - Throws: The first failure, after all were tried.
     @discardableResult
     public func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
         let now = clock.now()
@@ -39,20 +46,47 @@ extension Authority {
             try await storage.openHolds(expiringBy: now, limit: limit)
         }
         var count = 0
-        for hold in due where try await perform(calls.expire(hold)) { count += 1 }
+        var failure: Problem?
+        for start in stride(from: 0, to: due.count, by: Self.expiriesAtOnce) {
+            for end in await expire(due.dropFirst(start).prefix(Self.expiriesAtOnce)) {
+                switch end {
+                case .success(let isEnded): count += isEnded ? 1 : 0
+                case .failure(let problem): failure = failure ?? problem
+                }
+            }
+        }
+        if let failure { throw failure }
         return count
     }
 
-    /// Cleans up after a process that died: releases the calls that were never sent upstream.
-    ///
-    /// Their keys are forgotten. Calls that were sent stay until their hold expires, and are
-    /// charged.
+    private func expire(_ holds: ArraySlice<HoldRow>) async -> [Result<Bool, Problem>] {
+        await withTaskGroup(of: Result<Bool, Problem>.self) { group in
+            for hold in holds {
+                group.addTask { [self] in
+                    do throws(Problem) {
+                        return .success(try await perform(calls.expire(hold)))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    /// Cleans up after a process that died: calls that were never sent upstream are released, and
+    /// their keys forgotten. Calls that were sent stay until their hold expires, and are charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
+    /// - Parameter report: Called for each call that cannot be cleaned up. It is left to its
+    ///   hold's expiry, and keeps no other one from its end.
     /// - Returns: How many calls were released.
+    /// - Throws: The failure to list the calls.
     @discardableResult
-    public func recover() async throws(Problem) -> Int {
+    public func recover(
+        report: @Sendable (Problem) -> Void = { _ in }
+    ) async throws(Problem) -> Int {
         var count = 0
         var position: OperationPosition?
         while true {
@@ -60,18 +94,10 @@ extension Authority {
                 try await storage.runningOperations(after: position, limit: Self.recoveryPage)
             }
             for row in rows {
-                guard case .running(let id) = row.state else { continue }
-                guard let id else {
-                    if try await perform(calls.abandon(row)) { count += 1 }
-                    continue
-                }
-                let loaded = try await read { storage throws(StorageError) in
-                    try await storage.load([.hold(id)])
-                }
-                if let hold = loaded.hold(id),
-                    try await perform(calls.expire(hold, evenEarly: true))
-                {
-                    count += 1
+                do throws(Problem) {
+                    if try await recover(row) { count += 1 }
+                } catch {
+                    report(error)
                 }
             }
             guard let last = rows.last, rows.count == Self.recoveryPage else { return count }
@@ -79,9 +105,17 @@ extension Authority {
         }
     }
 
-    /// Drops what has served its time.
-    ///
-    /// See ``Storage/sweep(_:limit:)``.
+    private func recover(_ row: OperationRow) async throws(Problem) -> Bool {
+        guard case .running(let id) = row.state else { return false }
+        guard let id else { return try await perform(calls.abandon(row)) }
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([.hold(id)])
+        }
+        guard let hold = loaded.hold(id) else { return false }
+        return try await perform(calls.expire(hold, evenEarly: true))
+    }
+
+    /// Drops what has served its time. See ``Storage/sweep(_:limit:)``.
     ///
     /// - Returns: How many rows were dropped.
     @discardableResult
@@ -103,6 +137,8 @@ extension Authority {
     }
 
     private static let recoveryPage = 256
+    /// Holds that are ended at a time.
+    private static let expiriesAtOnce = 64
 
     private var calls: CallCommands { CallCommands(now: clock.now()) }
 }

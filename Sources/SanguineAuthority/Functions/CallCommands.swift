@@ -124,6 +124,29 @@ struct CallCommands: Sendable {
         }
     }
 
+    /// Takes back a call that is known not to have left, and forgets its key.
+    ///
+    /// Its hold may be marked as sent all the same, by a commit whose outcome was not known.
+    func withdraw(_ call: AcceptedCall) -> Command<Void> {
+        let operationKey = Key.operation(call.account, key: call.key)
+        let keys =
+            [.balance(call.account), operationKey] + (call.hold.map { [Key.hold($0)] } ?? [])
+        return Command(keys: keys) { loaded in
+            guard let balance = loaded.balance(call.account),
+                loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
+            else { return Decision(()) }
+            var changes = [Change.delete(operationKey)]
+            if let id = call.hold {
+                guard var hold = loaded.hold(id), hold.state == .open else { return Decision(()) }
+                var draft = LedgerDraft(balance, now: now)
+                draft.release(hold)
+                hold.state = .released
+                changes = draft.changes + [.put(.hold(hold))] + changes
+            }
+            return Decision((), changes: changes)
+        }
+    }
+
     func settle(_ call: AcceptedCall, _ end: CallEnd) -> Command<Answer> {
         let keys =
             [.balance(call.account), .operation(call.account, key: call.key)]

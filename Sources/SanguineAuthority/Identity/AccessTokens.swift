@@ -51,6 +51,7 @@ public final class AccessTokens: Sendable {
     // Guarded by the mutex, because every request needs the answer at once, without suspending.
     private struct State {
         var verified: OrderedDictionary<String, Verified> = [:]
+        var verifiedLimit = 1_024  // Past it, what has expired is looked for.
         var ended: [Identifier: Timestamp] = [:]
         var endedLimit = 1_024  // Past it, what has served its time is looked for.
     }
@@ -108,7 +109,7 @@ public final class AccessTokens: Sendable {
             )
         }
         let identity = try check(verified, now)
-        remember(verified, for: token)
+        remember(verified, for: token, now)
         return identity
     }
 
@@ -136,9 +137,13 @@ public final class AccessTokens: Sendable {
         state.withLock { $0.verified[token] }
     }
 
-    private func remember(_ verified: Verified, for token: String) {
+    private func remember(_ verified: Verified, for token: String, _ now: Timestamp) {
         state.withLock { state in
             state.verified[token] = verified
+            if state.verified.count > state.verifiedLimit {
+                state.verified.removeAll { $0.value.expiresAt <= now }
+                state.verifiedLimit = max(1_024, 2 * state.verified.count)
+            }
             if state.verified.count > capacity {
                 // A quarter at once: removing from the front of an ordered dictionary is linear.
                 state.verified.removeFirst(max(1, capacity / 4))

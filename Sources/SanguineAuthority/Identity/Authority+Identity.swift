@@ -24,16 +24,15 @@ extension Authority {
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
         }
-        if let known = found.device(device.id), known.secretHash == device.secretHash {
+        if let known = found.device(device.id), known.hasSecret(hash: device.secretHash) {
             return try await signIn(known.account)
         }
         switch try await perform(identity.guest(device)) {
-        case .created(let account, let session):
+        case .created(let account, let session, let head):
             let signedIn = SignedIn(
                 account: account.profile,
                 session: try await issue(session)
             )
-            let head: Int64 = settings.grant > 0 ? 2 : 1
             return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
         case .known(let account):
             return try await signIn(account)
@@ -144,7 +143,9 @@ extension Authority {
         return IdentityCommands.Device(
             id: request.deviceId,
             secretHash: Array(SHA256.hash(data: secret)),
-            timeZone: try ProfilePatch.timeZone(request.timeZone ?? settings.defaultTimeZone),
+            // A device cannot change what its system calls its zone, so that refuses no account.
+            timeZone: request.timeZone.flatMap { ZoneName.isKnown($0) ? $0 : nil }
+                ?? settings.defaultTimeZone,
             language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)
         )
     }

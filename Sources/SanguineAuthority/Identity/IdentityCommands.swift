@@ -16,7 +16,7 @@ struct IdentityCommands: Sendable {
 
     /// What a guest's call found.
     enum Guest: Sendable {
-        case created(AccountRow, SessionRow)
+        case created(AccountRow, SessionRow, head: Int64)
         case known(Identifier)
     }
 
@@ -24,7 +24,7 @@ struct IdentityCommands: Sendable {
     func guest(_ device: Device) -> Command<Guest> {
         Command(keys: [.device(device.id)]) { loaded throws(Problem) in
             if let known = loaded.device(device.id) {
-                guard known.secretHash == device.secretHash else {
+                guard known.hasSecret(hash: device.secretHash) else {
                     throw Problem(
                         .deviceSecretMismatch,
                         """
@@ -68,7 +68,7 @@ struct IdentityCommands: Sendable {
             // The balance is put even when nothing is granted: an account without one is none.
             let ledger = settings.grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
-                .created(account, session),
+                .created(account, session, head: draft.balance.head),
                 changes: [.put(.device(deviceRow)), .put(.account(account))] + ledger
                     + [.put(.session(session))]
             )
@@ -180,6 +180,14 @@ struct IdentityCommands: Sendable {
             rotatedAt: now,
             expiresAt: now + settings.refreshTokenLife
         )
+    }
+}
+
+extension DeviceRow {
+    /// Whether the device's secret has that hash; compares in constant time.
+    func hasSecret(hash: [UInt8]) -> Bool {
+        guard hash.count == secretHash.count else { return false }
+        return zip(hash, secretHash).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
     }
 }
 

@@ -1,4 +1,3 @@
-import Foundation
 import SanguineModel
 
 /// What an owner may change of their profile, and the rules for it.
@@ -24,12 +23,7 @@ enum ProfilePatch {
     }
 
     static func timeZone(_ name: String?) throws(Problem) -> String {
-        // `TimeZone` also takes abbreviations, offsets and a name with U+0000 after it; IANA names
-        // have an area and a place, of few characters.
-        guard let name, ["UTC", "GMT"].contains(name) || name.contains("/"),
-            name.wholeMatch(of: #/[A-Za-z0-9_+\-\/]{1,64}/#) != nil,
-            TimeZone(identifier: name) != nil
-        else {
+        guard let name, ZoneName.isKnown(name) else {
             throw Problem(
                 .invalidContent,
                 "Set 'timeZone' to an IANA name, such as 'Europe/Istanbul' or 'UTC'."

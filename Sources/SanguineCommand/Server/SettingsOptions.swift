@@ -2,9 +2,7 @@ import ArgumentParser
 import Foundation
 import SanguineServer
 
-/// The flags that set what the environment and the file can set too.
-///
-/// Flags win.
+/// The flags that set what the environment and the file can set too. Flags win.
 struct SettingsOptions: ParsableArguments {
     @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
     var config: String?
@@ -37,16 +35,15 @@ struct SettingsOptions: ParsableArguments {
             "http.host": host, "http.port": port, "http.adminHost": adminHost,
             "http.adminPort": adminPort, "upstream.url": upstream, "log.level": logLevel,
         ]
-        let loader = SettingsLoader(
-            flags: flags.compactMapValues(\.self),
-            environment: ProcessInfo.processInfo.environment,
-            file: config,
-            otherVariables: Self.otherVariables
-        )
         do {
-            return try await loader.load()
+            return try await SettingsLoader(
+                flags: flags.compactMapValues(\.self),
+                environment: ProcessInfo.processInfo.environment,
+                file: config,
+                otherVariables: Self.otherVariables
+            ).load()
         } catch {
-            guard error.isWrongUsage else { throw error as any Error }
+            guard error.isWrongUsage else { throw error }
             throw ValidationError("\(error)")
         }
     }

@@ -65,9 +65,21 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
 public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
     /// What the function works on.
     public var input: Input
+    /// The thread that the call continues.
+    ///
+    /// Default: none. Part of what a repetition must repeat.
+    public var thread: Identifier?
+    /// The blobs that come with the call, by their ids.
+    ///
+    /// Default: none. Part of what a repetition must repeat.
+    public var attachments: [String]?
 
     /// Creates the body.
-    public init(input: Input) { self.input = input }
+    public init(input: Input, thread: Identifier? = nil, attachments: [String]? = nil) {
+        self.input = input
+        self.thread = thread
+        self.attachments = attachments
+    }
 }
 
 extension FunctionRequest: Equatable where Input: Equatable {}

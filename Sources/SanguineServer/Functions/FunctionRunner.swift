@@ -12,8 +12,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. Every accepted call is settled exactly once, or left to its hold's expiry if the storage
-///    fails.
+/// 1. Every accepted call is settled or withdrawn exactly once, or left to its hold's expiry if the
+///    storage fails. Then it is never answered like a refusal that changed nothing.
 /// 2. At most ``limit`` calls run at a time.
 /// 3. ``run()`` returns only when no call runs any more, so that a graceful shutdown loses none.
 final class FunctionRunner: Service {
@@ -24,6 +24,7 @@ final class FunctionRunner: Service {
     private let authority: Authority
     private let upstream: UpstreamClient?
     private let holdLife: Duration
+    private let upstreamTimeout: Duration
     private let delay: any Clock<Duration>
     private let logger: Logger
     private let estimates = CostEstimates()
@@ -49,6 +50,7 @@ final class FunctionRunner: Service {
         descriptions = served.map(\.description)
         limit = settings.limits.functionCalls
         holdLife = settings.holdsDuration
+        upstreamTimeout = settings.upstream.timeout
         self.authority = authority
         self.upstream = upstream
         self.delay = delay
@@ -90,7 +92,9 @@ final class FunctionRunner: Service {
     ///
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `operation_in_progress`,
     ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`, `upstream_missing`,
-    ///   `overloaded`. A call that was accepted and failed is an answer, with its problem.
+    ///   `overloaded`. A call that was accepted and failed is an answer, with its problem. One
+    ///   whose end the storage does not take is `operation_in_progress` or `internal_fault`: the
+    ///   same key gets its end.
     func call(
         _ name: String,
         _ account: Identifier,
@@ -107,7 +111,7 @@ final class FunctionRunner: Service {
             CallTerms(
                 function: name,
                 hold: function.pricing.most(promptBytes: prepared.promptBytes),
-                life: holdLife,
+                life: life(of: prepared),
                 unavailable: unavailable(prepared, hasSlot: hasSlot)
             )
         }
@@ -139,6 +143,14 @@ final class FunctionRunner: Service {
         return function
     }
 
+    /// How long the hold of a call lasts: longer than the call can, or its answer would be lost.
+    private func life(of prepared: ServedFunction.Prepared) -> Duration {
+        switch prepared.work {
+        case .echo: max(holdLife, .milliseconds(2 * ServedFunction.echoDelay.upperBound))
+        case .upstream: max(holdLife, upstreamTimeout + .seconds(60))
+        }
+    }
+
     private func unavailable(
         _ prepared: ServedFunction.Prepared,
         hasSlot: Bool
@@ -163,8 +175,9 @@ final class FunctionRunner: Service {
     ) async throws(Problem) -> Answer {
         let name = function.setting.name
         let end: CallEnd
-        do {
-            let (text, charge) = try await perform(call, function, prepared)
+        do throws(CallFault) {
+            guard try await mayLeave(call, prepared) else { throw CallFault.failed(.expiredUnsent) }
+            let (text, charge) = try await perform(function, prepared)
             end = .succeeded(charge: charge) { balance in
                 Answers.encode(
                     FunctionResult(
@@ -181,23 +194,45 @@ final class FunctionRunner: Service {
             estimates.learn(charge, of: name)
             outcomes(name, "succeeded")
         } catch {
-            outcomes(name, error.code.rawValue)
-            end = .failed(error)
+            outcomes(name, error.problem.code.rawValue)
+            switch error {
+            case .failed(let problem): end = .failed(problem)
+            case .withdrawn(let problem): throw problem
+            }
         }
-        return try await settle(call, end)
+        return try await persist { () async throws(Problem) in
+            try await authority.settle(call, end)
+        }
+    }
+
+    /// Records that the call leaves now, or takes it back if the storage does not.
+    private func mayLeave(
+        _ call: AcceptedCall,
+        _ prepared: ServedFunction.Prepared
+    ) async throws(CallFault) -> Bool {
+        guard case .upstream = prepared.work else { return true }
+        do throws(Problem) {
+            return try await authority.markSent(call)
+        } catch let reason {
+            do throws(Problem) {
+                try await persist { () async throws(Problem) in try await authority.withdraw(call) }
+            } catch {
+                throw .withdrawn(error)
+            }
+            throw .withdrawn(reason)
+        }
     }
 
     private func perform(
-        _ call: AcceptedCall,
         _ function: ServedFunction,
         _ prepared: ServedFunction.Prepared
-    ) async throws(Problem) -> (text: String, charge: Int64) {
+    ) async throws(CallFault) -> (text: String, charge: Int64) {
         switch prepared.work {
         case .echo(let text, let time):
             if time > .zero { try? await delay.sleep(for: time) }
             return (text, function.pricing.most(promptBytes: 0))
         case .upstream(let prompt):
-            guard let upstream, try await authority.markSent(call) else { throw .expiredUnsent }
+            guard let upstream else { throw .failed(.expiredUnsent) }
             do {
                 let answer = try await upstream.complete(prompt)
                 let charge = function.pricing.charge(
@@ -210,27 +245,40 @@ final class FunctionRunner: Service {
                 return (answer.text, charge)
             } catch {
                 logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
-                throw Problem(upstream: error)
+                throw .failed(Problem(upstream: error))
             }
         }
     }
 
-    /// Settles, and tries again if the storage is busy: the hold's expiry is the last resort.
-    private func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
+    /// Changes an accepted call, and tries again while the storage is busy or failing: the hold's
+    /// expiry is the last resort.
+    ///
+    /// - Throws: `operation_in_progress` for a storage that stays overloaded, because the call was
+    ///   accepted, and 503 would say that nothing was changed; all else as it is.
+    private func persist<Value>(
+        _ change: () async throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
         var attempt = 1
         while true {
-            do {
-                return try await authority.settle(call, end)
+            do throws(Problem) {
+                return try await change()
             } catch {
-                guard error.status >= 500, attempt < Self.settleAttempts else { throw error }
-                logger.error("A call could not be settled yet", metadata: ["code": "\(error.code)"])
+                guard error.code == .overloaded || error.code == .internalFault else { throw error }
+                let metadata: Logger.Metadata = [
+                    "code": "\(error.code.rawValue)", "attempt": "\(attempt)",
+                ]
+                logger.error("A call could not be settled", metadata: metadata)
+                guard attempt < Self.persistAttempts else {
+                    throw error.code == .overloaded ? .endUnknown : error
+                }
             }
             try? await delay.sleep(for: .milliseconds(100 << attempt))
             attempt += 1
         }
     }
 
-    private static let settleAttempts = 6
+    /// How often the end of a call is tried to be stored: over 6.2 seconds.
+    private static let persistAttempts = 6
 
     private func takeSlot() -> Bool {
         state.withLock { state in
@@ -251,7 +299,29 @@ final class FunctionRunner: Service {
     }
 }
 
+/// Why an accepted call has no result.
+private enum CallFault: Error {
+    /// It failed: its hold is released, and the problem is its answer under its key.
+    case failed(Problem)
+    /// It was taken back, or is left to its hold's expiry: nothing is stored under its key.
+    case withdrawn(Problem)
+
+    var problem: Problem {
+        switch self {
+        case .failed(let problem), .withdrawn(let problem): problem
+        }
+    }
+}
+
 extension Problem {
+    fileprivate static var endUnknown: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait, then send the same request with the same key to get its answer.",
+            retryAfter: 1
+        )
+    }
+
     fileprivate static var expiredUnsent: Problem {
         Problem(
             .upstreamTimeout,

@@ -1,5 +1,6 @@
 import Foundation
 import Hummingbird
+import SanguineAuthority
 import SanguineModel
 
 /// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
@@ -13,7 +14,8 @@ struct ListQuery: Sendable {
 
     /// Reads the query.
     ///
-    /// - Throws: `malformed_request` for a limit that is no number of 1 and more.
+    /// - Throws: `malformed_request` for a limit that is no number of 1 and more, and for a cursor
+    ///   that no list gave. Whether it is of this list and account is decided with the page.
     init(_ request: Request) throws(Problem) {
         let parameters = request.uri.queryParameters
         if let text = parameters["limit"] {
@@ -28,6 +30,7 @@ struct ListQuery: Sendable {
             limit = nil
         }
         cursor = parameters["cursor"].map(String.init)
+        if let cursor { try Cursor.checkForm(cursor) }
         let names = parameters["fields"].map { Set($0.split(separator: ",").map(String.init)) }
         fields = names?.isEmpty == false ? names : nil
     }

@@ -39,10 +39,19 @@ public enum KeyFile {
             try handle.synchronize()
             try handle.close()
             try FileManager.default.moveItem(at: draft, to: file)
+            // Without it a loss of power can take the name back, and with it everyone's session.
+            try synchronize(folder: file.deletingLastPathComponent())
         } catch {
             throw .notWritten(path: file.path, reason: "\(error)")
         }
         return keys
+    }
+
+    private static func synchronize(folder: URL) throws {
+        let descriptor = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
     }
 
     private static var lastError: String { String(cString: strerror(errno)) }

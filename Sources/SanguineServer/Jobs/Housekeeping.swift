@@ -6,11 +6,14 @@ import ServiceLifecycle
 /// What must be done again and again: holds that expired are ended, and what has served its time is
 /// dropped.
 struct Housekeeping: Service {
-    /// How often holds are looked at: an expired hold lasts at most this much longer.
+    /// The pause between two looks at the holds; an expired hold lasts about this much longer, or
+    /// more if many expire at once.
     static let interval = Duration.seconds(1)
     /// How many looks at the holds there are to one sweep: every ten minutes.
     static let looksPerSweep = 600
     /// Rows of each kind that one turn may drop, so that requests need not wait for long.
+    ///
+    /// Where so many were dropped, the next turn sweeps again.
     static let sweepLimit = 1_000
 
     let authority: Authority
@@ -21,22 +24,37 @@ struct Housekeeping: Service {
     func run() async throws {
         try? await cancelWhenGracefulShutdown {
             var look = 0
+            var isSweepDue = false
             while true {
                 uploads.endTurn()
-                await turn(sweeping: look % Self.looksPerSweep == 0)
+                if look % Self.looksPerSweep == 0 { isSweepDue = true }
+                await attempt("Holds could not be ended") { () async throws(Problem) in
+                    try await authority.expireHolds()
+                }
+                if isSweepDue {
+                    let dropped = await attempt("The sweep failed") { () async throws(Problem) in
+                        try await authority.sweep(limit: Self.sweepLimit)
+                    }
+                    isSweepDue = dropped.map { $0 >= Self.sweepLimit } ?? true
+                }
                 look += 1
                 try await delay.sleep(for: Self.interval)
             }
         }
     }
 
-    private func turn(sweeping: Bool) async {
-        do {
-            try await authority.expireHolds()
-            if sweeping { try await authority.sweep(limit: Self.sweepLimit) }
+    /// What one part of a turn came to, or `nil` if it failed: the others go on, and the next turn
+    /// comes anyway.
+    @discardableResult
+    private func attempt(
+        _ failure: Logger.Message,
+        _ body: () async throws(Problem) -> Int
+    ) async -> Int? {
+        do throws(Problem) {
+            return try await body()
         } catch {
-            // The next turn comes anyway; what is due stays due.
-            logger.error("Housekeeping failed", metadata: ["code": "\(error.code.rawValue)"])
+            logger.error(failure, metadata: ["code": "\(error.code.rawValue)"])
+            return nil
         }
     }
 }

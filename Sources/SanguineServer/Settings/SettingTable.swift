@@ -99,7 +99,7 @@ extension Setting {
             "accounts.defaultTimeZone",
             .text(\.accounts.defaultTimeZone, characters: 1...64),
             allowed: "an IANA time zone such as Europe/Berlin",
-            isValid: isTimeZone,
+            isValid: ZoneName.isKnown,
             "The time zone of accounts that name none; their day begins at its midnight."
         ),
         Setting(
@@ -211,12 +211,6 @@ extension Setting {
         else { return false }
         return parts.path.isEmpty && parts.query == nil && parts.fragment == nil
             && parts.user == nil
-    }
-
-    private static func isTimeZone(_ text: String) -> Bool {
-        // Abbreviations such as EST are no zones of the IANA data base's kind, but GMT and UTC are.
-        text == "UTC" || TimeZone.knownTimeZoneIdentifiers.contains(text)
-            || (text.contains("/") && TimeZone(identifier: text) != nil)
     }
 
     private static func isLanguage(_ text: String) -> Bool {

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Testing
@@ -106,6 +107,50 @@ struct FunctionRouteTests {
             let result = try await reply.decode(Result.self)
             #expect(result.tokensRemaining == 99)
             #expect(try await guest.balance().held == 0)
+        }
+    }
+
+    @Test func `a call's hold outlasts the call, however short other holds are`() async throws {
+        try await LiveServer.with {
+            $0.settings.holdsDuration = .seconds(1)
+        } _: { server in
+            let guest = try await server.guest()
+            async let reply = guest.echo("late", delayMs: 60_000)
+            await server.setup.delay.whenSleeping(2)
+            server.setup.wall.advance(by: .seconds(60))
+            server.setup.delay.advance(by: .seconds(1))
+            await server.setup.delay.whenSleeping(2)
+            #expect(try await guest.balance().held == 1)
+            server.setup.delay.advance(by: .seconds(59))
+            #expect(try await reply.status == 200)
+        }
+    }
+
+    @Test func `the hold of a call upstream outlasts the upstream's time`() async throws {
+        let setup = {
+            var setup = LiveServer.Setup()
+            setup.settings.holdsDuration = .seconds(1)
+            setup.settings.upstream.timeout = .seconds(300)
+            return setup
+        }()
+        try await ScriptedUpstream.with({ _ in .bytesThenSilence("") }) { upstream in
+            var setup = setup
+            setup.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+            try await LiveServer.with(setup) { server in
+                let guest = try await server.guest()
+                let call = Task { try await guest.ask("Is it late?") }
+                var arrivals = upstream.arrivals.makeAsyncIterator()
+                _ = await arrivals.next()
+                let holds = try await server.setup.storage.openHolds(
+                    expiringBy: Timestamp(millisecondsSince1970: .max),
+                    limit: 1
+                )
+                let expiresAt = try #require(holds.first).expiresAt
+                #expect(expiresAt == server.setup.wall.now() + .seconds(360))
+                await server.setup.delay.whenSleeping(2)
+                server.setup.delay.advance(by: .seconds(300))
+                #expect(try await call.value.code == "upstream_timeout")
+            }
         }
     }
 

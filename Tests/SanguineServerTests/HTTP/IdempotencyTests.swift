@@ -1,5 +1,4 @@
 import SanguineModel
-import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -28,6 +27,25 @@ struct IdempotencyTests {
                 #expect(first.head != nil)
             }
             #expect(try await guest.balance().available == 97)
+        }
+    }
+
+    @Test(arguments: [
+        #""thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa""#, #""attachments":["ab"]"#,
+    ])
+    func `a call with another thread or other attachments is another call`(
+        member: String
+    ) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let plain = #"{"input":{"text":"a"}}"#
+            let more = #"{"input":{"text":"a"},\#(member)}"#
+            #expect(try await guest.post("/v1/functions/echo", plain, key: "k").status == 200)
+            let other = try await guest.post("/v1/functions/echo", more, key: "k")
+            #expect(other.code == "idempotency_mismatch")
+            #expect(try await guest.post("/v1/functions/echo", more, key: "l").status == 200)
+            let again = try await guest.post("/v1/functions/echo", more, key: "l")
+            #expect(again["Idempotency-Replayed"] == "true")
         }
     }
 
@@ -127,7 +145,7 @@ struct IdempotencyTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("slow", key: "k", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            await server.setup.delay.whenSleeping(2)
             let meanwhile = try await guest.echo("slow", key: "k", delayMs: 1_000)
             #expect(meanwhile.status == 409)
             #expect(meanwhile.code == "operation_in_progress")
@@ -190,10 +208,10 @@ struct IdempotencyTests {
             let delay = server.setup.delay
             // The sweep comes with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
-                await delay.waitForSleepers(1)
+                await delay.whenSleeping(1)
                 delay.advance(by: Housekeeping.interval)
             }
-            await delay.waitForSleepers(1)
+            await delay.whenSleeping(1)
             let later = try await server.guest(device: guest.device)
             let reply = try await later.spend(1, key: "k")
             #expect(reply.status == 422)

@@ -7,71 +7,6 @@ import Testing
 
 @testable import SanguineServer
 
-/// A storage that fails when told.
-private final class FailingStorage: Storage {
-    let inner = MemoryStorage()
-    let failure: StorageError?
-
-    init(_ failure: StorageError?) { self.failure = failure }
-
-    private func check() throws(StorageError) { if let failure { throw failure } }
-
-    func perform<Outcome>(
-        _ command: Command<Outcome>
-    ) async throws(StorageError) -> Result<Outcome, Problem> {
-        try check()
-        return try await inner.perform(command)
-    }
-
-    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
-        try check()
-        return try await inner.load(keys)
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        try await inner.transfers(of: account, before: number, limit: limit)
-    }
-
-    func openHolds(
-        expiringBy moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [HoldRow] {
-        try await inner.openHolds(expiringBy: moment, limit: limit)
-    }
-
-    func runningOperations(
-        after position: OperationPosition?,
-        limit: Int
-    ) async throws(StorageError) -> [OperationRow] {
-        try await inner.runningOperations(after: position, limit: limit)
-    }
-
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try await inner.sessionsEnded(since: moment, limit: limit)
-    }
-
-    func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await inner.account(email: email)
-    }
-
-    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
-        try await inner.sweep(horizon, limit: limit)
-    }
-
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
-    }
-
-    func close() async { await inner.close() }
-}
-
 @Suite("A server's life")
 struct LifecycleTests {
     @Test func `live and ready are 200 while all is well`() async throws {
@@ -92,7 +27,7 @@ struct LifecycleTests {
         failure: StorageError
     ) async throws {
         try await LiveServer.with {
-            $0.storage = FailingStorage(failure)
+            $0.storage = FaultyStorage(failure)
         } _: { server in
             #expect(try await server.send("GET", "/health/live").status == 200)
             let reply = try await server.send("GET", "/health/ready")
@@ -106,7 +41,7 @@ struct LifecycleTests {
         async throws
     {
         let body = #"{"deviceId":"1234567890123456","deviceSecret":"\#(Guest.secret(1))"}"#
-        let busy = FailingStorage(.overloaded(retryAfterSeconds: 2))
+        let busy = FaultyStorage(.overloaded(retryAfterSeconds: 2))
         try await LiveServer.with {
             $0.storage = busy
         } _: { server in
@@ -117,7 +52,7 @@ struct LifecycleTests {
         }
         for failure in [StorageError.failed("/data/disk"), .unknownOutcome("/data/disk")] {
             try await LiveServer.with {
-                $0.storage = FailingStorage(failure)
+                $0.storage = FaultyStorage(failure)
             } _: { server in
                 let reply = try await server.send("POST", "/v1/accounts/guest", body)
                 #expect(reply.status == 500)
@@ -176,13 +111,13 @@ struct LifecycleTests {
             let guest = try await server.guest(device: device)
             let authority = try await Authority(storage: setup.storage, keys: setup.keys)
             let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
-            let input: JSONValue = ["text": "a", "delayMs": 0]
+            let request: JSONValue = ["input": ["text": "a", "delayMs": 0]]
             let submission = Submission(
                 key: "k",
                 fingerprint: Fingerprint(
                     "POST",
                     "/v1/functions/echo",
-                    String(decoding: Answers.encode(input), as: UTF8.self)
+                    String(decoding: Answers.encode(request), as: UTF8.self)
                 ),
                 content: Result<CallTerms, Problem>.success(terms)
             )
@@ -215,6 +150,25 @@ struct LifecycleTests {
                 let headers = ["Authorization": "Bearer \(token)"]
                 let reply = try await server.send("GET", "/v1/account", headers: headers)
                 #expect(reply.status == status)
+            }
+        }
+    }
+
+    @Test func `a taken port says which one it is and what to do`() async throws {
+        try await LiveServer.with { server in
+            for (port, flag) in [
+                (server.ports.http, "--port"), (server.ports.admin, "--admin-port"),
+            ] {
+                var setup = LiveServer.Setup()
+                if flag == "--port" {
+                    setup.settings.http.port = port
+                } else {
+                    setup.settings.http.adminPort = port
+                }
+                let error = await #expect(throws: PortTaken.self) {
+                    try await LiveServer.with(setup) { _ in }
+                }
+                #expect(error == PortTaken(port: port, flag: flag))
             }
         }
     }

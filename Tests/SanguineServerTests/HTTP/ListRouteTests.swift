@@ -74,6 +74,23 @@ struct ListRouteTests {
         }
     }
 
+    @Test func `a text that is no cursor is malformed before anything else is looked at`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            for cursor in ["x", "", String(repeating: "A", count: 2_000)] {
+                let reply = try await server.send("GET", "/v1/ledger?cursor=\(cursor)")
+                #expect(reply.code == "malformed_request")
+            }
+            let guest = try await guest(server, entries: 2)
+            let cursor = try #require(
+                try await guest.get("/v1/ledger?limit=1").decode(Page<LedgerEntry>.self).nextCursor
+            )
+            let reply = try await server.send("GET", "/v1/ledger?cursor=\(cursor)")
+            #expect(reply.code == "unauthenticated")
+        }
+    }
+
     @Test func `only the fields that were asked for are there`() async throws {
         try await LiveServer.with { server in
             let guest = try await guest(server, entries: 2)

@@ -29,6 +29,7 @@ struct LiveServer: Sendable {
         var keys = SigningKeys()
         var registry = OpenMetricsRegistry()
         var accessLog: AccessLog?
+        var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let wall = ManualWallClock()
         let delay = ManualClock()
 
@@ -47,7 +48,7 @@ struct LiveServer: Sendable {
                 settings: settings,
                 registry: registry,
                 accessLog: accessLog,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                logger: logger,
                 clock: wall,
                 delay: delay,
                 onListening: onListening

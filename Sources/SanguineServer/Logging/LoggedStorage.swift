@@ -1,0 +1,123 @@
+import Logging
+import SanguineAuthority
+import SanguineModel
+
+/// A storage whose failures go to the log, with their reasons, which no client is told.
+///
+/// What is overloaded or closed is no failure: the client is told to come back.
+struct LoggedStorage: Storage {
+    private let storage: any Storage
+    private let logger: Logger
+
+    init(_ storage: any Storage, logger: Logger) {
+        self.storage = storage
+        self.logger = logger
+    }
+
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        do throws(StorageError) {
+            return try await storage.perform(command)
+        } catch {
+            throw logged(error, "perform")
+        }
+    }
+
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        do throws(StorageError) {
+            return try await storage.load(keys)
+        } catch {
+            throw logged(error, "load")
+        }
+    }
+
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        do throws(StorageError) {
+            return try await storage.transfers(of: account, before: number, limit: limit)
+        } catch {
+            throw logged(error, "transfers")
+        }
+    }
+
+    func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        do throws(StorageError) {
+            return try await storage.openHolds(expiringBy: moment, limit: limit)
+        } catch {
+            throw logged(error, "openHolds")
+        }
+    }
+
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        do throws(StorageError) {
+            return try await storage.runningOperations(after: position, limit: limit)
+        } catch {
+            throw logged(error, "runningOperations")
+        }
+    }
+
+    func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow] {
+        do throws(StorageError) {
+            return try await storage.sessionsEnded(since: moment, limit: limit)
+        } catch {
+            throw logged(error, "sessionsEnded")
+        }
+    }
+
+    func account(email: String) async throws(StorageError) -> AccountRow? {
+        do throws(StorageError) {
+            return try await storage.account(email: email)
+        } catch {
+            throw logged(error, "account")
+        }
+    }
+
+    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        do throws(StorageError) {
+            return try await storage.sweep(horizon, limit: limit)
+        } catch {
+            throw logged(error, "sweep")
+        }
+    }
+
+    func verifyLedger() async throws(StorageError) -> LedgerReport {
+        do throws(StorageError) {
+            return try await storage.verifyLedger()
+        } catch {
+            throw logged(error, "verifyLedger")
+        }
+    }
+
+    func close() async { await storage.close() }
+
+    private func logged(_ error: StorageError, _ action: String) -> StorageError {
+        switch error {
+        case .failed(let reason):
+            logger.error(
+                "The storage failed",
+                metadata: ["action": "\(action)", "reason": "\(reason)"]
+            )
+        case .unknownOutcome(let reason):
+            logger.critical(
+                "The storage failed while it committed",
+                metadata: ["action": "\(action)", "reason": "\(reason)"]
+            )
+        case .overloaded, .closed:
+            break
+        }
+        return error
+    }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("A storage that fails meanwhile")
+struct FailingStorageTests {
+    /// Whether the keys are those with which a call is marked as sent.
+    private static func areOfSending(_ keys: [Key]) -> Bool {
+        if case .hold? = keys.first { keys.count == 1 } else { false }
+    }
+
+    /// Lets the tries to settle, and the pauses between them, go by.
+    private func letTriesPass(_ server: LiveServer) async {
+        for _ in 1...5 {
+            await server.setup.delay.whenSleeping(2)
+            server.setup.delay.advance(by: .seconds(4))
+        }
+    }
+
+    @Test(arguments: [
+        (StorageError.overloaded(retryAfterSeconds: 2), "operation_in_progress"),
+        (.failed("disk"), "internal_fault"), (.unknownOutcome("disk"), "internal_fault"),
+    ])
+    func `a call that was accepted is never answered as if nothing had been changed`(
+        failure: StorageError,
+        code: String
+    ) async throws {
+        let storage = FaultyStorage()
+        try await LiveServer.with {
+            $0.storage = storage
+        } _: { server in
+            let guest = try await server.guest()
+            async let running = guest.echo("a", key: "k", delayMs: 1_000)
+            await server.setup.delay.whenSleeping(2)
+            storage.fail { _ in failure }
+            server.setup.delay.advance(by: .seconds(1))
+            await letTriesPass(server)
+            let reply = try await running
+            #expect(reply.code == code)
+            #expect(reply.status == (code == "internal_fault" ? 500 : 409))
+            #expect(reply["Retry-After"] == (code == "internal_fault" ? nil : "1"))
+
+            storage.fail { _ in nil }
+            #expect(try await guest.balance().held == 1)
+            #expect(try await guest.echo("a", key: "k", delayMs: 1_000).status == 409)
+        }
+    }
+
+    @Test func `a storage that recovers in time settles the call`() async throws {
+        let storage = FaultyStorage()
+        try await LiveServer.with {
+            $0.storage = storage
+        } _: { server in
+            let guest = try await server.guest()
+            async let running = guest.echo("a", delayMs: 1_000)
+            await server.setup.delay.whenSleeping(2)
+            storage.fail { _ in .overloaded(retryAfterSeconds: 1) }
+            server.setup.delay.advance(by: .seconds(1))
+            await server.setup.delay.whenSleeping(2)
+            storage.fail { _ in nil }
+            server.setup.delay.advance(by: .seconds(1))
+            #expect(try await running.status == 200)
+            #expect(try await guest.balance().available == 99)
+        }
+    }
+
+    @Test(arguments: [
+        (StorageError.overloaded(retryAfterSeconds: 2), 503), (.failed("disk"), 500),
+    ])
+    func `a call that cannot be marked as sent is taken back, and may be made again`(
+        failure: StorageError,
+        status: Int
+    ) async throws {
+        let storage = FaultyStorage()
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.storage = storage
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+            } _: { server in
+                let guest = try await server.guest()
+                storage.fail { Self.areOfSending($0) ? failure : nil }
+                #expect(try await guest.ask("Is it late?", key: "k").status == status)
+                let balance = try await guest.balance()
+                #expect((balance.available, balance.held) == (100, 0))
+
+                storage.fail { _ in nil }
+                let again = try await guest.ask("Is it late?", key: "k")
+                #expect(again.status == 200)
+                #expect(again["Idempotency-Replayed"] == nil)
+                #expect(try await storage.verifyLedger().differences.isEmpty)
+            }
+        }
+    }
+
+    @Test func `a call that outlived its hold is answered at once`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            async let running = guest.echo("a", delayMs: 2_000)
+            await server.setup.delay.whenSleeping(2)
+            server.setup.wall.advance(by: .seconds(900))
+            server.setup.delay.advance(by: .seconds(1))
+            await server.setup.delay.whenSleeping(2)
+            server.setup.delay.advance(by: .seconds(1))
+            let reply = try await running
+            #expect((reply.status, reply.code) == (504, "upstream_timeout"))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+import SanguineAuthority
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Housekeeping")
+struct HousekeepingTests {
+    /// Lets one more turn begin and end.
+    private func turn(_ server: LiveServer) async {
+        await server.setup.delay.whenSleeping()
+        server.setup.delay.advance(by: Housekeeping.interval)
+        await server.setup.delay.whenSleeping()
+    }
+
+    @Test func `a sweep that reached its limit goes on with the next turn, until one does not`()
+        async throws
+    {
+        let storage = FaultyStorage()
+        storage.claimToSweep(Housekeeping.sweepLimit)
+        try await LiveServer.with {
+            $0.storage = storage
+        } _: { server in
+            await server.setup.delay.whenSleeping()
+            #expect(storage.sweeps == 1)
+            await turn(server)
+            #expect(storage.sweeps == 2)
+            storage.claimToSweep(Housekeeping.sweepLimit - 1)
+            await turn(server)
+            await turn(server)
+            #expect(storage.sweeps == 3)
+            for _ in 4..<Housekeeping.looksPerSweep { await turn(server) }
+            #expect(storage.sweeps == 3)
+            await turn(server)
+            #expect(storage.sweeps == 4)
+        }
+    }
+
+    @Test func `a hold that cannot be ended keeps neither others nor the sweep from their turn`()
+        async throws
+    {
+        let storage = FaultyStorage()
+        storage.claimToSweep(Housekeeping.sweepLimit)
+        try await LiveServer.with {
+            $0.storage = storage
+        } _: { server in
+            let guest = try await server.guest()
+            let first = try await guest.post("/v1/holds", #"{"amount":5}"#)
+                .decode(HoldAnswer.self).hold
+            server.setup.wall.advance(by: .seconds(1))
+            _ = try await guest.post("/v1/holds", #"{"amount":7}"#).decode(HoldAnswer.self)
+            storage.fail { $0.contains(.hold(first.id)) ? .failed("a bad page") : nil }
+            server.setup.wall.advance(by: .seconds(700))
+            let sweeps = storage.sweeps
+            await turn(server)
+            #expect(try await guest.balance().held == 5)
+            #expect(storage.sweeps == sweeps + 1)
+
+            storage.fail { _ in nil }
+            await turn(server)
+            #expect(try await guest.balance().held == 0)
+        }
+    }
+
+    @Test func `more holds than end at a time end in one turn`() async throws {
+        let storage = FaultyStorage()
+        try await LiveServer.with {
+            $0.storage = storage
+        } _: { server in
+            let guest = try await server.guest()
+            for _ in 1...100 { _ = try await guest.post("/v1/holds", #"{"amount":1}"#) }
+            #expect(try await guest.balance().held == 100)
+            server.setup.wall.advance(by: .seconds(700))
+            await turn(server)
+            #expect(try await guest.balance().held == 0)
+            #expect(try await storage.verifyLedger().differences.isEmpty)
+        }
+    }
+
+    @Test func `a call of a dead process that cannot be released does not keep the server down`()
+        async throws
+    {
+        let storage = FaultyStorage()
+        let setup = {
+            var setup = LiveServer.Setup()
+            setup.storage = storage
+            return setup
+        }()
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            let authority = try await Authority(storage: storage, keys: setup.keys)
+            for key in ["a", "b"] {
+                let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
+                _ = try await authority.start(
+                    guest.account.id,
+                    Submission(key: key, fingerprint: Fingerprint(key), content: .success(terms))
+                )
+            }
+            storage.fail { keys in
+                let isOfA = keys.contains(.operation(guest.account.id, key: "a"))
+                return isOfA && keys.count == 3 ? .failed("a bad page") : nil
+            }
+        }
+        try await LiveServer.with(setup) { _ in
+            let running = try await storage.runningOperations(after: nil, limit: 10)
+            #expect(running.map(\.key) == ["a"])
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+
+/// A storage in memory that fails when told, and counts.
+final class FaultyStorage: Storage {
+    typealias Fault = @Sendable (_ keys: [Key]) -> StorageError?
+
+    let inner = MemoryStorage()
+
+    private struct State {
+        var fault: Fault
+        var sweeps = 0
+        var sweepResult: Int?
+    }
+    private let state: Mutex<State>
+
+    /// Fails whatever asks for keys with what the closure makes of them.
+    init(_ fault: @escaping Fault = { _ in nil }) { state = Mutex(State(fault: fault)) }
+
+    convenience init(_ failure: StorageError) { self.init { _ in failure } }
+
+    func fail(_ fault: @escaping Fault) { state.withLock { $0.fault = fault } }
+
+    /// How often it was swept.
+    var sweeps: Int { state.withLock { $0.sweeps } }
+
+    /// Says of each further sweep that it dropped so many rows, or what it did.
+    func claimToSweep(_ rows: Int?) { state.withLock { $0.sweepResult = rows } }
+
+    private func check(_ keys: [Key]) throws(StorageError) {
+        if let failure = state.withLock({ $0.fault })(keys) { throw failure }
+    }
+
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        try check(command.keys)
+        return try await inner.perform(command)
+    }
+
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        try check(keys)
+        return try await inner.load(keys)
+    }
+
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await inner.transfers(of: account, before: number, limit: limit)
+    }
+
+    func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try await inner.openHolds(expiringBy: moment, limit: limit)
+    }
+
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try await inner.runningOperations(after: position, limit: limit)
+    }
+
+    func sessionsEnded(
+        since moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [SessionRow] {
+        try await inner.sessionsEnded(since: moment, limit: limit)
+    }
+
+    func account(email: String) async throws(StorageError) -> AccountRow? {
+        try await inner.account(email: email)
+    }
+
+    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        let dropped = try await inner.sweep(horizon, limit: limit)
+        return state.withLock { state in
+            state.sweeps += 1
+            return state.sweepResult ?? dropped
+        }
+    }
+
+    func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await inner.verifyLedger()
+    }
+
+    func close() async { await inner.close() }
+}
