@@ -1,5 +1,6 @@
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -8,9 +9,9 @@ import Testing
 struct HousekeepingTests {
     /// Lets one more turn begin and end.
     private func turn(_ server: LiveServer) async {
-        await server.setup.delay.whenSleeping()
+        await server.setup.delay.waitForSleepers(1)
         server.setup.delay.advance(by: Housekeeping.interval)
-        await server.setup.delay.whenSleeping()
+        await server.setup.delay.waitForSleepers(1)
     }
 
     @Test func `a sweep that reached its limit goes on with the next turn, until one does not`()
@@ -21,7 +22,7 @@ struct HousekeepingTests {
         try await LiveServer.with {
             $0.storage = storage
         } _: { server in
-            await server.setup.delay.whenSleeping()
+            await server.setup.delay.waitForSleepers(1)
             #expect(storage.sweeps == 1)
             await turn(server)
             #expect(storage.sweeps == 2)

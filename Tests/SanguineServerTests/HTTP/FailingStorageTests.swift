@@ -1,6 +1,7 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -15,7 +16,7 @@ struct FailingStorageTests {
     /// Lets the tries to settle, and the pauses between them, go by.
     private func letTriesPass(_ server: LiveServer) async {
         for _ in 1...5 {
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(4))
         }
     }
@@ -34,7 +35,7 @@ struct FailingStorageTests {
         } _: { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", key: "k", delayMs: 1_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in failure }
             server.setup.delay.advance(by: .seconds(1))
             await letTriesPass(server)
@@ -56,10 +57,10 @@ struct FailingStorageTests {
         } _: { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", delayMs: 1_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in .overloaded(retryAfterSeconds: 1) }
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in nil }
             server.setup.delay.advance(by: .seconds(1))
             #expect(try await running.status == 200)
@@ -101,10 +102,10 @@ struct FailingStorageTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", delayMs: 2_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             server.setup.wall.advance(by: .seconds(900))
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(1))
             let reply = try await running
             #expect((reply.status, reply.code) == (504, "upstream_timeout"))

@@ -116,10 +116,10 @@ struct FunctionRouteTests {
         } _: { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             server.setup.wall.advance(by: .seconds(60))
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             #expect(try await guest.balance().held == 1)
             server.setup.delay.advance(by: .seconds(59))
             #expect(try await reply.status == 200)
@@ -147,7 +147,7 @@ struct FunctionRouteTests {
                 )
                 let expiresAt = try #require(holds.first).expiresAt
                 #expect(expiresAt == server.setup.wall.now() + .seconds(360))
-                await server.setup.delay.whenSleeping(2)
+                await server.setup.delay.waitForSleepers(2)
                 server.setup.delay.advance(by: .seconds(300))
                 #expect(try await call.value.code == "upstream_timeout")
             }

@@ -1,4 +1,5 @@
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer
@@ -145,7 +146,7 @@ struct IdempotencyTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("slow", key: "k", delayMs: 1_000)
-            await server.setup.delay.whenSleeping(2)
+            await server.setup.delay.waitForSleepers(2)
             let meanwhile = try await guest.echo("slow", key: "k", delayMs: 1_000)
             #expect(meanwhile.status == 409)
             #expect(meanwhile.code == "operation_in_progress")
@@ -208,10 +209,10 @@ struct IdempotencyTests {
             let delay = server.setup.delay
             // The sweep comes with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
-                await delay.whenSleeping(1)
+                await delay.waitForSleepers(1)
                 delay.advance(by: Housekeeping.interval)
             }
-            await delay.whenSleeping(1)
+            await delay.waitForSleepers(1)
             let later = try await server.guest(device: guest.device)
             let reply = try await later.spend(1, key: "k")
             #expect(reply.status == 422)
