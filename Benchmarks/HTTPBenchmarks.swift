@@ -4,7 +4,7 @@ import NIOPosix
 
 /// Durable spends and balance reads over HTTP, each as a share of a bare route.
 enum HTTPBenchmarks {
-    /// Connections at a time. Default: 256; `--connections=<n>` sets another number.
+    /// Connections at a time: 256, unless `--connections=<n>` says otherwise.
     static let connections =
         CommandLine.arguments.compactMap { argument in
             argument.wholeMatch(of: /--connections=(\d+)/).flatMap { Int($0.1) }

@@ -252,7 +252,8 @@ extension WireFingerprintTests {
             (
                 poor,
                 """
-                {"available":1,"charged":4,"code":"insufficient_tokens","detail":"Get more.","held":2,\
+                {"available":1,"charged":4,"code":"insufficient_tokens",\
+                "detail":"Get more.","held":2,\
                 "lifts":["premium"],"required":3,"resetsAt":"2025-11-21T19:18:39.250Z",\
                 "retryAfter":9,"status":402,"title":"The balance is too low.",\
                 "type":"urn:sanguine:problem:insufficient_tokens"}

@@ -106,7 +106,8 @@ struct EpochTests {
     @Test func `a refreshed token leaves the user's values in memory and on disk`() async throws {
         try await ClientFixture.withFolder { folder in
             let fixture = ClientFixture()
-            let first = try fixture.client(folder: folder)
+            // A clock that stands still: the read has a deadline, and must not meet it.
+            let first = try fixture.client(folder: folder) { $0.delay = ManualClock() }
             let token = try await first.session.accessToken()
             _ = try await first.value(of: .kept)
             first.queries.flush()

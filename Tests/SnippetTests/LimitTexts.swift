@@ -50,6 +50,8 @@ enum LimitTexts {
         ("BalanceLimits.callAttempts", count(BalanceLimits.callAttempts)),
         ("BalanceLimits.callInquiryTime", time(BalanceLimits.callInquiryTime)),
         ("BalanceLimits.inquiryWait", time(BalanceLimits.inquiryWait)),
+        ("BalanceLimits.settlingBase", time(BalanceLimits.settlingBase)),
+        ("BalanceLimits.settlingCap", time(BalanceLimits.settlingCap)),
         ("BalanceLimits.longestWait", time(BalanceLimits.longestWait)),
         ("BalanceLimits.unansweredLifetime", time(BalanceLimits.unansweredLifetime)),
     ]

@@ -19,7 +19,13 @@ enum BalanceLimits {
     ///
     /// As often as it takes: every call is settled in the end, at the latest by
     /// ``unansweredLifetime``.
-    static let settling = RetrySchedule(attempts: .max, base: .seconds(2), cap: .seconds(60))
+    static var settling: RetrySchedule {
+        RetrySchedule(attempts: .max, base: settlingBase, cap: settlingCap)
+    }
+    /// The wait before the first such fetch.
+    static let settlingBase = Duration.seconds(2)
+    /// The longest such wait.
+    static let settlingCap = Duration.seconds(60)
     /// When one sending of a call gives up.
     ///
     /// Language models may take long.

@@ -1,7 +1,7 @@
 /// A value of any type, behind one pointer.
 ///
-/// So that looking it up needs no knowledge of the type: `cached` is called for every frame, and code
-/// that is generic over the value costs many times a dictionary's look-up.
+/// So that looking it up needs no knowledge of the type: `cached` is called for every frame, and
+/// code that is generic over the value costs many times a dictionary's look-up.
 // Unchecked because it has a subclass: all that both have is constant.
 class ValueBox: @unchecked Sendable {
     fileprivate let type: ObjectIdentifier

@@ -20,14 +20,17 @@ extension Authority {
         try await perform(calls.markSent(call))
     }
 
-    /// Takes back a call that was accepted and has not left: releases its hold and forgets its key,
-    /// so that it can be made again. Does nothing to a call that has ended.
+    /// Takes back a call that was accepted and has not left.
+    ///
+    /// Releases its hold and forgets its key, so that it can be made again. Does nothing to a call
+    /// that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
         try await perform(calls.withdraw(call))
     }
 
-    /// Charges the call or releases its hold, and stores the answer. Settling again gives the same
-    /// answer and moves nothing.
+    /// Charges the call or releases its hold, and stores the answer.
+    ///
+    /// Settling again gives the same answer and moves nothing.
     public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
         try await perform(calls.settle(call, end))
     }
@@ -74,8 +77,10 @@ extension Authority {
         }
     }
 
-    /// Cleans up after a process that died: calls that were never sent upstream are released, and
-    /// their keys forgotten. Calls that were sent stay until their hold expires, and are charged.
+    /// Cleans up after a process that died: releases the calls that were never sent upstream.
+    ///
+    /// Their keys are forgotten. Calls that were sent stay until their hold expires, and are
+    /// charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
@@ -115,7 +120,7 @@ extension Authority {
         return try await perform(calls.expire(hold, evenEarly: true))
     }
 
-    /// Drops what has served its time. See ``Storage/sweep(_:limit:)``.
+    /// Drops what has served its time; see ``Storage/sweep(_:limit:)``.
     ///
     /// - Returns: How many rows were dropped.
     @discardableResult

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import SanguineServer
 
-/// The flags that set what the environment and the file can set too. Flags win.
+/// The flags that set what the environment and the file can set too; flags win.
 struct SettingsOptions: ParsableArguments {
     @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
     var config: String?
@@ -65,7 +65,7 @@ struct DataOptions: ParsableArguments {
 }
 
 extension SettingsError {
-    /// Whether a value of the command line is wrong, and not only one of the environment or the file.
+    /// Whether a value of the command line is wrong, not only one of the environment or the file.
     fileprivate var isWrongUsage: Bool {
         problems.contains { problem in
             guard case .invalid(_, _, _, let source) = problem else { return false }

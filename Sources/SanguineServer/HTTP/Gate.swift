@@ -148,7 +148,9 @@ struct Gate: Sendable {
         guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0) }) else {
             throw Problem(
                 .malformedBody,
-                "Send at most \(JSONBounds.values) values, nested at most \(JSONBounds.nesting) deep."
+                """
+                Send at most \(JSONBounds.values) values, nested at most \(JSONBounds.nesting) deep.
+                """
             )
         }
         do {

@@ -1,7 +1,7 @@
 /// How large JSON from outside may be in structure, whatever its bytes.
 ///
-/// Decoding any JSON costs the third power of its depth, and microseconds a value: without a limit a
-/// kilobyte of brackets keeps a core busy for seconds, and needs no token to do so.
+/// Decoding any JSON costs the third power of its depth, and microseconds a value: without a limit
+/// a kilobyte of brackets keeps a core busy for seconds, and needs no token to do so.
 enum JSONBounds {
     /// How deep values may nest.
     static let nesting = 32

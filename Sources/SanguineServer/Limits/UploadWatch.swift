@@ -3,9 +3,9 @@ import Synchronization
 
 /// Ends requests whose bodies take too long to arrive.
 ///
-/// A connection that sends a byte now and then is never idle, so its time must be limited as a whole.
-/// Time is counted in turns of the housekeeping: entering and leaving cost a dictionary's insertion
-/// and removal, and no timer.
+/// A connection that sends a byte now and then is never idle, so its time must be limited as a
+/// whole. Time is counted in turns of the housekeeping: entering and leaving cost a dictionary's
+/// insertion and removal, and no timer.
 ///
 /// Invariants:
 ///

@@ -61,7 +61,9 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 10,000.
         public var connections = 10_000
-        /// The longest time that a request's body may take to arrive. Default: 30 s.
+        /// The longest time that a request's body may take to arrive.
+        ///
+        /// Default: 30 s.
         public var requestTimeout: Duration = .seconds(30)
         /// After how long a connection without a request is closed.
         ///
