@@ -73,7 +73,8 @@ struct BenchmarkedServer: Sendable {
 
     static var quiet: Logger {
         var logger = Logger(label: "bench")
-        logger.logLevel = .error
+        // Ending a run cancels what is under way, which is logged as errors.
+        logger.logLevel = .critical
         return logger
     }
 

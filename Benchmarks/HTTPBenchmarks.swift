@@ -4,11 +4,11 @@ import NIOPosix
 
 /// Durable spends and balance reads over HTTP, each as a share of a bare route.
 enum HTTPBenchmarks {
-    /// Connections at a time: 256, unless `--connections=<n>` says otherwise.
+    /// Connections at a time: 128, unless `--connections=<n>` says otherwise.
     static let connections =
         CommandLine.arguments.compactMap { argument in
             argument.wholeMatch(of: /--connections=(\d+)/).flatMap { Int($0.1) }
-        }.first ?? 256
+        }.first ?? 128
     /// Rounds; each measures all three in turn, so that a ratio compares neighbours in time.
     static let rounds = 5
 
