@@ -7,7 +7,7 @@ extension String {
     func isPlainText(of characters: ClosedRange<Int>) -> Bool {
         utf8.count <= Self.bytesPerCharacter * characters.upperBound
             && characters.contains(count)
-            && !unicodeScalars.contains { $0.properties.generalCategory == .control }
+            && !unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
     }
 
     /// Bytes of a character, on average over the longest text: an emoji with a skin tone has 8.

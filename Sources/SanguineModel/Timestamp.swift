@@ -90,23 +90,20 @@ extension Timestamp: CustomStringConvertible {
         let milliseconds = Int(millisecondsSince1970)
         let (days, inDay) = milliseconds.quotientAndRemainder(flooringBy: 86_400_000)
         let (year, month, day) = CalendarDay.civil(fromDaysSince1970: days)
-        var text = ""
-        text.reserveCapacity(24)
-        text.append(zeroPadded: year, to: 4)
-        text += "-"
-        text.append(zeroPadded: month, to: 2)
-        text += "-"
-        text.append(zeroPadded: day, to: 2)
-        text += "T"
-        text.append(zeroPadded: inDay / 3_600_000, to: 2)
-        text += ":"
-        text.append(zeroPadded: inDay / 60_000 % 60, to: 2)
-        text += ":"
-        text.append(zeroPadded: inDay / 1_000 % 60, to: 2)
-        text += "."
-        text.append(zeroPadded: inDay % 1_000, to: 3)
-        text += "Z"
-        return text
+        guard (0...9_999).contains(year) else {
+            // RFC 3339 ends with the year 9999; what lies beyond is written, and never read.
+            return "\(year)-\(month)-\(day)T\(inDay)Z"
+        }
+        return String(unsafeUninitializedCapacity: 24) { bytes in
+            bytes.writeDigits(of: year, in: 0..<4, then: "-")
+            bytes.writeDigits(of: month, in: 5..<7, then: "-")
+            bytes.writeDigits(of: day, in: 8..<10, then: "T")
+            bytes.writeDigits(of: inDay / 3_600_000, in: 11..<13, then: ":")
+            bytes.writeDigits(of: inDay / 60_000 % 60, in: 14..<16, then: ":")
+            bytes.writeDigits(of: inDay / 1_000 % 60, in: 17..<19, then: ".")
+            bytes.writeDigits(of: inDay % 1_000, in: 20..<23, then: "Z")
+            return 24
+        }
     }
 
     /// Creates a moment from RFC 3339 text, or returns `nil` if it is none.
@@ -148,5 +145,17 @@ extension String {
         let digits = String(number)
         for _ in 0..<max(0, width - digits.utf8.count) { append("0") }
         append(digits)
+    }
+}
+
+extension UnsafeMutableBufferPointer<UInt8> {
+    /// Writes a number that has at most as many digits as there are places, and what follows it.
+    fileprivate func writeDigits(of number: Int, in places: Range<Int>, then next: Unicode.Scalar) {
+        var rest = number
+        for place in places.reversed() {
+            self[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        self[places.upperBound] = UInt8(ascii: next)
     }
 }

@@ -23,6 +23,13 @@ extension HTTPField.Name {
     }
 }
 
+extension HTTPFields {
+    /// Adds a field that is not there yet, which setting it by its name would look for.
+    mutating func add(_ name: HTTPField.Name, _ value: String) {
+        append(HTTPField(name: name, value: value))
+    }
+}
+
 /// Makes responses of answers.
 enum Answers {
     static let json = "application/json"
@@ -31,10 +38,11 @@ enum Answers {
     /// An answer that was stored with its change, fresh or once more.
     static func answer(_ answer: Answer) -> Response {
         let isProblem = answer.stored.status >= 400
-        var headers: HTTPFields = [.contentType: isProblem ? problemJSON : json]
-        headers[.cacheControl] = "no-store"
-        if let head = answer.stored.head { headers[.sanguineHead] = String(head) }
-        if answer.replayed { headers[.idempotencyReplayed] = "true" }
+        var headers = HTTPFields()
+        headers.add(.contentType, isProblem ? problemJSON : json)
+        headers.add(.cacheControl, "no-store")
+        if let head = answer.stored.head { headers.add(.sanguineHead, String(head)) }
+        if answer.replayed { headers.add(.idempotencyReplayed, "true") }
         return Response(
             status: .init(code: answer.stored.status),
             headers: headers,
@@ -67,12 +75,13 @@ enum Answers {
         // A hash, and never a feed number: two accounts have the same numbers, and a browser that
         // changed accounts would be told to go on showing the other one's balance.
         let tag = "\"\(hash(body))\""
-        var headers: HTTPFields = [.eTag: tag]
-        headers[.cacheControl] = isPersonal ? "private, no-cache" : "no-cache"
+        var headers = HTTPFields()
+        headers.add(.eTag, tag)
+        headers.add(.cacheControl, isPersonal ? "private, no-cache" : "no-cache")
         if let known = request.headers[.ifNoneMatch], matches(known, tag) {
             return Response(status: .notModified, headers: headers)
         }
-        headers[.contentType] = json
+        headers.add(.contentType, json)
         return Response(
             status: .ok,
             headers: headers,

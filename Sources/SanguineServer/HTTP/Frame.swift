@@ -26,8 +26,8 @@ struct Frame: RouterMiddleware {
             response = Answers.problem(problem(error, context))
         }
         if let rate = context.exchange.rate {
-            response.headers[.rateLimitPolicy] = rate.policy.headerValue
-            response.headers[.rateLimit] = rate.headerValue
+            response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
+            response.headers.add(.rateLimit, rate.headerValue)
         }
         let duration = start.duration(to: stopwatch.now)
         let route = context.endpointPath ?? "unmatched"

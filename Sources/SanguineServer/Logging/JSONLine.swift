@@ -21,29 +21,33 @@ struct JSONLine: Sendable {
     ///
     /// One that is longer than `longest` bytes, as JSON, is cut.
     mutating func add(_ name: StaticString, _ text: String, longest: Int = .max) {
-        add(name.description, text, longest: longest)
+        let start = beginMember(name)
+        addText(text, longest: longest)
+        endMember(start)
     }
 
     /// Adds a string under a name that was not known when this was built.
     mutating func add(_ name: String, _ text: String, longest: Int = .max) {
-        let start = beginMember(name)
+        let start = bytes.count
+        if start > 1 { bytes.append(UInt8(ascii: ",")) }
         bytes.append(UInt8(ascii: "\""))
-        // Never more than a line: a long text must cost no more than the line it does not fit in.
-        if !Self.append(text, longest: min(longest, limit), to: &bytes) { isTruncated = true }
+        Self.append(name, longest: 256, to: &bytes)
         bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        addText(text, longest: longest)
         endMember(start)
     }
 
     /// Adds a whole number.
     mutating func add(_ name: StaticString, _ number: Int) {
-        let start = beginMember(name.description)
+        let start = beginMember(name)
         bytes.append(contentsOf: String(number).utf8)
         endMember(start)
     }
 
     /// Adds thousandths as a number with three decimals: 1234 becomes `1.234`.
     mutating func add(_ name: StaticString, thousandths: Int64) {
-        let start = beginMember(name.description)
+        let start = beginMember(name)
         let (whole, rest) = max(0, thousandths).quotientAndRemainder(dividingBy: 1_000)
         bytes.append(contentsOf: String(whole).utf8)
         bytes.append(UInt8(ascii: "."))
@@ -61,14 +65,22 @@ struct JSONLine: Sendable {
         return bytes
     }
 
-    private mutating func beginMember(_ name: String) -> Int {
+    /// Begins a member whose name needs no escapes.
+    private mutating func beginMember(_ name: StaticString) -> Int {
         let start = bytes.count
-        if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+        if start > 1 { bytes.append(UInt8(ascii: ",")) }
         bytes.append(UInt8(ascii: "\""))
-        Self.append(name, longest: 256, to: &bytes)
+        name.withUTF8Buffer { bytes.append(contentsOf: $0) }
         bytes.append(UInt8(ascii: "\""))
         bytes.append(UInt8(ascii: ":"))
         return start
+    }
+
+    private mutating func addText(_ text: String, longest: Int) {
+        bytes.append(UInt8(ascii: "\""))
+        // Never more than a line: a long text must cost no more than the line it does not fit in.
+        if !Self.append(text, longest: min(longest, limit), to: &bytes) { isTruncated = true }
+        bytes.append(UInt8(ascii: "\""))
     }
 
     private mutating func endMember(_ start: Int) {
@@ -80,6 +92,12 @@ struct JSONLine: Sendable {
     /// Appends a string's inside (RFC 8259, section 7); false if it was cut after `longest` bytes.
     @discardableResult
     private static func append(_ text: String, longest: Int, to bytes: inout [UInt8]) -> Bool {
+        if let isPlain = text.utf8.withContiguousStorageIfAvailable({ utf8 in
+            // Nearly every text is short and needs no escape: it is copied at once.
+            guard utf8.count <= longest, utf8.allSatisfy(Self.standsForItself) else { return false }
+            bytes.append(contentsOf: utf8)
+            return true
+        }), isPlain { return true }
         let start = bytes.count
         for scalar in text.unicodeScalars {
             let before = bytes.count
@@ -101,6 +119,10 @@ struct JSONLine: Sendable {
             }
         }
         return true
+    }
+
+    private static func standsForItself(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x22 && byte != 0x5C && byte != 0x7F
     }
 
     private static func hexDigit(_ value: UInt8) -> UInt8 {
