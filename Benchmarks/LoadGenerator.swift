@@ -28,8 +28,9 @@ struct LoadGenerator {
         var answered: Int
         var failed: Int
         var perSecond: Double
-        /// Processor time of the whole process for one answer, in microseconds: the server's and
-        /// the generator's. What else runs on the machine changes it little.
+        /// Processor time of the whole process for one answer, in microseconds.
+        ///
+        /// The server's and the generator's. What else runs on the machine changes it little.
         var processorTime: Double
     }
 

@@ -97,7 +97,9 @@ struct JSONLine: Sendable {
             guard utf8.count <= longest, utf8.allSatisfy(Self.standsForItself) else { return false }
             bytes.append(contentsOf: utf8)
             return true
-        }), isPlain { return true }
+        }), isPlain {
+            return true
+        }
         let start = bytes.count
         for scalar in text.unicodeScalars {
             let before = bytes.count
