@@ -159,7 +159,8 @@ let package = Package(
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [
-                "SanguineModel"
+                "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -179,6 +180,7 @@ let package = Package(
             dependencies: [
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -200,6 +202,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineSQLite",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
