@@ -179,7 +179,7 @@ final class FunctionRunner: Service {
             guard try await mayLeave(call, prepared) else { throw CallFault.failed(.expiredUnsent) }
             let (text, charge) = try await perform(function, prepared)
             end = .succeeded(charge: charge) { balance in
-                Answers.encode(
+                AnswerEncoder.encode(
                     FunctionResult(
                         output: text,
                         charged: charge,
