@@ -231,9 +231,11 @@ let package = Package(
         .testTarget(
             name: "SanguineCommandTests",
             dependencies: [
+                "Sanguine",
                 "SanguineCommand",
                 "SanguineServer",
                 "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),

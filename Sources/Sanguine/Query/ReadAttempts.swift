@@ -6,6 +6,8 @@ struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
+    /// The schedule that is kept instead of a query's own.
+    let schedule: @Sendable (RetrySchedule) -> RetrySchedule
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     func fetch<Value>(
@@ -38,7 +40,7 @@ struct ReadAttempts: Sendable {
             }
             failures += 1
             guard
-                let wait = query.policy.retry
+                let wait = schedule(query.policy.retry)
                     .delay(afterFailures: failures, of: failure, using: &random)
             else { return .failure(failure) }
             // Sleeping fails only when the last one who wanted the value has gone.
