@@ -67,7 +67,8 @@ public final class SanguineClient: Sendable {
                     baseHeaders: configuration.baseHeaders
                 ),
                 delay: configuration.delay,
-                random: configuration.random
+                random: configuration.random,
+                schedule: configuration.schedule
             ),
             authorizer: authorizer,
             clock: configuration.clock,

@@ -72,6 +72,7 @@ enum LimitTexts {
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
             ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
             ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AuthoritySettings.sessionsPerAccount", count(settings.sessionsPerAccount)),
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
             ("AuthoritySettings.holdsKept", time(settings.holdsKept)),

@@ -15,6 +15,8 @@ struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
+    /// The schedule that is kept instead of a query's own.
+    let schedule: @Sendable (RetrySchedule) -> RetrySchedule
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     ///
@@ -54,7 +56,7 @@ struct ReadAttempts: Sendable {
             }
             failures += 1
             guard
-                let wait = plan.policy.retry
+                let wait = schedule(plan.policy.retry)
                     .delay(afterFailures: failures, of: failure, using: &random)
             else { return .failure(failure) }
             // Sleeping fails only when the last one who wanted the value has gone.
