@@ -15,7 +15,7 @@ public protocol ClientObserver: Sendable {
     /// Is told one event after the other, in their order, on a queue of its own.
     ///
     /// The client holds no lock and waits for nothing meanwhile, so an observer that takes its time
-    /// delays no reader, only further events; of those at most ``MetricsLimits/waitingEvents`` wait.
+    /// delays no reader, only further events; at most ``MetricsLimits/waitingEvents`` of them wait.
     /// It may call the client.
     func clientDid(_ event: ClientEvent)
 }

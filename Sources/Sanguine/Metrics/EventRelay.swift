@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Tells an observer what happens, later and elsewhere: whoever has something to tell does not wait.
+/// Tells an observer what happens, later and elsewhere: whoever has something to tell goes on.
 ///
 /// Invariants:
 ///
