@@ -2,9 +2,9 @@ extension MetricsSummary: CustomStringConvertible {
     /// A table with a line for each name; what took over a second is marked with `!` and counted.
     ///
     /// ```text
-    ///   query    reads  hits  flights  in flight  retried  failed    p50    p90    p99    max  slow
-    ///   balance  1,204  98 %       12          0        0       0  82 ms  90 ms  95 ms  95 ms     0
-    /// ! profile     10  40 %        6          1        2       1  90 ms  1.3 s  2.1 s  2.1 s     2
+    ///   query   reads  hits  flights  in flight  retried  failed    p50    p90    p99    max  slow
+    ///   feed    1,204  98 %       12          0        0       0  82 ms  90 ms  95 ms  95 ms     0
+    /// ! people     10  40 %        6          1        2       1  90 ms  1.3 s  2.1 s  2.1 s     2
     /// ```
     public var description: String {
         var parts: [String] = []
