@@ -48,6 +48,10 @@ extension SanguineClient {
         ///
         /// It logs nothing personal and no token.
         public var logger = Logger(label: "sanguine.client")
+        /// Who is told what the client does: the app's own telemetry.
+        ///
+        /// Default: nobody.
+        public var observer: (any ClientObserver)?
         /// How much the values in memory may take, in bytes of their JSON.
         ///
         /// Default: 32 MB.

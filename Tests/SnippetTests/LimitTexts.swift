@@ -6,7 +6,7 @@ import SanguineSQLite
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
-    static let all: [(String, String)] = wire + client + balance + authority + driver
+    static let all: [(String, String)] = wire + client + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -56,6 +56,16 @@ enum LimitTexts {
         ("BalanceLimits.settlingCap", time(BalanceLimits.settlingCap)),
         ("BalanceLimits.longestWait", time(BalanceLimits.longestWait)),
         ("BalanceLimits.unansweredLifetime", time(BalanceLimits.unansweredLifetime)),
+    ]
+
+    private static let metrics: [(String, String)] = [
+        ("MetricsLimits.names", count(MetricsLimits.names)),
+        ("MetricsLimits.nameCharacters", count(MetricsLimits.nameCharacters)),
+        ("MetricsLimits.codeCharacters", count(MetricsLimits.codeCharacters)),
+        ("MetricsLimits.slow", time(MetricsLimits.slow)),
+        ("MetricsLimits.longestDuration", time(MetricsLimits.longestDuration)),
+        ("MetricsLimits.significantDigits", count(MetricsLimits.significantDigits)),
+        ("MetricsLimits.waitingEvents", count(MetricsLimits.waitingEvents)),
     ]
 
     private static let authority: [(String, String)] = {
