@@ -61,11 +61,7 @@ public final class SanguineClient: Sendable {
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
-                backend: QueryRequest.Backend(
-                    call: call,
-                    baseURL: configuration.baseURL,
-                    baseHeaders: configuration.baseHeaders
-                ),
+                backend: QueryRequest.Backend(call: call, configuration: configuration),
                 delay: configuration.delay,
                 random: configuration.random
             ),

@@ -153,7 +153,7 @@ final class QueryCache: Sendable {
     func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
-        switch await attempts.fetch(query, epoch: requestEpoch) {
+        switch await attempts.fetch(query.plan, epoch: requestEpoch, query.fetch) {
         case .success(let value):
             land(value, of: query, flight: flight, epoch: epoch)
         case .failure(let error):

@@ -52,6 +52,10 @@ public struct Policy: Hashable, Sendable {
     ///
     /// Default: three attempts.
     public var retry: RetrySchedule
+    /// What goes first when requests wait.
+    ///
+    /// Default: normal.
+    public var priority: FetchPriority
 
     /// Creates a policy.
     ///
@@ -68,6 +72,7 @@ public struct Policy: Hashable, Sendable {
         self.audience = audience
         self.timeout = timeout
         self.retry = retry
+        priority = .normal
     }
 
     /// Fresh for that long after it arrived.
@@ -96,10 +101,28 @@ public struct Policy: Hashable, Sendable {
     /// The same policy with those attempts.
     public func retry(_ retry: RetrySchedule) -> Policy { with { $0.retry = retry } }
 
+    /// The same policy with that priority.
+    public func priority(_ priority: FetchPriority) -> Policy { with { $0.priority = priority } }
+
     private func with(_ change: (inout Policy) -> Void) -> Policy {
         var copy = self
         change(&copy)
         return copy
+    }
+}
+
+/// What goes first when requests to one host wait for each other.
+public enum FetchPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
+    /// May be needed soon; nobody waits for it.
+    case prefetch
+    /// Somebody waits for it.
+    case normal
+    /// Somebody looks at its place on the screen.
+    case visible
+
+    /// Orders priorities from the lowest to the highest.
+    public static func < (lhs: FetchPriority, rhs: FetchPriority) -> Bool {
+        lhs.rawValue < rhs.rawValue
     }
 }
 

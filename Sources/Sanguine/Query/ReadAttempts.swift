@@ -1,6 +1,15 @@
 import Foundation
 import SanguineModel
 
+/// What is fetched, and how.
+struct FetchPlan: Sendable {
+    /// The name of the query, for metrics and the log.
+    var name: String
+    var policy: Policy
+    /// The backend's address, if not the client's.
+    var base: URL?
+}
+
 /// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
 struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
@@ -8,41 +17,70 @@ struct ReadAttempts: Sendable {
     let random: RandomSource
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
-    func fetch<Value>(
-        _ query: Query<Value>,
-        epoch: SessionEpoch?
+    ///
+    /// - Parameters:
+    ///   - plan: What is fetched, and how.
+    ///   - epoch: Whose data it is; `nil` if it is no user's.
+    ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
+    ///   - body: Fetches once.
+    func fetch<Value: Sendable>(
+        _ plan: FetchPlan,
+        epoch: SessionEpoch?,
+        priority: RequestPriority? = nil,
+        _ body: @escaping @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
-        await withDeadline(ClientLimits.readTimeout) {
-            await attempt(query, epoch: epoch)
+        let request = QueryRequest(
+            timeout: plan.policy.timeout,
+            base: plan.base,
+            attempts: self,
+            epoch: epoch,
+            flight: RequestFlight(
+                priority: priority ?? RequestPriority(plan.policy.priority),
+                host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
+            )
+        )
+        return await withDeadline(ClientLimits.readTimeout) {
+            await attempt(plan, request, body)
         }
     }
 
-    private func attempt<Value>(
-        _ query: Query<Value>,
-        epoch: SessionEpoch?
+    private func attempt<Value: Sendable>(
+        _ plan: FetchPlan,
+        _ request: QueryRequest,
+        _ body: @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
-        let request = QueryRequest(
-            timeout: query.policy.timeout,
-            base: query.base,
-            backend: backend,
-            epoch: epoch
-        )
         var random = random
         var failures = 0
+        if request.priority.current == .prefetch,
+            let pause = backend.retries.pause(of: request.flight.host)
+        {
+            return .failure(pause.error)
+        }
         while true {
-            let failure: SanguineError
-            do {
-                return .success(try await query.fetch(request))
-            } catch {
-                failure = Task.isCancelled ? .cancelled : SanguineError(error)
-            }
+            let outcome = await once(request, body)
+            let host = request.flight.host
+            if failures == 0 { backend.retries.requested(host) }
+            guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
-            guard
-                let wait = query.policy.retry
-                    .delay(afterFailures: failures, of: failure, using: &random)
+            backend.retries.failed(host, with: failure)
+            guard !request.flight.isSettled,
+                let wait = plan.policy.retry
+                    .delay(afterFailures: failures, of: failure, using: &random),
+                let all = backend.retries.wait(wait, upTo: plan.policy.retry.cap, for: host)
             else { return .failure(failure) }
             // Sleeping fails only when the last one who wanted the value has gone.
-            guard (try? await delay.sleep(for: wait)) != nil else { return .failure(.cancelled) }
+            guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
+        }
+    }
+
+    private func once<Value: Sendable>(
+        _ request: QueryRequest,
+        _ body: @Sendable (QueryRequest) async throws -> Value
+    ) async -> Result<Value, SanguineError> {
+        do {
+            return .success(try await body(request))
+        } catch {
+            return .failure(Task.isCancelled ? .cancelled : SanguineError(error))
         }
     }
 
