@@ -115,16 +115,20 @@ final class QueryCache: Sendable {
     }
 
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
+    ///
+    /// A flight that is under way is raised to the priority, which is the policy's by default.
     func value<Value>(
         of query: Query<Value>,
-        refreshing: Bool = false
+        refreshing: Bool = false,
+        priority: FetchPriority? = nil
     ) async throws(SanguineError) -> Value {
         guard !Task.isCancelled else { throw .cancelled }
         if !refreshing { restore(query) }
         let waiter = guarded.withLock { $0.nextNumber() }
         let answer = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                join(query, as: waiter, continuation, refreshing: refreshing)
+                let wanted = priority ?? query.policy.priority
+                join(query, as: waiter, continuation, refreshing: refreshing, wanted)
                 // The handler below has run already if the task was cancelled before it joined.
                 if Task.isCancelled { leave(query, waiter) }
             }
@@ -165,9 +169,11 @@ final class QueryCache: Sendable {
         restore(query)
         let number = guarded.withLock { $0.nextNumber() }
         let now = clock.now()
+        var raised: RequestPriority?
         let isObserving = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value> else { return nil }
             record.query = query
+            raised = record.want(query.policy.priority)
             let effect = record.state.observe(
                 number,
                 isFresh: record.isFresh(query.policy, at: now, in: guarded.zone),
@@ -177,6 +183,7 @@ final class QueryCache: Sendable {
             guarded.deliveries.append(record.add(observer, as: number))
             return effect
         }
+        raised?.raise(to: query.policy.priority)
         return isObserving ? number : nil
     }
 
@@ -255,10 +262,21 @@ final class QueryCache: Sendable {
     /// Runs one flight to its end.
     ///
     /// Called by the record's task alone.
-    func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
+    func fly<Value>(
+        _ query: Query<Value>,
+        flight: UInt64,
+        epoch: UInt64,
+        priority: RequestPriority
+    ) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
-        switch await attempts.fetch(query.plan, epoch: requestEpoch, query.fetch) {
+        let outcome = await attempts.fetch(
+            query.plan,
+            epoch: requestEpoch,
+            priority: priority,
+            query.fetch
+        )
+        switch outcome {
         case .success(let value):
             land(value, of: query, flight: flight, epoch: epoch)
         case .failure(let error):
@@ -323,10 +341,12 @@ final class QueryCache: Sendable {
         _ query: Query<Value>,
         as waiter: UInt64,
         _ continuation: TypedRecord<Value>.Waiter,
-        refreshing: Bool
+        refreshing: Bool,
+        _ priority: FetchPriority
     ) {
         let now = clock.now()
         var answer: TypedRecord<Value>.Answer?
+        var raised: RequestPriority?
         let hasJoined = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value> else {
                 answer = .failure(.conflictingQuery(name: query.name))
@@ -340,9 +360,11 @@ final class QueryCache: Sendable {
                 return nil
             }
             record.waiters[waiter] = continuation
+            raised = record.want(priority)
             return record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
         }
         if !hasJoined { continuation.resume(returning: answer ?? .failure(.closed)) }
+        raised?.raise(to: priority)
     }
 
     private func leave<Value>(_ query: Query<Value>, _ waiter: UInt64) {
