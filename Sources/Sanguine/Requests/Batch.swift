@@ -1,5 +1,5 @@
 public import Foundation
-public import SanguineModel
+import SanguineModel
 
 /// How look-ups of single things made in the same moment become one request.
 ///

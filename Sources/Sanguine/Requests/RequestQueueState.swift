@@ -64,7 +64,7 @@ struct RequestQueueState: Sendable {
         var isUnderWay: Bool
     }
 
-    private struct Line {
+    fileprivate struct Line {
         var waiting: [UInt64] = []  // A thousand at most: moving them costs nothing.
         var passedOver = 0
     }

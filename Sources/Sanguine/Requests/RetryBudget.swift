@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// How many retries a host gets, and until when it asked to be left alone.
 ///
 /// When a host fails, every read of the app fails and every one would be tried again: three times the
