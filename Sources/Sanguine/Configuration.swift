@@ -56,6 +56,10 @@ extension SanguineClient {
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
+        /// How many reads may be under way to one host, 1 to 16; others wait by their priority.
+        ///
+        /// Default: 6. Of these at most two, and never all, are prefetches.
+        public var readsPerHost = ClientLimits.readsPerHost
         /// The device's id for the server, 16 to 128 characters.
         ///
         /// Default: made once and kept.

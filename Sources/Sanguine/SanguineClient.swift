@@ -68,11 +68,7 @@ public final class SanguineClient: Sendable {
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
-                backend: QueryRequest.Backend(
-                    call: call,
-                    baseURL: configuration.baseURL,
-                    baseHeaders: configuration.baseHeaders
-                ),
+                backend: QueryRequest.Backend(call: call, configuration: configuration),
                 delay: configuration.delay,
                 random: configuration.random,
                 schedule: configuration.schedule
@@ -80,7 +76,8 @@ public final class SanguineClient: Sendable {
             authorizer: authorizer,
             clock: configuration.clock,
             zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
-            memoryBytes: configuration.memoryBytes
+            memoryBytes: configuration.memoryBytes,
+            metrics: metrics
         )
         balance = BalanceKeeper(
             configuration: configuration,
