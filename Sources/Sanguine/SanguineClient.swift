@@ -25,6 +25,8 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let turn = MainTurn()
+    let models = ModelTable()
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.

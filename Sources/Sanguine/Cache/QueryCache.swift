@@ -53,7 +53,7 @@ final class QueryCache: Sendable {
     let clock: any WallClock
     let memoryBytes: Int
     let metrics: ClientMetrics
-    private let attempts: ReadAttempts
+    let attempts: ReadAttempts
     let writer: EntryWriter
     let pollingHook = Mutex<PollingHook?>(nil)
 
