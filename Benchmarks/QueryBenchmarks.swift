@@ -6,7 +6,6 @@ import Synchronization
 
 /// What reads, writes, invalidations and observers cost, beside the figures of TanStack's query-core
 /// on a like machine.
-@MainActor
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"
@@ -95,13 +94,13 @@ enum QueryBenchmarks {
         let client = try client()
         let query = query(1)
         client.set(Profile(followers: 0), for: query)
-        let seen = Atomic(0)
+        let seen = Counter()
         let progress = Progress()
         let count = 1_000
         let readers = (0..<count).map { _ in
             let updates = client.updates(of: query)
             return Task.detached {
-                for await _ in updates where seen.add(1, ordering: .relaxed).newValue % count == 0 {
+                for await _ in updates where seen.add() % count == 0 {
                     progress.step()
                 }
             }
@@ -119,6 +118,7 @@ enum QueryBenchmarks {
         return cost("one write to 1,000 readers of updates", samples, peer: 1_500)
     }
 
+    @MainActor
     private static func views() async throws -> Figure {
         let client = try client()
         let query = query(1)
@@ -126,17 +126,17 @@ enum QueryBenchmarks {
         let models = (0..<1_000).map { _ in client.model(query) }
         var samples: [Duration] = []
         for number in 1...rounds {
-            let seen = Atomic(0)
+            let seen = Counter()
             for model in models {
                 withObservationTracking {
                     _ = model.value
                 } onChange: {
-                    seen.add(1, ordering: .relaxed)
+                    _ = seen.add()
                 }
             }
             let start = clock.now
             client.set(Profile(followers: number), for: query)
-            while seen.load(ordering: .relaxed) < models.count { await Task.yield() }
+            while seen.value < models.count { await Task.yield() }
             samples.append(start.duration(to: clock.now))
         }
         guard models.last?.value?.followers == rounds else { throw BenchmarkError.wrong("model") }
@@ -159,7 +159,9 @@ enum QueryBenchmarks {
                     group.addTask { try await client.value(of: query).followers }
                 }
                 network.open()
-                return try await group.reduce(0, +)
+                var total = 0
+                for try await followers in group { total += followers }
+                return total
             }
             samples.append(start.duration(to: clock.now))
             guard total == callers, network.calls == 1 else { throw BenchmarkError.wrong("flight") }
@@ -271,6 +273,14 @@ private final class Gate: Transport {
         }
         return Answers.one
     }
+}
+
+private final class Counter: Sendable {
+    private let count = Atomic(0)
+
+    var value: Int { count.load(ordering: .relaxed) }
+
+    func add() -> Int { count.add(1, ordering: .relaxed).newValue }
 }
 
 /// Steps that one side makes and the other waits for.
