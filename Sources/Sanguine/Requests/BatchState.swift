@@ -72,6 +72,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     ///   - asker: Who; a new number.
     ///   - id: What.
     ///   - nextBatch: The number of the batch that may have to be opened.
+    /// - Returns: What to do now.
     mutating func ask(_ asker: UInt64, for id: ID, nextBatch: UInt64) -> Effect {
         defer { checkInvariants() }
         let isFirst = open == nil

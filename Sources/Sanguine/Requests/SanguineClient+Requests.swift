@@ -7,6 +7,7 @@ extension SanguineClient {
     /// - Parameters:
     ///   - query: Whose value.
     ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    /// - Returns: The value.
     /// - Throws: As ``value(of:)`` does.
     public func value<Value>(
         of query: Query<Value>,
@@ -21,6 +22,7 @@ extension SanguineClient {
     /// - Parameters:
     ///   - query: Whose value.
     ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    /// - Returns: The value.
     /// - Throws: As ``value(of:)`` does.
     @discardableResult
     public func refresh<Value>(

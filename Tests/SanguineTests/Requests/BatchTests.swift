@@ -79,15 +79,12 @@ struct BatchTests {
 
     @Test func `an answer may name a reason for each id`() async throws {
         let test = try TestClient(network: Self.network())
-        let batch = Batch<Int, Item>(
-            "judged",
-            results: { _, ids in
-                let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
-                    (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
-                }
-                return Dictionary(uniqueKeysWithValues: judged)
+        let batch = Batch<Int, Item>.results("judged") { _, ids in
+            let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
+                (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
             }
-        )
+            return Dictionary(uniqueKeysWithValues: judged)
+        }
         let callers = [1, -1].map { Self.ask(.batched(by: batch, $0), test) }
         await Self.waitForAskers(2, test)
         Self.endWindow(test)
