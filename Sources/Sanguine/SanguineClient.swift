@@ -15,6 +15,8 @@ import SanguineModel
 public final class SanguineClient: Sendable {
     // No mutable state of its own: each part guards its own.
     let configuration: Configuration
+    /// What the client measures of itself.
+    public let metrics: ClientMetrics
     let store: ClientStore
     let exchange: Exchange
     let call: ServerCall
@@ -23,6 +25,8 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let turn = MainTurn()
+    let models = ModelTable()
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -38,6 +42,11 @@ public final class SanguineClient: Sendable {
     /// Creates a client whose user is proven by something else than its own session, as in tests.
     init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
         self.configuration = configuration
+        metrics = ClientMetrics(
+            clock: configuration.delay,
+            observer: configuration.observer,
+            logger: configuration.logger
+        )
         do throws(StoreError) {
             store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
         } catch {
@@ -63,12 +72,14 @@ public final class SanguineClient: Sendable {
             attempts: ReadAttempts(
                 backend: QueryRequest.Backend(call: call, configuration: configuration),
                 delay: configuration.delay,
-                random: configuration.random
+                random: configuration.random,
+                schedule: configuration.schedule
             ),
             authorizer: authorizer,
             clock: configuration.clock,
             zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
-            memoryBytes: configuration.memoryBytes
+            memoryBytes: configuration.memoryBytes,
+            metrics: metrics
         )
         balance = BalanceKeeper(
             configuration: configuration,
@@ -80,9 +91,10 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [queries, balance] epoch in
+        session.onChange { [queries, balance, metrics] epoch in
             queries.adopt(epoch)
             balance.adopt(epoch)
+            metrics.adopt(epoch)
         }
     }
 

@@ -52,6 +52,7 @@ final class QueryCache: Sendable {
     let authorizer: any Authorizer
     let clock: any WallClock
     let memoryBytes: Int
+    let metrics: ClientMetrics
     let attempts: ReadAttempts
     let writer: EntryWriter
     let pollingHook = Mutex<PollingHook?>(nil)
@@ -62,13 +63,15 @@ final class QueryCache: Sendable {
         authorizer: any Authorizer,
         clock: any WallClock,
         zone: TimeZone = .gmt,
-        memoryBytes: Int
+        memoryBytes: Int,
+        metrics: ClientMetrics
     ) {
         self.store = store
         self.attempts = attempts
         self.authorizer = authorizer
         self.clock = clock
         self.memoryBytes = memoryBytes
+        self.metrics = metrics
         let epoch = authorizer.epoch
         guarded = Mutex(Guarded(epoch: epoch, zone: zone))
         writer = EntryWriter(store: store)
@@ -82,17 +85,23 @@ final class QueryCache: Sendable {
     /// The value in memory or, at the first use, on disk; whatever its age.
     func cached<Value>(_ query: Query<Value>) -> Value? {
         // Nothing under the lock knows the value's type: see `ValueBox`.
-        let (box, isMissing) = guarded.withLock { guarded -> (ValueBox?, Bool) in
-            guard let record = guarded.records[query.key] else {
-                return (nil, query.policy.tier == .onDisk)
-            }
+        let box = guarded.withLock { guarded -> ValueBox? in
+            guard let record = guarded.records[query.key], let box = record.box else { return nil }
             guarded.uses &+= 1
             record.lastUse = guarded.uses
-            return (record.box, record.box == nil && !record.isLookedUp)
+            record.metrics.hit()
+            return box
         }
-        guard isMissing else { return box?.value(as: Value.self) }
+        return box?.value(as: Value.self) ?? restored(query)
+    }
+
+    // What the first look-up of a value finds on disk.
+    private func restored<Value>(_ query: Query<Value>) -> Value? {
         restore(query)
-        return guarded.withLock { ($0.records[query.key] as? TypedRecord<Value>)?.value }
+        let value = held(by: query)?.value
+        let counters = metrics.named(query.name)
+        if value == nil { counters.miss() } else { counters.hit() }
+        return value
     }
 
     /// Value, age and the state of the network, in one piece.
@@ -270,11 +279,22 @@ final class QueryCache: Sendable {
     ) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
+        let counters = metrics.named(query.name)
+        let ticket = counters.flightBegan()
+        var plan = query.plan
+        plan.metrics = counters
+        let attempted = AttemptCount()
+        plan.attempts = attempted
         let outcome = await attempts.fetch(
-            query.plan,
+            plan,
             epoch: requestEpoch,
             priority: priority,
             query.fetch
+        )
+        counters.flightEnded(
+            ticket,
+            outcome: FlightOutcome(outcome),
+            attempts: attempted.value
         )
         switch outcome {
         case .success(let value):
@@ -356,9 +376,11 @@ final class QueryCache: Sendable {
             if !refreshing, let value = record.value,
                 record.isFresh(query.policy, at: now, in: guarded.zone)
             {
+                record.metrics.hit()
                 answer = .success(value)
                 return nil
             }
+            if record.box == nil { record.metrics.miss() } else { record.metrics.staleHit() }
             record.waiters[waiter] = continuation
             raised = record.want(priority)
             return record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
@@ -434,6 +456,7 @@ extension QueryCache {
             }
             evict(from: &guarded)
         }
+        deliver()
     }
 
     /// Reads the query's row, unless there is a value already or none to expect.

@@ -27,8 +27,12 @@ class QueryRecord: @unchecked Sendable {
     /// How much the next one matters, if anybody has said so.
     var nextPriority: FetchPriority?
 
-    init(key: QueryKey, epoch: UInt64) {
+    /// Where reads are counted.
+    let metrics: NamedMetrics
+
+    init(key: QueryKey, epoch: UInt64, metrics: NamedMetrics) {
         self.key = key
+        self.metrics = metrics
         state = EntryState(epoch: epoch)
     }
 
@@ -99,9 +103,9 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     private var observers: [UInt64: Observer] = [:]
     private var told: Told?
 
-    init(_ query: Query<Value>, epoch: UInt64) {
+    init(_ query: Query<Value>, epoch: UInt64, metrics: NamedMetrics) {
         self.query = query
-        super.init(key: query.key, epoch: epoch)
+        super.init(key: query.key, epoch: epoch, metrics: metrics)
         isLookedUp = query.policy.tier == .inMemory
     }
 

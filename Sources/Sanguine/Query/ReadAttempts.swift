@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import Synchronization
 
 /// What is fetched, and how.
 struct FetchPlan: Sendable {
@@ -8,6 +9,19 @@ struct FetchPlan: Sendable {
     var policy: Policy
     /// The backend's address, if not the client's.
     var base: URL?
+    /// Where retries are counted.
+    var metrics: NamedMetrics?
+    /// Counts the attempts of this fetch.
+    var attempts: AttemptCount?
+}
+
+/// How often a fetch was tried, read after it has ended.
+final class AttemptCount: Sendable {
+    private let count = Atomic(1)
+
+    var value: Int { count.load(ordering: .relaxed) }
+
+    func add() { count.add(1, ordering: .relaxed) }
 }
 
 /// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
@@ -15,6 +29,8 @@ struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
+    /// The schedule that is kept instead of a query's own.
+    let schedule: @Sendable (RetrySchedule) -> RetrySchedule
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     ///
@@ -63,12 +79,14 @@ struct ReadAttempts: Sendable {
             if failures == 0 { backend.retries.requested(host) }
             guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
+            let retry = schedule(plan.policy.retry)
             backend.retries.failed(host, with: failure)
             guard !request.flight.isSettled,
-                let wait = plan.policy.retry
-                    .delay(afterFailures: failures, of: failure, using: &random),
-                let all = backend.retries.wait(wait, upTo: plan.policy.retry.cap, for: host)
+                let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
+                let all = backend.retries.wait(wait, upTo: retry.cap, for: host)
             else { return .failure(failure) }
+            plan.attempts?.add()
+            plan.metrics?.flightRetried(afterAttempt: failures, failedWith: failure)
             // Sleeping fails only when the last one who wanted the value has gone.
             guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
         }
