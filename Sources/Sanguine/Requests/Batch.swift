@@ -21,9 +21,9 @@ import SanguineModel
 /// requests are joined. Values and errors are dealt out one by one; an id that the answer does not
 /// contain has the problem `not_found`, and the others are not touched by it.
 ///
-/// A request joins look-ups of one user, one base address and one policy, and no others. It is tried
-/// again as a whole, as the policy says. A caller who gives up leaves it to the others; when all
-/// have, it is cancelled.
+/// A request joins look-ups of one user, one base address and one policy, and no others. It is
+/// tried again as a whole, as the policy says. A caller who gives up leaves it to the others; when
+/// all have, it is cancelled.
 public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: Sendable {
     /// Fetches several things; what is not there is left out.
     public typealias Fetch = @Sendable (QueryRequest, [ID]) async throws -> [ID: Value]
