@@ -56,20 +56,17 @@ struct RequestSnippets {
         }
         let client = try Self.client(network)
 
-        let judged = Batch<String, Author>(
-            "judged-author",
-            results: { request, ids in
-                var results: [String: Result<Author, SanguineError>] = [:]
-                for id in ids {
-                    do throws(SanguineError) {
-                        results[id] = .success(try await request.get("authors/\(id)"))
-                    } catch {
-                        results[id] = .failure(error)
-                    }
+        let judged = Batch<String, Author>.results("judged-author") { request, ids in
+            var results: [String: Result<Author, SanguineError>] = [:]
+            for id in ids {
+                do throws(SanguineError) {
+                    results[id] = .success(try await request.get("authors/\(id)"))
+                } catch {
+                    results[id] = .failure(error)
                 }
-                return results
             }
-        )
+            return results
+        }
 
         #expect(try await client.value(of: .batched(by: judged, "1")) == Author(id: "1"))
         let error = await #expect(throws: SanguineError.self) {

@@ -39,6 +39,7 @@ struct ReadAttempts: Sendable {
     ///   - epoch: Whose data it is; `nil` if it is no user's.
     ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
     ///   - body: Fetches once.
+    /// - Returns: The value, or the last attempt's error.
     func fetch<Value: Sendable>(
         _ plan: FetchPlan,
         epoch: SessionEpoch?,

@@ -21,9 +21,9 @@ import SanguineModel
 /// requests are joined. Values and errors are dealt out one by one; an id that the answer does not
 /// contain has the problem `not_found`, and the others are not touched by it.
 ///
-/// A request joins look-ups of one user, one base address and one policy, and no others. It is tried
-/// again as a whole, as the policy says. A caller who gives up leaves it to the others; when all
-/// have, it is cancelled.
+/// A request joins look-ups of one user, one base address and one policy, and no others. It is
+/// tried again as a whole, as the policy says. A caller who gives up leaves it to the others; when
+/// all have, it is cancelled.
 public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: Sendable {
     /// Fetches several things; what is not there is left out.
     public typealias Fetch = @Sendable (QueryRequest, [ID]) async throws -> [ID: Value]
@@ -56,9 +56,16 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
         window: Duration = ClientLimits.batchWindow,
         fetch: @escaping Fetch
     ) {
-        self.init(name, size: size, window: window) { request, ids in
+        self.init(name: name, size: size, window: window) { request, ids in
             try await fetch(request, ids).mapValues { .success($0) }
         }
+    }
+
+    private init(name: String, size: Int, window: Duration, fetch: @escaping FetchResults) {
+        self.name = name
+        self.size = min(max(1, size), ClientLimits.largestBatch)
+        self.window = min(max(.zero, window), ClientLimits.longestBatchWindow)
+        self.fetch = fetch
     }
 
     /// Declares a batch whose answer names a reason for each id that failed.
@@ -67,17 +74,15 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
     ///   - name: What the queries made of it are called.
     ///   - size: How many ids go into one request. Default: 100; at most 1,000.
     ///   - window: How long the first look-up waits for others. Default: 2 ms; at most 1 second.
-    ///   - results: Fetches several things. What fails by itself is not tried again.
-    public init(
+    ///   - fetch: Fetches several things. What fails by itself is not tried again.
+    /// - Returns: The batch.
+    public static func results(
         _ name: String,
         size: Int = ClientLimits.batchSize,
         window: Duration = ClientLimits.batchWindow,
-        results: @escaping FetchResults
-    ) {
-        self.name = name
-        self.size = min(max(1, size), ClientLimits.largestBatch)
-        self.window = min(max(.zero, window), ClientLimits.longestBatchWindow)
-        fetch = results
+        fetch: @escaping FetchResults
+    ) -> Batch {
+        Batch(name: name, size: size, window: window, fetch: fetch)
     }
 }
 
@@ -89,6 +94,7 @@ extension Query {
     ///   - id: What is looked up; the query's only parameter.
     ///   - policy: How the value is kept. Default: in memory, asked for again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
+    /// - Returns: The query.
     public static func batched<ID: QueryParameter>(
         by batch: Batch<ID, Value>,
         _ id: ID,

@@ -1,11 +1,12 @@
 /// Which look-ups go together in one request; the only code that decides it.
 ///
-/// The first look-up opens a batch and, with it, a window in time. Those that come within the window
-/// join; when it ends, or when the batch is full, the batch is closed and sent, and the next look-up
-/// opens another. An id that is looked up twice in an open batch is asked for once. A batch that is
-/// closed takes nobody in: its answer may be from before whatever made them ask.
+/// The first look-up opens a batch and, with it, a window in time. Those that come within the
+/// window join; when it ends, or when the batch is full, the batch is closed and sent, and the next
+/// look-up opens another. An id that is looked up twice in an open batch is asked for once. A batch
+/// that is closed takes nobody in: its answer may be from before whatever made them ask.
 ///
-/// Everything in here may travel together: the owner keeps one state for each name, user and policy.
+/// Everything in here may travel together: the owner keeps one state for each name, user and
+/// policy.
 ///
 /// Askers and batches are numbered by their owner. The state performs no I/O and reads no clock.
 ///
@@ -72,6 +73,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     ///   - asker: Who; a new number.
     ///   - id: What.
     ///   - nextBatch: The number of the batch that may have to be opened.
+    /// - Returns: What to do now.
     mutating func ask(_ asker: UInt64, for id: ID, nextBatch: UInt64) -> Effect {
         defer { checkInvariants() }
         let isFirst = open == nil

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The batches of a client that are open or under way.
 ///
-/// The shell around ``BatchState``. One group holds what may travel together: look-ups of one batch,
-/// by one user, at one address, under one policy.
+/// The shell around ``BatchState``. One group holds what may travel together: look-ups of one
+/// batch, by one user, at one address, under one policy.
 ///
 /// Mutable state: `guarded` and all groups in it, by its mutex, which is never held over an `await`
 /// or over the app's code.
@@ -206,10 +206,10 @@ private class BatchGroup: @unchecked Sendable {
 }
 
 /// A group whose ids and values have types.
-// Unchecked for the reason above.
 private final class TypedBatchGroup<
     ID: QueryParameter,
     Value: Codable & Sendable & Equatable
+        // Unchecked for the reason above.
 >: BatchGroup, @unchecked Sendable {
     var state: BatchState<ID>
     var waiters: [UInt64: CheckedContinuation<Result<Value, SanguineError>, Never>] = [:]

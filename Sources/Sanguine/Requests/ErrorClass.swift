@@ -86,6 +86,7 @@ enum ErrorTable {
         .quotaExhausted: .refused,
         .identityMismatch: .defect,
         .notFound: .gone,
+        .methodNotAllowed: .defect,
         .operationInProgress: .waits,
         .holdSettled: .refused,
         .idempotencyMismatch: .defect,

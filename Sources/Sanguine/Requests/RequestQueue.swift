@@ -2,8 +2,8 @@ import Synchronization
 
 /// The line-up of reads before the network.
 ///
-/// The shell around ``RequestQueueState``. Only reads stand here. Calls of functions, the renewal of
-/// a session and the balance never do: nothing that the user pays for waits behind a prefetch.
+/// The shell around ``RequestQueueState``. Only reads stand here. Calls of functions, the renewal
+/// of a session and the balance never do: nothing that the user pays for waits behind a prefetch.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await` or over code from
 /// outside. A class with a mutex and not an actor, because a caller who is cancelled must be out of
@@ -75,6 +75,11 @@ final class RequestQueue: Sendable {
 
     /// How many requests to the host wait.
     func waiting(for host: String) -> Int { guarded.withLock { $0.state.waiting(for: host) } }
+
+    /// How many requests to the host wait that have this priority.
+    func waiting(for host: String, of priority: FetchPriority) -> Int {
+        guarded.withLock { $0.state.waiting(for: host, of: priority) }
+    }
 
     /// How many requests to the host are under way.
     func underWay(to host: String) -> Int { guarded.withLock { $0.state.underWay(to: host) } }

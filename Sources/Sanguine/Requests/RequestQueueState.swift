@@ -1,8 +1,8 @@
 /// Which reads may go out to a host now, and which wait; the only code that decides it.
 ///
-/// Each host has a number of *lanes*. A request that finds one goes; others wait in three lines, one
-/// for each ``FetchPriority``, and within a line in the order in which they came. A request that is
-/// raised takes its place in the higher line by its age, as if it had always stood there.
+/// Each host has a number of *lanes*. A request that finds one goes; others wait in three lines,
+/// one for each ``FetchPriority``, and within a line in the order in which they came. A request
+/// that is raised takes its place in the higher line by its age, as if it had always stood there.
 ///
 /// Only some of the lanes are open to `.prefetch`, so that a request that somebody waits for finds
 /// one soon, however much is prefetched. A prefetch that is raised while it is under way no longer
@@ -92,6 +92,11 @@ struct RequestQueueState: Sendable {
     /// How many requests to the host wait.
     func waiting(for host: String) -> Int { hosts[host]?.waiting ?? 0 }
 
+    /// How many requests to the host wait that have this priority.
+    func waiting(for host: String, of priority: FetchPriority) -> Int {
+        hosts[host]?.lines[priority.rawValue].waiting.count ?? 0
+    }
+
     /// The request's priority; `nil` if there is no such request.
     func priority(of number: UInt64) -> FetchPriority? { requests[number]?.priority }
 
@@ -113,7 +118,8 @@ struct RequestQueueState: Sendable {
         }
         // Lines are sorted from the lowest priority to the highest.
         let line = host.lines.firstIndex { !$0.waiting.isEmpty } ?? priority.rawValue
-        let refused = host.lines[line].waiting.removeLast()
+        let refused = host.lines[line].waiting.last ?? number
+        host.lines[line].remove(refused)
         requests[refused] = nil
         return Effect(refused: refused)
     }

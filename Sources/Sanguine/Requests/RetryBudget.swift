@@ -2,17 +2,18 @@ import SanguineModel
 
 /// How many retries a host gets, and until when it asked to be left alone.
 ///
-/// When a host fails, every read of the app fails and every one would be tried again: three times the
-/// load, for a host that has too much of it. So retries are a part of the requests: at most
-/// `reserve` and one for each `requestsPerRetry` requests, within the last `window`. When the budget
-/// is used up, errors go to their callers at once.
+/// When a host fails, every read of the app fails and every one would be tried again: three times
+/// the load, for a host that has too much of it. So retries are a part of the requests: at most
+/// `reserve` and one for each `requestsPerRetry` requests, within the last `window`. When the
+/// budget is used up, errors go to their callers at once.
 ///
 /// The budget is Finagle's (`RetryBudget`: a share of the requests of a window, and a reserve for
 /// those who ask seldom), which gRPC knows as retry throttling (proposal A6).
 ///
 /// A host that answers 429 or 503 with `Retry-After` (RFC 9110, section 10.2.3) has said so to the
 /// whole client: no retry of any read goes there sooner, and no prefetch begins. First attempts of
-/// what somebody waits for do go: the limit may be that of another path, and only the host can tell.
+/// what somebody waits for do go: the limit may be that of another path, and only the host can
+/// tell.
 ///
 /// Times count from any one moment and are passed in.
 ///

@@ -98,6 +98,7 @@ struct BackendTests {
             Task { try await client.value(of: .batched(by: Self.posts, id)) }
         }
         while client.batches.askerCount < 3 { await Task.yield() }
+        while delay.timeToNextWake != ClientLimits.batchWindow { await Task.yield() }
         delay.advance(by: ClientLimits.batchWindow)
 
         #expect(try await callers[0].value == Post(id: 1))

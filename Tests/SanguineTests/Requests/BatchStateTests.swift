@@ -105,8 +105,9 @@ struct BatchStateTests {
                     if open == cancelled { open = nil }
                 }
             default:
-                guard let batch = underWay.keys.sorted().randomElement(using: &random) else { break }
-                let ids = try #require(underWay.removeValue(forKey: batch))
+                guard let batch = underWay.keys.sorted().randomElement(using: &random),
+                    let ids = underWay.removeValue(forKey: batch)
+                else { break }
                 for (asker, id) in state.ended(batch) {
                     try #require(asking.removeValue(forKey: asker) == id, "Seed \(seed), \(event)")
                     try #require(ids.contains(id), "Seed \(seed), \(event)")

@@ -46,16 +46,31 @@ struct BatchTests {
         while test.client.batches.askerCount != count { await Task.yield() }
     }
 
-    /// Ends the windows that are open.
-    private static func endWindow(_ test: TestClient) {
-        test.delay.advance(by: ClientLimits.batchWindow)
+    /// Ends the window that is open, as soon as its task sleeps.
+    private static func endWindow(_ test: TestClient) async {
+        while true {
+            if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
+                return test.delay.advance(by: next)
+            }
+            await Task.yield()
+        }
+    }
+
+    /// Ends windows until so many requests have come.
+    private static func endWindows(_ test: TestClient, untilRequests count: Int) async {
+        while test.network.requests.count < count {
+            if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
+                test.delay.advance(by: next)
+            }
+            await Task.yield()
+        }
     }
 
     @Test func `look-ups of one moment become one request`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }
         await Self.waitForAskers(20, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
         var found: [String] = []
         for caller in callers { found.append(try await caller.value.id) }
 
@@ -69,7 +84,7 @@ struct BatchTests {
         let test = try TestClient(network: Self.network())
         let (missing, there) = (Self.ask(Self.item("x"), test), Self.ask(Self.item("1"), test))
         await Self.waitForAskers(2, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
 
         let error = await #expect(throws: SanguineError.self) { try await missing.value }
         #expect(error?.code == "not_found")
@@ -79,18 +94,15 @@ struct BatchTests {
 
     @Test func `an answer may name a reason for each id`() async throws {
         let test = try TestClient(network: Self.network())
-        let batch = Batch<Int, Item>(
-            "judged",
-            results: { _, ids in
-                let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
-                    (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
-                }
-                return Dictionary(uniqueKeysWithValues: judged)
+        let batch = Batch<Int, Item>.results("judged") { _, ids in
+            let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
+                (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
             }
-        )
+            return Dictionary(uniqueKeysWithValues: judged)
+        }
         let callers = [1, -1].map { Self.ask(.batched(by: batch, $0), test) }
         await Self.waitForAskers(2, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
 
         #expect(try await callers[0].value == Item(id: "1"))
         await #expect(throws: SanguineError.queryFailed("negative")) { try await callers[1].value }
@@ -109,7 +121,7 @@ struct BatchTests {
         test.network.script(.status(503))
         let callers = (1...5).map { Self.ask(Self.item("\($0)"), test) }
         await Self.waitForAskers(5, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
         await test.network.waitForRequests(1)
         // The deadlines of five look-ups and of their batch, and the wait before the retry.
         await test.delay.waitForSleepers(7)
@@ -125,7 +137,7 @@ struct BatchTests {
         let policy = Policy.alwaysStale.retry(.never)
         let callers = (1...3).map { Self.ask(Self.item("\($0)", policy: policy), test) }
         await Self.waitForAskers(3, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
         for caller in callers {
             let error = await #expect(throws: SanguineError.self) { try await caller.value }
             #expect(error?.code == "http_500")
@@ -141,7 +153,7 @@ struct BatchTests {
         leaver.cancel()
         await #expect(throws: SanguineError.cancelled) { try await leaver.value }
         await Self.waitForAskers(1, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
 
         #expect(try await other.value == Item(id: "2"))
         #expect(test.network.requests.map(Self.ids) == [["2"]])
@@ -152,7 +164,7 @@ struct BatchTests {
         test.network.hold()
         let callers = (1...3).map { Self.ask(Self.item("\($0)"), test) }
         await Self.waitForAskers(3, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
         await test.network.waitForHeld(1)
         callers[0].cancel()
         callers[1].cancel()
@@ -186,7 +198,7 @@ struct BatchTests {
             Self.ask(Self.item("1"), test), Self.ask(Self.item("2", policy: shared), test),
         ]
         await Self.waitForAskers(2, test)
-        Self.endWindow(test)
+        await Self.endWindows(test, untilRequests: 2)
         for caller in callers { _ = try await caller.value }
 
         #expect(Set(test.network.requests.map(Self.ids)) == [["1"], ["2"]])
@@ -200,8 +212,7 @@ struct BatchTests {
         authorizer.change(to: Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb"), in: test.client)
         let new = Self.ask(Self.item("new"), test)
         await #expect(throws: SanguineError.userChanged) { try await old.value }
-        await Self.waitForAskers(1, test)
-        Self.endWindow(test)
+        await Self.endWindows(test, untilRequests: 1)
 
         #expect(try await new.value == Item(id: "new"))
         #expect(test.network.requests.map(Self.ids) == [["new"]])
@@ -220,10 +231,10 @@ struct BatchTests {
         while test.client.queue.waiting(for: host) != 1 { await Task.yield() }
         test.client.prefetch(Self.item("1"))
         await Self.waitForAskers(1, test)
-        Self.endWindow(test)
+        await Self.endWindow(test)
         while test.client.queue.waiting(for: host) != 2 { await Task.yield() }
         let caller = Task { try await test.client.value(of: Self.item("1"), priority: .visible) }
-        await test.client.queries.waitForWaiters(2, of: Self.item("1"))
+        while test.client.queue.waiting(for: host, of: .visible) != 1 { await Task.yield() }
         test.network.releaseFirst()
         await test.network.waitForRequests(2)
 

@@ -107,7 +107,8 @@ struct RequestQueueModel {
         }
         let lowest = waiting.map(\.priority).min()
         let youngest = waiting.last { $0.priority == lowest }
-        guard effect.refused == youngest?.number else { return fault = "The wrong one was refused." }
+        guard effect.refused == youngest?.number
+        else { return fault = "The wrong one was refused." }
         refused += 1
         entries.removeAll { $0.number == effect.refused }
         forgetEmptyLines()
@@ -145,8 +146,11 @@ struct RequestQueueModel {
             let patience = passedOver[line, default: 0]
             let isInTurn = lines.allSatisfy { other in
                 let others = passedOver[other, default: 0]
-                if max(patience, others) < limits.patience { return other.priority <= line.priority }
-                return others < patience || (others == patience && other.priority <= line.priority)
+                let isHigher = other.priority > line.priority
+                if max(patience, others) < limits.patience || others == patience {
+                    return !isHigher
+                }
+                return others < patience
             }
             guard isInTurn else { return fault = "\(number) went out of its turn." }
             for other in lines where other.priority < line.priority {
@@ -191,7 +195,7 @@ struct RequestQueueModel {
             let here = entries.filter { $0.host == host }
             let underWay = here.filter(\.isUnderWay)
             if underWay.count > limits.lanes { fault = "Too many go." }
-            if underWay.count { $0.priority == .prefetch } > limits.prefetchLanes {
+            if underWay.count(where: { $0.priority == .prefetch }) > limits.prefetchLanes {
                 fault = "Too many prefetches go."
             }
             if state.underWay(to: host) != underWay.count { fault = "It miscounts its lanes." }

@@ -97,7 +97,7 @@ struct RequestQueueTests {
         let other = Self.ask(test, "y")
         await Self.waitForWaiting(2, test)
         let caller = Self.ask(test, "x", .visible)
-        await test.client.queries.waitForWaiters(2, of: .profile("x"))
+        while test.client.queue.waiting(for: Self.host, of: .visible) != 1 { await Task.yield() }
         test.network.releaseFirst()
         await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
 
@@ -114,6 +114,7 @@ struct RequestQueueTests {
         test.client.prefetch(.profile("y"))
         await Self.waitForWaiting(2, test)
         let updates = test.client.updates(of: .profile("y"))
+        #expect(test.client.queue.waiting(for: Self.host, of: .normal) == 1)
         test.network.releaseFirst()
         await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
 

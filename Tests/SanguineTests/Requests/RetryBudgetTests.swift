@@ -123,7 +123,7 @@ struct RetryBudgetTests {
             retries.removeAll { now - $0 > .seconds(50) }
             let most = ClientLimits.retryReserve + requests.count / ClientLimits.requestsPerRetry
             guard retries.count <= most else {
-                Issue.record("Seed \(seed), event \(event): \(retries.count) retries, \(most) at most")
+                Issue.record("Seed \(seed), event \(event): \(retries.count) of \(most) retries")
                 return
             }
         }

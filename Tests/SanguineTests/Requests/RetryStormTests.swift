@@ -19,20 +19,26 @@ struct RetryStormTests {
         }
     }
 
+    private final class Count: Sendable {
+        private let count = Mutex(0)
+        var value: Int { count.withLock { $0 } }
+        func rise() { count.withLock { $0 += 1 } }
+    }
+
     @Test func `of many reads that fail at once only a few are tried again`() async throws {
         let test = try TestClient()
         let reads = 100
-        let ended = Mutex(0)
+        let ended = Count()
         let callers = (1...reads).map { id in
             Task {
                 let outcome = await Task { try await test.client.value(of: Self.flaky(id)) }.result
-                ended.withLock { $0 += 1 }
+                ended.rise()
                 return outcome
             }
         }
         await test.network.waitForRequests(reads)
         // Those who still run sleep twice: for the deadline, and before the retry.
-        while test.delay.sleeperCount != 2 * (reads - ended.withLock { $0 }) { await Task.yield() }
+        while test.delay.sleeperCount != 2 * (reads - ended.value) { await Task.yield() }
         test.delay.advance(by: .seconds(2))
         for caller in callers {
             let outcome = await caller.value

@@ -25,7 +25,9 @@ final class LoopbackServer: Sendable {
         var body = ""
     }
 
-    /// Answers a request: its target, and its text as it came. It may block its thread.
+    /// Answers a request by its target and its text.
+    ///
+    /// It may block its thread.
     typealias Backend = @Sendable (_ target: String, _ text: String) -> Reply?
 
     let port: UInt16
