@@ -71,6 +71,7 @@ public final class SanguineClient: Sendable {
             ),
             authorizer: authorizer,
             clock: configuration.clock,
+            zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
             memoryBytes: configuration.memoryBytes
         )
         balance = BalanceKeeper(
