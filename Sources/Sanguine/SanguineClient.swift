@@ -23,6 +23,8 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let zone: StoredZone
+    let events: EventKeeper
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -58,6 +60,8 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        let zone = StoredZone(default: configuration.timeZone, store: store, epoch: authorizer.epoch)
+        self.zone = zone
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
@@ -71,8 +75,9 @@ public final class SanguineClient: Sendable {
             ),
             authorizer: authorizer,
             clock: configuration.clock,
-            zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
-            memoryBytes: configuration.memoryBytes
+            zone: zone.current,
+            memoryBytes: configuration.memoryBytes,
+            registry: QueryRegistry(declared: configuration.declaredQueries)
         )
         balance = BalanceKeeper(
             configuration: configuration,
@@ -84,10 +89,16 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
+        let events = EventKeeper(configuration: configuration, zone: zone.current)
+        self.events = events
         session.onChange { [queries, balance] epoch in
             queries.adopt(epoch)
             balance.adopt(epoch)
+            guard let fallback = zone.adopt(epoch) else { return }
+            queries.zone = fallback
+            events.zoneIs(fallback)
         }
+        EventWiring.connect(events, queries, balance)
     }
 
     deinit { close() }
@@ -99,6 +110,7 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
+        events.close()
         session.close()
         balance.close()
         queries.close()

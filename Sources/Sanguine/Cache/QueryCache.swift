@@ -44,8 +44,9 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// Is told when a polled entry is observed, with its interval, and when it no longer is.
-    typealias PollingHook = @Sendable (QueryKey, Duration?) -> Void
+    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
+    /// longer is.
+    typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
     let store: ClientStore
@@ -54,7 +55,8 @@ final class QueryCache: Sendable {
     let memoryBytes: Int
     private let attempts: ReadAttempts
     let writer: EntryWriter
-    let pollingHook = Mutex<PollingHook?>(nil)
+    let observationHook = Mutex<ObservationHook?>(nil)
+    let registry: QueryRegistry
 
     init(
         store: ClientStore,
@@ -62,8 +64,10 @@ final class QueryCache: Sendable {
         authorizer: any Authorizer,
         clock: any WallClock,
         zone: TimeZone = .gmt,
-        memoryBytes: Int
+        memoryBytes: Int,
+        registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
+        self.registry = registry
         self.store = store
         self.attempts = attempts
         self.authorizer = authorizer
@@ -258,22 +262,28 @@ final class QueryCache: Sendable {
     func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
+        let departure = clock.now()
         switch await attempts.fetch(query.plan, epoch: requestEpoch, query.fetch) {
         case .success(let value):
-            land(value, of: query, flight: flight, epoch: epoch)
+            land(value, of: query, flight: flight, epoch: epoch, departure: departure)
         case .failure(let error):
             fail(query, flight: flight, epoch: epoch, with: error)
         }
     }
 
-    private func land<Value>(_ value: Value, of query: Query<Value>, flight: UInt64, epoch: UInt64)
-    {
+    private func land<Value>(
+        _ value: Value,
+        of query: Query<Value>,
+        flight: UInt64,
+        epoch: UInt64,
+        departure: Timestamp
+    ) {
         let present = authorizer.epoch
         guard query.policy.audience != .user || present.number == epoch else {
             return fail(query, flight: flight, epoch: epoch, with: .userChanged)
         }
         adoptAccount(present)
-        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
+        let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
         let old = held(by: query)
         let isEqual = old.map { $0.value == value } ?? false
         var answer = value
@@ -291,6 +301,9 @@ final class QueryCache: Sendable {
             if effect.isOvertaken {
                 answer = record.value ?? value
             } else {
+                if old?.version == record.version || old == nil, query.policy.adaptive != nil {
+                    record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
+                }
                 record.set(value, isEqual: isEqual && record.version == old?.version)
                 keep(value, record, arrival)
             }
@@ -357,16 +370,24 @@ extension QueryCache {
     private struct Arrival {
         let asOf: Timestamp
         let epoch: SessionEpoch
-        let goesByDays: Bool
+        private let departure: Timestamp
+        private let goesByDays: Bool
 
-        init<Value>(of query: Query<Value>, at now: Timestamp, epoch: SessionEpoch) {
+        init<Value>(
+            of query: Query<Value>,
+            since departure: Timestamp? = nil,
+            at now: Timestamp,
+            epoch: SessionEpoch
+        ) {
             asOf = now
             self.epoch = epoch
-            goesByDays = query.policy.freshness == .untilMidnight
+            self.departure = departure ?? now
+            goesByDays = query.policy.followsDays
         }
 
+        /// The day of the departure: an answer that was under way at midnight may be the old day's.
         func day(in zone: TimeZone) -> CalendarDay? {
-            goesByDays ? CalendarDay(containing: asOf, in: zone) : nil
+            goesByDays ? CalendarDay(containing: min(departure, asOf), in: zone) : nil
         }
     }
 

@@ -108,6 +108,7 @@ final class EventKeeper: Sendable {
                 at: moment,
                 using: &random
             )
+            return .nothing
         }
     }
 

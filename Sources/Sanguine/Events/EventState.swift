@@ -86,17 +86,22 @@ struct EventState: Sendable {
     // MARK: - Observers
 
     /// A query is observed, and is to be polled or to follow the days.
+    ///
+    /// Nothing comes of it at once: whoever begins to observe has its own way to a fresh value.
     mutating func observed(
         _ key: QueryKey,
         polling: Duration?,
         followsDays: Bool,
         at moment: Moment,
         using random: inout some RandomNumberGenerator
-    ) -> Effect {
+    ) {
         defer { checkInvariants() }
-        if followsDays { midnightObservers += 1 }
+        if followsDays {
+            // Nobody was told of a midnight that nobody waited for.
+            if midnightObservers == 0 { day = moment.day }
+            midnightObservers += 1
+        }
         if let polling { polls.begin(key, every: polling, at: moment.uptime, using: &random) }
-        return look(at: moment, using: &random)
     }
 
     /// It is no longer.

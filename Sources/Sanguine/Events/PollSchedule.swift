@@ -44,8 +44,7 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
 
     /// Somebody observes a key that is to be fetched every so often.
     ///
-    /// The first one's turn comes after an interval: whoever begins to observe has its own way to a
-    /// fresh value. Of several intervals for one key the shortest counts.
+    /// Its turn comes after an interval. Of several intervals for one key the shortest counts.
     ///
     /// - Parameters:
     ///   - key: What to fetch.

@@ -10,8 +10,8 @@ extension SanguineClient {
 
     /// Sets the zone in which the user's days begin and end, and keeps it until they sign out.
     ///
-    /// If it is another day there, values of that are fresh until midnight are stale at once, and
-    /// those that are observed are fetched.
+    /// If it is another day there, values that are fresh until midnight are stale at once, and those
+    /// that are observed are fetched.
     ///
     /// The app decides: the client follows neither the device's zone nor the account's, because a
     /// daily page that changes while its reader flies is right for one app and wrong for another.

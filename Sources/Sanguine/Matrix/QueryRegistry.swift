@@ -1,3 +1,4 @@
+import SanguineModel
 import Synchronization
 
 /// The queries that a client knows: those declared to it, and those that it has seen.
@@ -49,7 +50,20 @@ final class QueryRegistry: Sendable {
     }
 }
 
+extension SanguineClient.Configuration {
+    /// The app's queries and, with a Sanguine server, the client's own.
+    var declaredQueries: [QueryDeclaration] {
+        server == nil ? queries : queries + SanguineClient.builtInQueries
+    }
+}
+
 extension SanguineClient {
+    /// The queries that the client brings along for a Sanguine server.
+    public static let builtInQueries: [QueryDeclaration] = [
+        Query<Balance>.balance.declaration, Query<[Quota]>.quotas.declaration,
+        Query<Account>.account.declaration,
+    ]
+
     /// How each query of the app is kept: those declared in ``Configuration/queries``, the client's
     /// own, and all others that were used since the client was created.
     ///
