@@ -95,7 +95,8 @@ struct AdaptiveState: Sendable, Hashable {
     }
 
     private func checkInvariants() {
-        assert((0...looks).contains(changes) && looks <= 1 / (1 - EventLimits.adaptiveMemory) + 0.01)
+        let most = 1 / (1 - EventLimits.adaptiveMemory) + 0.01
+        assert(looks <= most && (0...looks).contains(changes))
         assert(span >= 0 && span.isFinite && proven >= 0 && proven.isFinite)
     }
 }

@@ -17,6 +17,7 @@ enum DayRule {
     ///   - asOf: When it was fetched.
     ///   - now: The present moment.
     ///   - today: The present local day, in the zone of now.
+    /// - Returns: Whether it is still the day of the fetch.
     static func isFresh(
         fetchedOn day: CalendarDay,
         asOf: Timestamp,

@@ -158,11 +158,13 @@ struct EventState: Sendable {
         return look(at: moment, using: &random)
     }
 
-    /// How long nothing happens by itself; `nil` if nothing will.
+    /// How long nothing happens by itself.
     ///
     /// - Parameters:
     ///   - moment: The present.
     ///   - midnight: When the present local day ends.
+    /// - Returns: At least a second and at most an hour where days are followed; `nil` if nothing
+    ///   will happen.
     func wait(at moment: Moment, midnight: () -> Timestamp) -> Duration? {
         guard isForeground else { return nil }
         var waits: [Duration] = []

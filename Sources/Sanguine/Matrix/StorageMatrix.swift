@@ -87,9 +87,11 @@ extension StorageMatrix.Row {
         let policy = query.policy
         name = query.name
         self.standing = standing
-        freshness = policy.adaptive.map { bounds in
-            "adaptive, \(bounds.lowerBound.inWords) to \(bounds.upperBound.inWords)"
-        } ?? policy.freshness.inWords
+        if let bounds = policy.adaptive {
+            freshness = "\(bounds.lowerBound.inWords) to \(bounds.upperBound.inWords), adaptive"
+        } else {
+            freshness = policy.freshness.inWords
+        }
         kept = policy.keep.inWords
         tier = policy.tier.rawValue
         audience = policy.audience.rawValue
