@@ -28,9 +28,11 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         // The authority's.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -59,6 +61,7 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: strict
         ),
@@ -108,6 +111,7 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -160,7 +164,8 @@ let package = Package(
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [
-                "SanguineModel"
+                "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -180,6 +185,7 @@ let package = Package(
             dependencies: [
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -201,6 +207,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineSQLite",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -227,9 +234,11 @@ let package = Package(
         .testTarget(
             name: "SanguineCommandTests",
             dependencies: [
+                "Sanguine",
                 "SanguineCommand",
                 "SanguineServer",
                 "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),

@@ -11,6 +11,7 @@ readonly build=.build-consumer
 readonly allowed="Consumer Sanguine SanguineModel
     GRDB
     Logging
+    Histogram Numerics RealModule ComplexModule _NumericsShims
     Collections BitCollections ContainersPreview DequeModule HashTreeCollections HeapModule
     InternalCollectionsUtilities OrderedCollections _RopeModule"
 

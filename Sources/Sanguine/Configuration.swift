@@ -35,6 +35,11 @@ extension SanguineClient {
         public var transport: (any Transport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
+        /// Whether reads and requests for a session are sent again after a failure.
+        ///
+        /// Default: true. Set it to false in a program that shows what it knows and ends: a server
+        /// that is not there is noticed at the first attempt.
+        public var retries = true
         /// What measures waits and time-outs.
         public var delay: any Clock<Duration> = ContinuousClock()
         /// Where chance comes from: ids, jitter.
@@ -43,10 +48,18 @@ extension SanguineClient {
         ///
         /// It logs nothing personal and no token.
         public var logger = Logger(label: "sanguine.client")
+        /// Who is told what the client does: the app's own telemetry.
+        ///
+        /// Default: nobody.
+        public var observer: (any ClientObserver)?
         /// How much the values in memory may take, in bytes of their JSON.
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
+        /// How many reads may be under way to one host, 1 to 16; others wait by their priority.
+        ///
+        /// Default: 6. Of these at most two, and never all, are prefetches.
+        public var readsPerHost = ClientLimits.readsPerHost
         /// The device's id for the server, 16 to 128 characters.
         ///
         /// Default: made once and kept.
@@ -91,6 +104,9 @@ extension SanguineClient {
             configuration.isInMemory = true
             return configuration
         }
+
+        /// The schedule, or one attempt where nothing is to be sent again.
+        func schedule(_ schedule: RetrySchedule) -> RetrySchedule { retries ? schedule : .never }
 
         /// Where the store lies; `nil` for none.
         var storeFolder: URL? {

@@ -15,6 +15,8 @@ import SanguineModel
 public final class SanguineClient: Sendable {
     // No mutable state of its own: each part guards its own.
     let configuration: Configuration
+    /// What the client measures of itself.
+    public let metrics: ClientMetrics
     let store: ClientStore
     let exchange: Exchange
     let call: ServerCall
@@ -23,6 +25,8 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let turn = MainTurn()
+    let models = ModelTable()
     let zone: StoredZone
     let events: EventKeeper
     private let ownTransport: URLSessionTransport?
@@ -40,6 +44,11 @@ public final class SanguineClient: Sendable {
     /// Creates a client whose user is proven by something else than its own session, as in tests.
     init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
         self.configuration = configuration
+        metrics = ClientMetrics(
+            clock: configuration.delay,
+            observer: configuration.observer,
+            logger: configuration.logger
+        )
         do throws(StoreError) {
             store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
         } catch {
@@ -65,18 +74,16 @@ public final class SanguineClient: Sendable {
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
-                backend: QueryRequest.Backend(
-                    call: call,
-                    baseURL: configuration.baseURL,
-                    baseHeaders: configuration.baseHeaders
-                ),
+                backend: QueryRequest.Backend(call: call, configuration: configuration),
                 delay: configuration.delay,
-                random: configuration.random
+                random: configuration.random,
+                schedule: configuration.schedule
             ),
             authorizer: authorizer,
             clock: configuration.clock,
             zone: zone.current,
             memoryBytes: configuration.memoryBytes,
+            metrics: metrics,
             registry: QueryRegistry(declared: configuration.declaredQueries)
         )
         balance = BalanceKeeper(
@@ -91,9 +98,10 @@ public final class SanguineClient: Sendable {
         self.derived = derived
         let events = EventKeeper(configuration: configuration, zone: zone.current)
         self.events = events
-        session.onChange { [queries, balance] epoch in
+        session.onChange { [queries, balance, metrics] epoch in
             queries.adopt(epoch)
             balance.adopt(epoch)
+            metrics.adopt(epoch)
             guard let fallback = zone.adopt(epoch) else { return }
             queries.zone = fallback
             events.zoneIs(fallback)

@@ -6,7 +6,7 @@ import SanguineSQLite
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
-    static let all: [(String, String)] = wire + client + balance + authority + driver
+    static let all: [(String, String)] = wire + client + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -58,6 +58,16 @@ enum LimitTexts {
         ("BalanceLimits.unansweredLifetime", time(BalanceLimits.unansweredLifetime)),
     ]
 
+    private static let metrics: [(String, String)] = [
+        ("MetricsLimits.names", count(MetricsLimits.names)),
+        ("MetricsLimits.nameCharacters", count(MetricsLimits.nameCharacters)),
+        ("MetricsLimits.codeCharacters", count(MetricsLimits.codeCharacters)),
+        ("MetricsLimits.slow", time(MetricsLimits.slow)),
+        ("MetricsLimits.longestDuration", time(MetricsLimits.longestDuration)),
+        ("MetricsLimits.significantDigits", count(MetricsLimits.significantDigits)),
+        ("MetricsLimits.waitingEvents", count(MetricsLimits.waitingEvents)),
+    ]
+
     private static let authority: [(String, String)] = {
         let settings = AuthoritySettings()
         let quotas = settings.quotas.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
@@ -72,6 +82,7 @@ enum LimitTexts {
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
             ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
             ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AuthoritySettings.sessionsPerAccount", count(settings.sessionsPerAccount)),
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
             ("AuthoritySettings.holdsKept", time(settings.holdsKept)),

@@ -21,7 +21,7 @@ enum ImportTable {
         // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
         "Sanguine": .only(
             language + systemCalls + platform + collections + [
-                "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
+                "FoundationNetworking", "GRDB", "Histogram", "Logging", "SanguineModel",
             ]
         ),
         "SanguineTesting": .only(
@@ -45,6 +45,7 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+                "NIOHTTPTypes",
                 "SanguineAuthority", "SanguineModel", "ServiceLifecycle",
             ]
         ),

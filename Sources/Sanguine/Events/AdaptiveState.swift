@@ -13,11 +13,13 @@ import SanguineModel
 /// Here *n*, *X* and *n·I* are sums in which each look counts 5 % less than the next, so that the
 /// estimate follows a source whose habits change. A value may then be trusted for
 ///
-///     TTL = ¼ / λ, but at most twice the longest time over which no change was seen
+///     TTL = ¼ / λ, at most twice the longest time over which no change was seen,
+///           after a change at most half the time within which it was seen,
 ///
 /// clamped to the policy's range. A quarter of the mean time between changes means that at the end
-/// of the TTL a change was missed with a chance of 1 − e^−¼ = 22 %. The bound keeps a few lucky looks
-/// from being trusted for long: the TTL at most doubles with each look.
+/// of the TTL a change was missed with a chance of 1 − e^−¼ = 22 %. The bounds keep a few lucky looks
+/// from being trusted for long, and let a source that wakes up be noticed soon: the TTL at most
+/// doubles with each look, and each change halves it.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -28,7 +30,7 @@ struct AdaptiveState: Sendable, Hashable {
     private var changes = 0.0
     /// Seconds between the looks, summed.
     private var span = 0.0
-    /// The longest time over which no change was seen, in seconds.
+    /// Half of what the TTL may be at most, in seconds.
     private var proven = 0.0
     private var lastLook: Timestamp?
 
@@ -50,12 +52,11 @@ struct AdaptiveState: Sendable, Hashable {
         }
         lastLook = now
         var gap = Double((now - last).wholeMilliseconds) / 1_000
+        proven = changed ? min(proven, gap / 4) : max(proven, gap)
         if changed, looks > 0 {
             // Over a long absence there is nearly always a change; that it took so long says
             // nothing of how soon it came.
             gap = min(gap, EventLimits.adaptiveAbsence * span / looks)
-        } else if !changed {
-            proven = max(proven, gap)
         }
         let memory = EventLimits.adaptiveMemory
         looks = looks * memory + 1

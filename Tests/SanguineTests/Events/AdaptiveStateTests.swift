@@ -107,12 +107,12 @@ struct AdaptiveStateTests {
         #expect(state.ttl(within: range) == before)
     }
 
-    @Test(arguments: UInt64(1)...20)
+    @Test(arguments: UInt64(1)...10)
     func `whatever happens, the time to live stays within the range`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: .random(in: -1_000...1_000, using: &random))
-        for _ in 0..<20_000 {
+        for _ in 0..<5_000 {
             let milliseconds: Int64 =
                 switch Int.random(in: 0..<10, using: &random) {
                 case 0: 0

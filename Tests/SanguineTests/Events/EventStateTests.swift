@@ -249,7 +249,7 @@ struct EventStateTests {
         var lastPoll: Duration?
         var day = world.moment.day
         var observers = 0
-        for _ in 0..<20_000 {
+        for _ in 0..<5_000 {
             if Bool.random(using: &random) {
                 world.pass(.milliseconds(Int.random(in: 0...600_000, using: &random)))
             }

@@ -1,0 +1,63 @@
+import Foundation
+import Synchronization
+
+/// Tells an observer what happens, later and elsewhere: whoever has something to tell goes on.
+///
+/// Invariants:
+///
+/// 1. Events are told in the order in which they were posted, one at a time.
+/// 2. At most ``MetricsLimits/waitingEvents`` wait. Those past it are counted, and told as a number
+///    after the ones that waited.
+///
+/// Mutable state: `guarded`, by its mutex, which is never held over the observer's code. It may be
+/// taken under any other lock. The observer is called on `queue` alone.
+final class EventRelay: Sendable {
+    private struct Guarded {
+        var waiting: [ClientEvent] = []
+        var overlooked = 0
+        var isScheduled = false
+    }
+
+    private let observer: (any ClientObserver)?
+    private let guarded = Mutex(Guarded())
+    private let queue = DispatchQueue(label: "sanguine.observer", qos: .utility)
+
+    init(observer: (any ClientObserver)?) { self.observer = observer }
+
+    /// Has the observer told soon; without one the event is not even made.
+    func post(_ event: @autoclosure () -> ClientEvent) {
+        guard observer != nil else { return }
+        let event = event()
+        let mustSchedule = guarded.withLock { guarded in
+            if guarded.waiting.count < MetricsLimits.waitingEvents {
+                guarded.waiting.append(event)
+            } else {
+                guarded.overlooked += 1
+            }
+            defer { guarded.isScheduled = true }
+            return !guarded.isScheduled
+        }
+        if mustSchedule { queue.async { self.drain() } }
+    }
+
+    /// Returns when all that was posted has been told.
+    func flush() {
+        queue.sync { drain() }
+    }
+
+    // Runs on `queue` alone.
+    private func drain() {
+        while true {
+            let batch = guarded.withLock { guarded in
+                var batch = guarded.waiting
+                if guarded.overlooked > 0 {
+                    batch.append(.overlooked(events: guarded.overlooked))
+                }
+                guarded = Guarded(isScheduled: !batch.isEmpty)
+                return batch
+            }
+            guard !batch.isEmpty else { return }
+            for event in batch { observer?.clientDid(event) }
+        }
+    }
+}

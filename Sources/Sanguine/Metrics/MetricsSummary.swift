@@ -1,0 +1,99 @@
+/// What a client has measured since it was created, or since the last reset.
+///
+/// Printed, it is a table; encoded, it can be sent wherever an app sends its telemetry. It holds
+/// names and numbers and nothing personal.
+public struct MetricsSummary: Codable, Hashable, Sendable {
+    /// How long something took: of a hundred, so many were not slower.
+    public struct Percentiles: Hashable, Sendable {
+        /// Half of them took no longer.
+        public var p50: Duration
+        /// Nine of ten took no longer.
+        public var p90: Duration
+        /// 99 of 100 took no longer.
+        public var p99: Duration
+        /// None took longer; exact, while the others are right to a hundredth.
+        public var max: Duration
+    }
+
+    /// The numbers of one name.
+    public struct Row: Codable, Hashable, Sendable {
+        /// The query's name; or `other`, for all past the limit.
+        public var name: String
+        /// Reads that got a fresh value at once.
+        public var hits: Int
+        /// Reads that got a value at once which was asked for again.
+        public var staleHits: Int
+        /// Reads that had to wait, or got nothing.
+        public var misses: Int
+        /// Fetches that took off; or operations that began.
+        public var flights: Int
+        /// Those that are under way now.
+        public var inFlight: Int
+        /// Attempts past the first of a fetch.
+        public var retries: Int
+        /// Fetches that ended with an error, or operations that threw.
+        public var failures: Int
+        /// Fetches that ended because nobody wanted them any more.
+        public var cancellations: Int
+        /// Those that took over a second.
+        public var slow: Int
+        /// How long they took, cancelled ones left out; `nil` before the first has ended.
+        public var durations: Percentiles?
+    }
+
+    /// The queries, by name.
+    public var queries: [Row]
+    /// The operations of the app's own, by name; see ``SanguineClient/measure(_:_:)``.
+    public var operations: [Row]
+
+    /// The numbers of that query, or `nil` if it was not used.
+    public subscript(query name: String) -> Row? { queries.first { $0.name == name } }
+
+    /// The numbers of that operation, or `nil` if it was not used.
+    public subscript(operation name: String) -> Row? { operations.first { $0.name == name } }
+}
+
+extension MetricsSummary.Row {
+    /// All reads.
+    public var reads: Int { hits + staleHits + misses }
+
+    /// The part of reads that got a value at once, fresh or not, from 0 to 1; `nil` without reads.
+    public var hitRate: Double? {
+        reads == 0 ? nil : Double(hits + staleHits) / Double(reads)
+    }
+
+    var hasNumbers: Bool {
+        reads + flights + inFlight + retries + failures + cancellations > 0 || durations != nil
+    }
+}
+
+extension MetricsSummary.Percentiles: Codable {
+    private enum Key: String, CodingKey {
+        case p50 = "p50Seconds"
+        case p90 = "p90Seconds"
+        case p99 = "p99Seconds"
+        case max = "maxSeconds"
+    }
+
+    /// Reads seconds, with fractions.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: Key.self)
+        func duration(_ key: Key) throws -> Duration {
+            .microseconds(Int64(try container.decode(Double.self, forKey: key) * 1_000_000 + 0.5))
+        }
+        self.init(
+            p50: try duration(.p50),
+            p90: try duration(.p90),
+            p99: try duration(.p99),
+            max: try duration(.max)
+        )
+    }
+
+    /// Writes seconds, with fractions down to microseconds.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Key.self)
+        for (key, value) in [(Key.p50, p50), (.p90, p90), (.p99, p99), (.max, max)] {
+            try container.encode(Double(value.microseconds) / 1_000_000, forKey: key)
+        }
+    }
+}
