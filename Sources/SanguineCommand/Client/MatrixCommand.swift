@@ -12,13 +12,14 @@ struct MatrixCommand: ParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    // Nothing is asked or stored: the matrix is what the declarations say.
+    static var matrix: StorageMatrix { StorageMatrix(declared: SanguineClient.builtInQueries) }
+
     func run() throws {
-        // Nothing is asked or stored: the matrix is what the declarations say.
-        let matrix = StorageMatrix(declared: SanguineClient.builtInQueries)
         if json {
-            try Output.write(json: matrix)
+            try Output.write(json: Self.matrix)
         } else {
-            Output.write(matrix.description)
+            Output.write(Self.matrix.description)
         }
     }
 }
