@@ -69,7 +69,11 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
-        let zone = StoredZone(default: configuration.timeZone, store: store, epoch: authorizer.epoch)
+        let zone = StoredZone(
+            default: configuration.timeZone,
+            store: store,
+            epoch: authorizer.epoch
+        )
         self.zone = zone
         queries = QueryCache(
             store: store,

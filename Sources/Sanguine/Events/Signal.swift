@@ -37,20 +37,20 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
     ///
     /// It gets no value and reads ``value`` itself: with two changes at once it then reads the one
     /// that counts.
-    public func follow(_ follower: @escaping @Sendable () -> Void) -> Following {
+    public func follow(_ follower: @escaping @Sendable () -> Void) -> SignalFollowing {
         let number = state.withLock { state in
             state.lastNumber += 1
             state.followers[state.lastNumber] = follower
             return state.lastNumber
         }
-        return Following { [weak self] in
+        return SignalFollowing { [weak self] in
             self?.state.withLock { $0.followers[number] = nil }
         }
     }
 }
 
 /// Follows a ``Signal`` for as long as it is kept.
-public final class Following: Sendable {
+public final class SignalFollowing: Sendable {
     private let end: @Sendable () -> Void
 
     init(end: @escaping @Sendable () -> Void) { self.end = end }
