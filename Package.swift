@@ -151,6 +151,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

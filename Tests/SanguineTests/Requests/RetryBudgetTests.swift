@@ -28,30 +28,30 @@ struct RetryBudgetTests {
     @Test func `ten requests allow one retry more`() {
         var budget = Self.budget(reserve: 0)
         for _ in 1...9 { budget.requested("a", at: .zero) }
-        #expect(!budget.withdraw("a", at: .zero))
+        #expect(budget.withdraw("a", at: .zero) == false)
         budget.requested("a", at: .zero)
-        #expect(budget.withdraw("a", at: .zero))
-        #expect(!budget.withdraw("a", at: .zero))
+        #expect(budget.withdraw("a", at: .zero) == true)
+        #expect(budget.withdraw("a", at: .zero) == false)
     }
 
     @Test func `a minute later the budget is new`() {
         var budget = Self.budget(reserve: 1)
-        #expect(budget.withdraw("a", at: .seconds(5)))
-        #expect(!budget.withdraw("a", at: .seconds(59)))
-        #expect(budget.withdraw("a", at: .seconds(65)))
+        #expect(budget.withdraw("a", at: .seconds(5)) == true)
+        #expect(budget.withdraw("a", at: .seconds(59)) == false)
+        #expect(budget.withdraw("a", at: .seconds(65)) == true)
     }
 
     @Test func `requests of more than a minute ago allow nothing`() {
         var budget = Self.budget(reserve: 0)
         for _ in 1...100 { budget.requested("a", at: .zero) }
-        #expect(!budget.withdraw("a", at: .seconds(60)))
+        #expect(budget.withdraw("a", at: .seconds(60)) == false)
     }
 
     @Test func `hosts do not pay for each other`() {
         var budget = Self.budget(reserve: 1)
-        #expect(budget.withdraw("a", at: .zero))
-        #expect(budget.withdraw("b", at: .zero))
-        #expect(!budget.withdraw("a", at: .zero))
+        #expect(budget.withdraw("a", at: .zero) == true)
+        #expect(budget.withdraw("b", at: .zero) == true)
+        #expect(budget.withdraw("a", at: .zero) == false)
     }
 
     @Test func `of too many hosts the one used least recently is forgotten`() {
@@ -62,8 +62,8 @@ struct RetryBudgetTests {
         _ = budget.withdraw("c", at: .zero)
 
         #expect(budget.hostCount == 2)
-        #expect(!budget.withdraw("a", at: .zero))
-        #expect(budget.withdraw("b", at: .zero))
+        #expect(budget.withdraw("a", at: .zero) == false)
+        #expect(budget.withdraw("b", at: .zero) == true)
     }
 
     @Test(arguments: [429, 503])
