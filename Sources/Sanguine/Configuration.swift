@@ -66,12 +66,34 @@ extension SanguineClient {
         public var deviceId: String?
         /// The zone of the user's days, an IANA name.
         ///
-        /// Default: the device's.
+        /// What ``SanguineClient/setTimeZone(_:)`` sets counts more. Default: the device's.
         public var timeZone = TimeZone.current.identifier
         /// The user's language, a BCP 47 tag.
         ///
         /// Default: the device's.
         public var language = Locale.current.identifier(.bcp47)
+
+        /// Whether the app is in the foreground.
+        ///
+        /// Default: the platform's notifications; elsewhere always.
+        public var lifecycle: any Lifecycle = PlatformLifecycle.shared
+        /// Whether there is a network.
+        ///
+        /// Default: the platform's monitor; elsewhere always.
+        public var connectivity: any Connectivity = PlatformConnectivity.shared
+        /// How long the app must be in the background for its return to be a
+        /// ``RefetchEvents/foreground``.
+        ///
+        /// Default: 5 minutes.
+        public var foregroundAfter: Duration = EventLimits.foregroundAfter
+        /// How often the balance is fetched while somebody observes it.
+        ///
+        /// Default: never by itself.
+        public var balancePolling: Duration?
+        /// The app's queries, for ``SanguineClient/matrix()``.
+        ///
+        /// Default: none; the matrix then shows them when they were used, as undeclared.
+        public var queries: [QueryDeclaration] = []
 
         /// Creates a configuration with the defaults of the platform.
         public init(server: URL? = nil) { self.server = server }

@@ -27,6 +27,8 @@ public final class SanguineClient: Sendable {
     let functions: FunctionCaller
     let turn = MainTurn()
     let models = ModelTable()
+    let zone: StoredZone
+    let events: EventKeeper
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -67,6 +69,12 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        let zone = StoredZone(
+            default: configuration.timeZone,
+            store: store,
+            epoch: authorizer.epoch
+        )
+        self.zone = zone
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
@@ -77,9 +85,10 @@ public final class SanguineClient: Sendable {
             ),
             authorizer: authorizer,
             clock: configuration.clock,
-            zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
+            zone: zone.current,
             memoryBytes: configuration.memoryBytes,
-            metrics: metrics
+            metrics: metrics,
+            registry: QueryRegistry(declared: configuration.declaredQueries)
         )
         balance = BalanceKeeper(
             configuration: configuration,
@@ -91,11 +100,17 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
+        let events = EventKeeper(configuration: configuration, zone: zone.current)
+        self.events = events
         session.onChange { [queries, balance, metrics] epoch in
             queries.adopt(epoch)
             balance.adopt(epoch)
             metrics.adopt(epoch)
+            guard let fallback = zone.adopt(epoch) else { return }
+            queries.zone = fallback
+            events.zoneIs(fallback)
         }
+        EventWiring.connect(events, queries, balance)
     }
 
     deinit { close() }
@@ -107,6 +122,7 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
+        events.close()
         session.close()
         balance.close()
         queries.close()

@@ -6,7 +6,8 @@ import SanguineSQLite
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
-    static let all: [(String, String)] = wire + client + balance + metrics + authority + driver
+    static let all: [(String, String)] =
+        wire + client + events + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -54,6 +55,20 @@ enum LimitTexts {
         ("RetrySchedule.base", time(RetrySchedule.standard.base)),
         ("RetrySchedule.cap", time(RetrySchedule.standard.cap)),
         ("RetrySchedule.jitter", "\(Int(RetrySchedule.standard.jitter * 100)) %"),
+    ]
+
+    private static let events: [(String, String)] = [
+        ("EventLimits.foregroundAfter", time(EventLimits.foregroundAfter)),
+        ("EventLimits.longestSleep", time(EventLimits.longestSleep)),
+        ("EventLimits.shortestSleep", time(EventLimits.shortestSleep)),
+        ("EventLimits.midnightSpread", time(EventLimits.midnightSpread)),
+        ("EventLimits.networkPause", time(EventLimits.networkPause)),
+        ("EventLimits.pollJitter", "\(Int(EventLimits.pollJitter * 100)) %"),
+        ("EventLimits.adaptiveFraction", "\(Int(EventLimits.adaptiveFraction * 100)) %"),
+        ("EventLimits.adaptiveMemory", "\(Int(EventLimits.adaptiveMemory * 100)) %"),
+        ("EventLimits.adaptiveAbsence", count(Int(EventLimits.adaptiveAbsence))),
+        ("EventLimits.matrixNames", count(EventLimits.matrixNames)),
+        ("EventLimits.matrixPolicies", count(EventLimits.matrixPolicies)),
     ]
 
     private static let balance: [(String, String)] = [

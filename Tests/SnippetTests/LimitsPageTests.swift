@@ -35,6 +35,7 @@ struct LimitsPageTests {
 
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
+        "Sanguine/Events/EventLimits",
         "Sanguine/Metrics/MetricsLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])

@@ -108,11 +108,12 @@ extension QueryCache {
         } else {
             guarded.observed.remove(record.key)
         }
-        guard let interval = record.policy.polling else { return }
+        let policy = record.policy
+        guard policy.polling != nil || policy.followsDays else { return }
         // Told like observers: in order, and outside of the lock.
         guarded.deliveries.append { [key = record.key, weak self] in
-            let hook = self?.pollingHook.withLock { $0 }
-            hook?(key, isObserved ? interval : nil)
+            let hook = self?.observationHook.withLock { $0 }
+            hook?(key, policy, isObserved)
         }
     }
 
@@ -130,6 +131,7 @@ extension QueryCache {
         )
         guarded.records[query.key] = record
         guarded.bytes += record.cost
+        registry.saw(query.name, query.policy)
         return record
     }
 

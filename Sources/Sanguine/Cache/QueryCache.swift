@@ -44,8 +44,9 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// Is told when a polled entry is observed, with its interval, and when it no longer is.
-    typealias PollingHook = @Sendable (QueryKey, Duration?) -> Void
+    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
+    /// longer is.
+    typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
     let store: ClientStore
@@ -55,7 +56,8 @@ final class QueryCache: Sendable {
     let metrics: ClientMetrics
     let attempts: ReadAttempts
     let writer: EntryWriter
-    let pollingHook = Mutex<PollingHook?>(nil)
+    let observationHook = Mutex<ObservationHook?>(nil)
+    let registry: QueryRegistry
 
     init(
         store: ClientStore,
@@ -64,8 +66,10 @@ final class QueryCache: Sendable {
         clock: any WallClock,
         zone: TimeZone = .gmt,
         memoryBytes: Int,
-        metrics: ClientMetrics
+        metrics: ClientMetrics,
+        registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
+        self.registry = registry
         self.store = store
         self.attempts = attempts
         self.authorizer = authorizer
@@ -279,6 +283,7 @@ final class QueryCache: Sendable {
     ) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
+        let departure = clock.now()
         let counters = metrics.named(query.name)
         let ticket = counters.flightBegan()
         var plan = query.plan
@@ -298,20 +303,25 @@ final class QueryCache: Sendable {
         )
         switch outcome {
         case .success(let value):
-            land(value, of: query, flight: flight, epoch: epoch)
+            land(value, of: query, flight: flight, epoch: epoch, departure: departure)
         case .failure(let error):
             fail(query, flight: flight, epoch: epoch, with: error)
         }
     }
 
-    private func land<Value>(_ value: Value, of query: Query<Value>, flight: UInt64, epoch: UInt64)
-    {
+    private func land<Value>(
+        _ value: Value,
+        of query: Query<Value>,
+        flight: UInt64,
+        epoch: UInt64,
+        departure: Timestamp
+    ) {
         let present = authorizer.epoch
         guard query.policy.audience != .user || present.number == epoch else {
             return fail(query, flight: flight, epoch: epoch, with: .userChanged)
         }
         adoptAccount(present)
-        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
+        let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
         let old = held(by: query)
         let isEqual = old.map { $0.value == value } ?? false
         var answer = value
@@ -329,6 +339,9 @@ final class QueryCache: Sendable {
             if effect.isOvertaken {
                 answer = record.value ?? value
             } else {
+                if old?.version == record.version || old == nil, query.policy.adaptive != nil {
+                    record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
+                }
                 record.set(value, isEqual: isEqual && record.version == old?.version)
                 keep(value, record, arrival)
             }
@@ -401,16 +414,24 @@ extension QueryCache {
     private struct Arrival {
         let asOf: Timestamp
         let epoch: SessionEpoch
-        let goesByDays: Bool
+        private let departure: Timestamp
+        private let goesByDays: Bool
 
-        init<Value>(of query: Query<Value>, at now: Timestamp, epoch: SessionEpoch) {
+        init<Value>(
+            of query: Query<Value>,
+            since departure: Timestamp? = nil,
+            at now: Timestamp,
+            epoch: SessionEpoch
+        ) {
             asOf = now
             self.epoch = epoch
-            goesByDays = query.policy.freshness == .untilMidnight
+            self.departure = departure ?? now
+            goesByDays = query.policy.followsDays
         }
 
+        /// The day of the departure: an answer that was under way at midnight may be the old day's.
         func day(in zone: TimeZone) -> CalendarDay? {
-            goesByDays ? CalendarDay(containing: asOf, in: zone) : nil
+            goesByDays ? CalendarDay(containing: min(departure, asOf), in: zone) : nil
         }
     }
 

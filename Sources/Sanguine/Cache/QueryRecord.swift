@@ -21,6 +21,8 @@ class QueryRecord: @unchecked Sendable {
     var version: UInt64 = 0
     /// The revision of the marks that the state knows of.
     var revision: UInt64 = 0
+    /// How often the value really changes, if its policy wants to know.
+    var adaptive = AdaptiveState()
 
     /// How much the flight under way matters.
     var flightPriority: RequestPriority?
@@ -41,7 +43,11 @@ class QueryRecord: @unchecked Sendable {
 
     /// Whether the value counts as true without asking again.
     func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
-        state.isFresh(policy.freshness, at: now, in: zone)
+        let adapted = policy.adaptive.map { Policy.Freshness.duration(adaptive.ttl(within: $0)) }
+        guard state.isFresh(adapted ?? policy.freshness, at: now, in: zone) else { return false }
+        // Whatever else it is: what is to be fetched at midnight is not fresh after it.
+        return !policy.refetchEvents.contains(.midnight)
+            || state.isFresh(.untilMidnight, at: now, in: zone)
     }
 
     /// Somebody who joins wants the value that much.
@@ -139,6 +145,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
 
     override func forget() {
         box = nil
+        adaptive = AdaptiveState()
         version += 1
         cost = ClientLimits.entryOverheadBytes
     }
