@@ -1,0 +1,72 @@
+import SanguineModel
+
+/// What a list can be asked to load.
+enum PagesLoad: Hashable, Sendable {
+    /// The list from its beginning.
+    case refresh
+    /// The page before the first one that is held.
+    case previous
+    /// A page that was seen before the last refresh and is shown now.
+    case review
+    /// The page after the last one that is held.
+    case next
+}
+
+/// One request for a page, for the shell to send.
+struct PagesRequest: Hashable, Sendable {
+    /// Its number: what brings the answer back, and what a cancellation names.
+    var number: UInt64
+    var load: PagesLoad
+    /// The cursor to pass; `nil` for the list's beginning.
+    var cursor: String?
+    /// How many rows to ask for.
+    var limit: Int
+    var priority: FetchPriority
+}
+
+/// The pages that one load has brought so far, in sequence and without a gap.
+struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
+    private(set) var rows: [Item] = []
+    private(set) var ids: Set<Item.ID> = []
+    var marks: [PageMark] = []
+    /// The cursor that the chain follows.
+    let start: String?
+    /// The cursor that follows the chain; `nil` if the list ends there.
+    private(set) var next: String?
+    private(set) var requests = 0
+
+    init(start: String?) {
+        self.start = start
+        next = start
+    }
+
+    /// Takes over the answer to the request for ``next``.
+    mutating func append(_ page: Page<Item>, round: UInt64) {
+        let cursor = next
+        requests += 1
+        let before = rows.count
+        // Twice in one answer or in two is a fault of the backend, or a row that moved down
+        // meanwhile. The first one stays: what is shown does not jump.
+        for item in page.items where ids.insert(item.id).inserted { rows.append(item) }
+        if rows.count > before {
+            marks.append(PageMark(start: cursor, count: rows.count - before, round: round))
+        }
+        // A cursor that leads nowhere else would be followed for ever.
+        next = page.hasMore && page.nextCursor != cursor ? page.nextCursor : nil
+    }
+}
+
+/// A load under way.
+struct PagesFlight<Item: PageItem>: Sendable where Item.ID: Sendable {
+    /// The number of its request under way.
+    var number: UInt64
+    let load: PagesLoad
+    var priority: FetchPriority
+    var chain: PageChain<Item>
+    /// The refresh that its rows count from.
+    var round: UInt64
+    /// The row that must stay reachable.
+    var anchor: Item.ID?
+    /// Whether it walks from the beginning, because its cursor has expired.
+    var isRecovering = false
+}
