@@ -31,6 +31,7 @@ let package = Package(
         // The authority's.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -107,6 +108,7 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -159,7 +161,8 @@ let package = Package(
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [
-                "SanguineModel"
+                "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -179,6 +182,7 @@ let package = Package(
             dependencies: [
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -200,6 +204,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineSQLite",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -226,9 +231,11 @@ let package = Package(
         .testTarget(
             name: "SanguineCommandTests",
             dependencies: [
+                "Sanguine",
                 "SanguineCommand",
                 "SanguineServer",
                 "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),

@@ -15,10 +15,16 @@ public enum ClientLimits {
     public static let connectionsPerHost = 32
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
+    /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.
+    public static let keep: Duration = .hours(30 * 24)
     /// Bytes of values in memory: 32 MB.
     public static let memoryBytes = 32_000_000
     /// Bytes that an entry of the cache costs beside its value.
     public static let entryOverheadBytes = 256
+    /// Invalidations by prefix, tag or dependency that are remembered at a time: 256.
+    ///
+    /// Past it they are applied to every entry in memory, which costs a walk over all of them.
+    public static let invalidationMarks = 256
     /// Bytes of values on disk: 64 MB.
     ///
     /// The oldest go first.
@@ -27,8 +33,8 @@ public enum ClientLimits {
     ///
     /// A larger one stays in memory.
     public static let diskEntryBytes = 4 << 20
-    /// Bytes of values that wait to be written to disk: 16 MiB.
+    /// Values that wait to be measured and written to disk: 1,024.
     ///
     /// Past it writers wait for the disk.
-    public static let unwrittenBytes = 16 << 20
+    public static let unwrittenEntries = 1_024
 }

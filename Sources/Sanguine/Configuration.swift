@@ -35,6 +35,11 @@ extension SanguineClient {
         public var transport: (any Transport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
+        /// Whether reads and requests for a session are sent again after a failure.
+        ///
+        /// Default: true. Set it to false in a program that shows what it knows and ends: a server
+        /// that is not there is noticed at the first attempt.
+        public var retries = true
         /// What measures waits and time-outs.
         public var delay: any Clock<Duration> = ContinuousClock()
         /// Where chance comes from: ids, jitter.
@@ -69,6 +74,9 @@ extension SanguineClient {
             configuration.isInMemory = true
             return configuration
         }
+
+        /// The schedule, or one attempt where nothing is to be sent again.
+        func schedule(_ schedule: RetrySchedule) -> RetrySchedule { retries ? schedule : .never }
 
         /// Where the store lies; `nil` for none.
         var storeFolder: URL? {

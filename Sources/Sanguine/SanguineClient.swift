@@ -67,10 +67,12 @@ public final class SanguineClient: Sendable {
                     baseHeaders: configuration.baseHeaders
                 ),
                 delay: configuration.delay,
-                random: configuration.random
+                random: configuration.random,
+                schedule: configuration.schedule
             ),
             authorizer: authorizer,
             clock: configuration.clock,
+            zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
             memoryBytes: configuration.memoryBytes
         )
         balance = BalanceKeeper(

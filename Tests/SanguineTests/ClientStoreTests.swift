@@ -20,6 +20,7 @@ struct ClientStoreTests {
             audience: .device,
             owner: "",
             asOf: Timestamp(millisecondsSince1970: seconds * 1_000),
+            keptUntil: Timestamp(millisecondsSince1970: .max),
             value: Data(repeating: 7, count: bytes)
         )
     }

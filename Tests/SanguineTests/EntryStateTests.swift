@@ -1,3 +1,4 @@
+import Foundation
 import SanguineModel
 import SanguineTesting
 import Testing
@@ -61,21 +62,21 @@ struct EntryStateTests {
     @Test func `who joins after an invalidation is served by a flight from after it`() {
         var state = EntryState(epoch: 0)
         _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.invalidate(nextFlight: 8)
+        _ = state.invalidate(generation: 1, nextFlight: 8)
         _ = state.join(waiter: 2, nextFlight: 9)
 
         let effect = state.land(7, epoch: 0, at: now, nextFlight: 10)
         #expect(effect == .init(answer: [1], start: 10))
-        #expect(!state.isFresh(.forever, at: now))
+        #expect(!state.isFresh(.forever, at: now, in: .gmt))
         #expect(state.land(10, epoch: 0, at: now, nextFlight: 11)?.answer == [2])
-        #expect(state.isFresh(.forever, at: now))
+        #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
     @Test func `an invalidation makes observers ask again and leaves others alone`() {
         var state = EntryState(epoch: 0)
-        #expect(state.invalidate(nextFlight: 7) == .nothing)
+        #expect(state.invalidate(generation: 1, nextFlight: 7) == .nothing)
         _ = state.observe(1, isFresh: true, nextFlight: 8)
-        #expect(state.invalidate(nextFlight: 9).start == 9)
+        #expect(state.invalidate(generation: 2, nextFlight: 9).start == 9)
     }
 
     @Test func `a new epoch forgets the data and refuses the late answer`() {
@@ -105,7 +106,7 @@ struct EntryStateTests {
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
 
-        let isRestored = state.restore(asOf: now - .seconds(60), isStale: false, epoch: 0)
+        let isRestored = state.restore(asOf: now - .seconds(60), staleSince: nil, epoch: 0)
         #expect(!isRestored)
         #expect(state.held?.asOf == now)
     }
@@ -147,34 +148,75 @@ struct EntryStateTests {
         FreshnessCase(freshness: .session, age: .hours(9), fromDisk: false, isFresh: true),
         FreshnessCase(freshness: .session, age: .zero, fromDisk: true, isFresh: false),
         FreshnessCase(freshness: .forever, age: .hours(9_999), fromDisk: true, isFresh: true),
+        FreshnessCase(freshness: .forever, age: .seconds(-1), fromDisk: true, isFresh: false),
+        FreshnessCase(freshness: .session, age: .seconds(-1), fromDisk: false, isFresh: false),
     ])
     func `freshness goes by policy, age and origin`(given: FreshnessCase) {
         var state = EntryState(epoch: 0)
         if given.fromDisk {
-            let isRestored = state.restore(asOf: now - given.age, isStale: false, epoch: 0)
+            let isRestored = state.restore(asOf: now - given.age, staleSince: nil, epoch: 0)
             #expect(isRestored)
         } else {
             _ = state.join(waiter: 1, nextFlight: 1)
             _ = state.land(1, epoch: 0, at: now - given.age, nextFlight: 2)
         }
 
-        #expect(state.isFresh(given.freshness, at: now) == given.isFresh)
+        #expect(state.isFresh(given.freshness, at: now, in: .gmt) == given.isFresh)
     }
 
     @Test func `a row that was invalidated before it was written is stale for good`() {
         var state = EntryState(epoch: 0)
-        let isRestored = state.restore(asOf: now, isStale: true, epoch: 0)
+        let isRestored = state.restore(asOf: now, staleSince: 0, epoch: 0)
         #expect(isRestored)
-        #expect(!state.isFresh(.forever, at: now))
+        #expect(!state.isFresh(.forever, at: now, in: .gmt))
     }
 
-    /// Plays 10,000 random events per seed against what a reader may demand; the state's own
+    @Test func `a value that was set is not overwritten by a flight from before it`() {
+        var state = EntryState(epoch: 0)
+        _ = state.join(waiter: 1, nextFlight: 7)
+        #expect(state.set(at: now, generation: 1, epoch: 0) == .nothing)
+
+        let effect = state.land(7, epoch: 0, at: now + .seconds(1), nextFlight: 8)
+        #expect(effect == .init(answer: [1], isOvertaken: true))
+        #expect(state.held?.asOf == now)
+        #expect(state.isFresh(.forever, at: now, in: .gmt))
+    }
+
+    @Test func `an observer is not sent for a second flight after a value was set`() {
+        var state = EntryState(epoch: 0)
+        _ = state.observe(1, isFresh: false, nextFlight: 7)
+        _ = state.set(at: now, generation: 1, epoch: 0)
+        #expect(state.land(7, epoch: 0, at: now, nextFlight: 8)?.start == nil)
+    }
+
+    @Test func `a value that was set in an ended epoch is refused`() {
+        var state = EntryState(epoch: 1)
+        #expect(state.set(at: now, generation: 1, epoch: 0) == nil)
+        #expect(state.held == nil)
+    }
+
+    @Test func `a day's value is fresh while the user's calendar shows that day`() throws {
+        let berlin = try #require(TimeZone(identifier: "Europe/Berlin"))
+        let tokyo = try #require(TimeZone(identifier: "Asia/Tokyo"))
+        // 2026-10-25 has 25 hours in Berlin.
+        let early = try #require(Timestamp("2026-10-25T00:30:00+02:00"))
+        let late = try #require(Timestamp("2026-10-25T23:59:59+01:00"))
+        var state = EntryState(epoch: 0)
+        let day = CalendarDay(containing: early, in: berlin)
+        _ = state.set(at: early, day: day, generation: 1, epoch: 0)
+
+        #expect(state.isFresh(.untilMidnight, at: late, in: berlin))
+        #expect(!state.isFresh(.untilMidnight, at: late + .seconds(1), in: berlin))
+        #expect(!state.isFresh(.untilMidnight, at: late, in: tokyo))
+    }
+
+    /// Plays 60,000 random events per seed against what a reader may demand; the state's own
     /// invariants object besides.
     @Test(arguments: UInt64(1)...20)
     func `every waiter is answered once, and by nothing older than it asked for`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var world = EntryWorld()
-        for _ in 1...10_000 { world.step(using: &random) }
+        for _ in 1...60_000 { world.step(using: &random) }
         world.finish()
         #expect(world.faults == [], "seed \(seed)")
     }
@@ -192,6 +234,8 @@ private struct EntryWorld {
     private var waiting: [UInt64: Int] = [:]
     private var flying: [UInt64: (epoch: UInt64, since: Int, isCancelled: Bool)] = [:]
     private var observers: [UInt64] = []
+    /// The count of invalidations of the value that is held.
+    private var newest: Int?
 
     private mutating func next() -> UInt64 {
         number += 1
@@ -222,8 +266,18 @@ private struct EntryWorld {
             perform(state.unobserve(observers.remove(at: index)), servedBy: nil)
         case 57..<64:
             invalidations += 1
-            perform(state.invalidate(nextFlight: next()), servedBy: nil)
-        case 64..<66:
+            let generation = UInt64(invalidations)
+            perform(
+                state.invalidate(generation: generation, nextFlight: next()),
+                servedBy: nil
+            )
+        case 64..<67:
+            invalidations += 1
+            let now = Timestamp(millisecondsSince1970: moment)
+            let effect = state.set(at: now, generation: UInt64(invalidations), epoch: epoch)
+            if effect != .nothing { faults.append("a value could not be set") }
+            newest = invalidations
+        case 67..<69:
             epoch += 1
             let isSomebody = Bool.random(using: &random)
             perform(
@@ -231,6 +285,7 @@ private struct EntryWorld {
                 servedBy: nil
             )
             if state.held != nil { faults.append("data of an ended epoch") }
+            newest = nil
             if !waiting.isEmpty { faults.append("a waiter outlived its epoch") }
         default:
             guard let flight = flying.keys.sorted().randomElement(using: &random) else { return }
@@ -265,6 +320,12 @@ private struct EntryWorld {
         }
         if flown.isCancelled { faults.append("a cancelled flight landed") }
         if flown.epoch != epoch { faults.append("a flight of an older epoch landed") }
+        if !hasFailed {
+            if effect.isOvertaken != (newest.map { $0 > flown.since } ?? false) {
+                faults.append("an older value overwrote one that was set, or a newer did not")
+            }
+            if !effect.isOvertaken { newest = flown.since }
+        }
         perform(effect, servedBy: flown.since)
     }
 

@@ -75,6 +75,7 @@ struct EpochTests {
             audience: .user,
             owner: "x",
             asOf: Timestamp(millisecondsSince1970: 0),
+            keptUntil: Timestamp(millisecondsSince1970: .max),
             value: Data("1".utf8)
         )
         try store.removeUserEntries(before: 3)

@@ -135,7 +135,7 @@ extension BalanceKeeper {
             } catch {
                 failures += 1
                 var random = configuration.random
-                let delay = RetrySchedule.standard.delay(
+                let delay = configuration.schedule(.standard).delay(
                     afterFailures: failures,
                     of: error,
                     using: &random

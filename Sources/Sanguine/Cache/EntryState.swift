@@ -1,3 +1,4 @@
+import Foundation
 import SanguineModel
 
 /// What is known of one entry of the cache, and the only code that decides what happens next.
@@ -12,9 +13,10 @@ import SanguineModel
 /// caller must now do, see ``Effect``. ``QueryCache`` does it. The value itself stays outside: no
 /// decision depends on it.
 ///
-/// A *generation* ends with each invalidation. A flight belongs to the generation in which it took
-/// off, because its answer may be from just then; who joins after an invalidation is not served by
-/// a flight from before it.
+/// A *generation* ends with each invalidation; its numbers are given from outside and rise, see
+/// ``InvalidationMarks``. A flight belongs to the generation in which it took off, because its
+/// answer may be from just then; who joins after an invalidation is not served by a flight from
+/// before it, and a value that was set is not overwritten by one.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -31,6 +33,9 @@ struct EntryState: Sendable {
         var answer: [UInt64] = []
         /// The flight to start.
         var start: UInt64?
+        /// Whether the value that came is not to be kept: a newer one was set while it was on its
+        /// way, and answers those who wait.
+        var isOvertaken = false
 
         static let nothing = Effect()
     }
@@ -39,6 +44,8 @@ struct EntryState: Sendable {
     struct Held: Hashable, Sendable {
         /// When the value arrived from its source.
         var asOf: Timestamp
+        /// The user's day on which it arrived, if its freshness goes by days.
+        var day: CalendarDay?
         /// The generation of the flight that brought it.
         var generation: UInt64
         /// Whether this process fetched it, and not one before.
@@ -71,16 +78,25 @@ struct EntryState: Sendable {
     /// Whether somebody would miss the entry if it were forgotten.
     var isInUse: Bool { isFetching || !observers.isEmpty }
 
+    /// Whether anybody observes the entry.
+    var isObserved: Bool { !observers.isEmpty }
+
     /// Whether the data counts as true without asking again.
     ///
     /// A time stamp in the future counts as stale: the clock was set back, and nobody knows by
-    /// how much.
-    func isFresh(_ freshness: Policy.Freshness, at now: Timestamp) -> Bool {
-        guard let held, held.generation == generation else { return false }
+    /// how much. A day counts by the calendar of the zone in which the user is now.
+    func isFresh(
+        _ freshness: Policy.Freshness,
+        at now: Timestamp,
+        in zone: TimeZone
+    ) -> Bool {
+        guard let held, held.generation == generation, held.asOf <= now else { return false }
         switch freshness {
-        case .duration(let duration): return held.asOf <= now && now - held.asOf < duration
+        case .duration(let duration): return now - held.asOf < duration
         case .never: return false
         case .session: return held.isOfSession
+        case .untilMidnight:
+            return held.day.map { $0 == CalendarDay(containing: now, in: zone) } ?? false
         case .forever: return true
         }
     }
@@ -120,21 +136,68 @@ struct EntryState: Sendable {
     // MARK: - Data
 
     /// What is held, and what is on the way, no longer counts as fresh.
-    mutating func invalidate(nextFlight: UInt64) -> Effect {
+    mutating func invalidate(generation: UInt64, nextFlight: UInt64) -> Effect {
         defer { checkInvariants() }
-        generation += 1
+        note(generation: generation)
+        return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+    }
+
+    /// As ``invalidate(generation:nextFlight:)`` for an entry that nobody observes.
+    mutating func note(generation: UInt64) {
+        self.generation = max(self.generation, generation)
+    }
+
+    /// An observer's entry is to be fetched again although it may be fresh.
+    mutating func refetch(nextFlight: UInt64) -> Effect {
+        defer { checkInvariants() }
         return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
     /// A value of an earlier process was found on disk.
     ///
     /// Ignored if there is a newer one already.
-    mutating func restore(asOf: Timestamp, isStale: Bool, epoch: UInt64) -> Bool {
+    ///
+    /// - Parameters:
+    ///   - asOf: When it arrived.
+    ///   - day: The user's day on which it arrived.
+    ///   - generation: What it was invalidated by, if it is stale.
+    ///   - epoch: Whose it is.
+    mutating func restore(
+        asOf: Timestamp,
+        day: CalendarDay? = nil,
+        staleSince generation: UInt64?,
+        epoch: UInt64
+    ) -> Bool {
         defer { checkInvariants() }
         guard held == nil, epoch == self.epoch else { return false }
-        if isStale && generation == 0 { generation = 1 }
-        held = Held(asOf: asOf, generation: 0, isOfSession: false)
+        let own = self.generation
+        if let generation { note(generation: max(generation, 1)) }
+        held = Held(
+            asOf: asOf,
+            day: day,
+            generation: generation == nil ? own : 0,
+            isOfSession: false
+        )
         return true
+    }
+
+    /// A value was set without a fetch.
+    ///
+    /// It is the truth from now on: a flight that took off before does not overwrite it.
+    ///
+    /// Returns `nil` if it is of another epoch.
+    mutating func set(
+        at now: Timestamp,
+        day: CalendarDay? = nil,
+        generation: UInt64,
+        epoch: UInt64
+    ) -> Effect? {
+        defer { checkInvariants() }
+        guard epoch == self.epoch else { return nil }
+        note(generation: generation)
+        held = Held(asOf: now, day: day, generation: self.generation, isOfSession: true)
+        error = nil
+        return .nothing
     }
 
     // MARK: - Flights
@@ -146,13 +209,19 @@ struct EntryState: Sendable {
         _ flight: UInt64,
         epoch: UInt64,
         at now: Timestamp,
+        day: CalendarDay? = nil,
         nextFlight: UInt64
     ) -> Effect? {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network, epoch == self.epoch
         else { return nil }
-        held = Held(asOf: now, generation: generation, isOfSession: true)
         error = nil
+        guard held.map({ $0.generation <= generation }) ?? true else {
+            var effect = end(flightOf: generation, nextFlight: nextFlight)
+            effect.isOvertaken = true
+            return effect
+        }
+        held = Held(asOf: now, day: day, generation: generation, isOfSession: true)
         return end(flightOf: generation, nextFlight: nextFlight)
     }
 
@@ -212,7 +281,9 @@ struct EntryState: Sendable {
         network = .idle
         var effect = Effect(answer: needs.filter { $0.value <= generation }.map(\.key))
         for waiter in effect.answer { needs[waiter] = nil }
-        if !needs.isEmpty || (!observers.isEmpty && generation < self.generation) {
+        let isBehind =
+            generation < self.generation && held.map { $0.generation < self.generation } ?? true
+        if !needs.isEmpty || (!observers.isEmpty && isBehind) {
             effect.start = startIfIdle(nextFlight)
         }
         return effect

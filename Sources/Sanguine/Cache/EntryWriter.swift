@@ -2,51 +2,105 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Writes entries to the store behind the readers' backs, many in one transaction.
+/// Writes entries to the store behind the readers' backs, many in one transaction, and measures what
+/// values cost.
 ///
-/// A fetched value is shown before it is on disk: it can be fetched again, and a sync of the disk
-/// for each would cost more than the fetch. What waits to be written is found by readers.
+/// A value is shown before it is on disk: it can be fetched again, and a sync of the disk for each
+/// would cost more than the fetch. It is not even encoded while somebody waits. What waits to be
+/// written is found by readers.
 ///
 /// Invariants:
 ///
 /// 1. Of two changes of one key the later is the one that stays.
-/// 2. A change is in `waiting`, in `writing` or on disk; readers look in this order.
+/// 2. A change waits, is being written, or is on disk; readers look in this order.
+/// 3. What is marked as stale is marked wherever it is: waiting, being written, and on disk.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over a call of the store. Writes run
-/// one after the other on `queue`. Whoever holds the lock of ``QueryCache`` may call
-/// ``put(_:epoch:)`` and ``markStale(_:)``: this object never calls the cache.
+/// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
+/// app's code or over a call of the cache. Writes run one after the other on `queue`. Whoever holds
+/// the lock of ``QueryCache`` may call ``put(_:)`` and ``markStale(_:)``.
 final class EntryWriter: Sendable {
+    /// A value that is to be encoded, measured and, maybe, written.
+    struct Draft: Sendable {
+        let key: QueryKey
+        let policy: Policy
+        let owner: String
+        let asOf: Timestamp
+        let day: CalendarDay?
+        let epoch: UInt64
+        /// Counts the entry's values: a measure of an older one is of no use.
+        let version: UInt64
+        var isStale: Bool
+        let encode: @Sendable () -> Data?
+
+        /// The row, or `nil` if the value cannot be encoded or is too large for the disk.
+        func entry(_ json: Data?) -> StoredEntry? {
+            guard let json, json.count <= ClientLimits.diskEntryBytes else { return nil }
+            return StoredEntry(
+                key: key.text,
+                audience: policy.audience,
+                owner: owner,
+                asOf: asOf,
+                day: day,
+                keptUntil: asOf + policy.keep,
+                version: policy.version,
+                labels: StoredEntry.labels(of: policy),
+                isStale: isStale,
+                value: json
+            )
+        }
+    }
+
+    /// What a value costs, in bytes of its JSON; `nil` for one that cannot be encoded.
+    struct Measure: Sendable {
+        let key: QueryKey
+        let version: UInt64
+        let bytes: Int?
+    }
+
     private struct Guarded {
-        var waiting: [String: ClientStore.EntryChange] = [:]
-        var writing: [String: ClientStore.EntryChange] = [:]
-        var waitingBytes = 0
+        var waiting: [QueryKey: Draft] = [:]
+        var writing: [QueryKey: Draft] = [:]
+        /// Marks for the disk, in their order; those of a batch come before its entries.
+        var waitingMarks: [InvalidationMarks.Scope] = []
+        var writingMarks: [InvalidationMarks.Scope] = []
         var isScheduled = false
     }
 
     private let guarded = Mutex(Guarded())
     private let queue = DispatchQueue(label: "sanguine.entry-writer", qos: .utility)
     private let store: ClientStore
+    private let measured = Mutex<(@Sendable ([Measure]) -> Void)?>(nil)
 
     init(store: ClientStore) { self.store = store }
 
-    /// Has an entry written soon.
-    func put(_ entry: StoredEntry, epoch: UInt64) {
-        change(entry.key, to: .put(entry, epoch: epoch))
+    /// Has the observer told what values cost, on the writer's queue.
+    func onMeasured(_ observer: @escaping @Sendable ([Measure]) -> Void) {
+        measured.withLock { $0 = observer }
     }
 
-    /// Has an entry marked as stale soon; one that waits is marked at once.
-    func markStale(_ key: String) {
-        let waiting = guarded.withLock { $0.waiting[key] }
-        if case .put(var entry, let epoch) = waiting {
-            entry.isStale = true
-            change(key, to: .put(entry, epoch: epoch))
-        } else {
-            change(key, to: .markStale(key: key))
+    /// Has an entry measured and, if its policy says so, written soon.
+    func put(_ draft: Draft) {
+        schedule { $0.waiting[draft.key] = draft }
+    }
+
+    /// Has entries marked as stale soon; those that wait are marked at once.
+    func markStale(_ scope: InvalidationMarks.Scope) {
+        schedule { guarded in
+            for (key, draft) in guarded.waiting where !draft.isStale {
+                guard scope.covers(key: key.text, policy: draft.policy) else { continue }
+                guarded.waiting[key]?.isStale = true
+            }
+            if !guarded.waitingMarks.contains(scope) { guarded.waitingMarks.append(scope) }
         }
     }
 
     /// Whether more waits than should; whoever wrote calls ``flush()`` then, outside of all locks.
-    var isBehind: Bool { guarded.withLock { $0.waitingBytes > ClientLimits.unwrittenBytes } }
+    var isBehind: Bool {
+        guarded.withLock {
+            $0.waiting.count > ClientLimits.unwrittenEntries
+                || $0.waitingMarks.count > ClientLimits.invalidationMarks
+        }
+    }
 
     /// Returns when all that waits is on disk.
     func flush() {
@@ -54,22 +108,24 @@ final class EntryWriter: Sendable {
     }
 
     /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
-    func entry(_ key: String, owner: String) -> StoredEntry? {
-        let (waiting, writing) = guarded.withLock { ($0.waiting[key], $0.writing[key]) }
-        var isStale = false
-        for change in [waiting, writing] {
-            switch change {
-            case .put(var entry, _):
-                guard entry.audience != .user || entry.owner == owner else { return nil }
-                entry.isStale = entry.isStale || isStale
-                return entry
-            case .markStale: isStale = true
-            case nil: continue
-            }
+    func entry(_ key: QueryKey, policy: Policy, owner: String) -> StoredEntry? {
+        let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
+            var marks = guarded.waitingMarks
+            // Drafts that wait were marked when the marks came.
+            if guarded.waiting[key] != nil { marks = [] }
+            let draft = guarded.waiting[key] ?? guarded.writing[key]
+            if draft == nil { marks += guarded.writingMarks }
+            return (draft, marks.contains { $0.covers(key: key.text, policy: policy) })
         }
-        // A store that fails has said so in its log and report; a cache then has no such entry.
-        guard var entry = try? store.entry(key, owner: owner) else { return nil }
-        entry.isStale = entry.isStale || isStale
+        var entry: StoredEntry?
+        if let draft {
+            guard draft.policy.audience != .user || draft.owner == owner else { return nil }
+            entry = draft.entry(draft.encode())
+        } else {
+            // A store that fails has said so in its log and report; a cache then has no such entry.
+            entry = try? store.entry(key.text, owner: owner, version: policy.version)
+        }
+        if isStale { entry?.isStale = true }
         return entry
     }
 
@@ -78,18 +134,19 @@ final class EntryWriter: Sendable {
     /// Durable when it returns.
     func removeUserEntries(before epoch: UInt64) {
         guarded.withLock { guarded in
-            guarded.waiting = guarded.waiting.filter { change in
-                if case .put(let entry, _) = change.value { entry.audience != .user } else { true }
-            }
-            guarded.waitingBytes = guarded.waiting.values.reduce(0) { $0 + $1.cost }
+            guarded.waiting = guarded.waiting.filter { $0.value.policy.audience != .user }
         }
         try? store.removeUserEntries(before: epoch)
     }
 
-    private func change(_ key: String, to change: ClientStore.EntryChange) {
+    /// Removes soon what may no longer be shown.
+    func removeEntries(keptUntil now: Timestamp) {
+        queue.async { [store] in try? store.removeEntries(keptUntil: now) }
+    }
+
+    private func schedule(_ change: (inout Guarded) -> Void) {
         let mustSchedule = guarded.withLock { guarded in
-            let previous = guarded.waiting.updateValue(change, forKey: key)
-            guarded.waitingBytes += change.cost - (previous?.cost ?? 0)
+            change(&guarded)
             defer { guarded.isScheduled = true }
             return !guarded.isScheduled
         }
@@ -99,17 +156,45 @@ final class EntryWriter: Sendable {
     // Runs on `queue` alone.
     private func drain() {
         while true {
-            let batch = guarded.withLock { guarded in
+            let (marks, drafts) = guarded.withLock { guarded in
                 guarded.writing = guarded.waiting
+                guarded.writingMarks = guarded.waitingMarks
                 guarded.waiting = [:]
-                guarded.waitingBytes = 0
-                if guarded.writing.isEmpty { guarded.isScheduled = false }
-                return guarded.writing
+                guarded.waitingMarks = []
+                if guarded.writing.isEmpty && guarded.writingMarks.isEmpty {
+                    guarded.isScheduled = false
+                }
+                return (guarded.writingMarks, guarded.writing)
             }
-            guard !batch.isEmpty else { return }
-            // On failure the store says so, and the values stay in memory.
-            try? store.applyEntries(Array(batch.values))
-            guarded.withLock { $0.writing = [:] }
+            guard !marks.isEmpty || !drafts.isEmpty else { return }
+            write(marks, drafts.values)
+            guarded.withLock { guarded in
+                guarded.writing = [:]
+                guarded.writingMarks = []
+            }
         }
+    }
+
+    private func write(
+        _ marks: [InvalidationMarks.Scope],
+        _ drafts: some Collection<Draft>
+    ) {
+        var changes = marks.map(ClientStore.EntryChange.markStale)
+        var measures: [Measure] = []
+        for draft in drafts {
+            let json = draft.encode()
+            measures.append(Measure(key: draft.key, version: draft.version, bytes: json?.count))
+            guard draft.policy.tier == .onDisk else { continue }
+            if let entry = draft.entry(json) {
+                changes.append(.put(entry, epoch: draft.epoch))
+            } else {
+                // What lies there is older than what is shown.
+                changes.append(.remove(key: draft.key.text))
+            }
+        }
+        // On failure the store says so, and the values stay in memory.
+        if !changes.isEmpty { try? store.applyEntries(changes) }
+        let observer = measured.withLock { $0 }
+        observer?(measures)
     }
 }

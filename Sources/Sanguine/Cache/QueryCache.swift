@@ -1,3 +1,4 @@
+import Foundation
 import SanguineModel
 import Synchronization
 
@@ -9,22 +10,32 @@ import Synchronization
 ///
 /// 1. One flight per key at a time, in a task of its own.
 /// 2. A record of the audience `user` holds nothing of an epoch other than the present one.
-/// 3. Values in memory cost at most `memoryBytes` after each event, but for entries in use.
+/// 3. Values in memory cost at most `memoryBytes` after each event, but for entries in use and for
+///    values that were not measured yet.
 /// 4. Every waiter is answered once: by a landing, a failure, its own cancellation, the end of the
 ///    epoch or the closing of the client.
+/// 5. Observers are told of changes in their order, by one thread at a time.
 ///
 /// Mutable state: `guarded` and all records in it, by its mutex. It is never held over an `await`,
-/// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers). The lock
-/// of ``EntryWriter`` may be taken inside of it, never the other way round.
+/// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
+/// observers). The lock of ``EntryWriter`` may be taken inside of it, never the other way round.
 ///
 /// A class with a mutex and not an actor, because `cached` must answer at once.
 final class QueryCache: Sendable {
-    private struct Guarded {
+    struct Guarded {
         var records: [QueryKey: QueryRecord] = [:]
+        /// The keys of the records that somebody observes.
+        var observed: Set<QueryKey> = []
+        var marks = InvalidationMarks()
         var epoch: SessionEpoch
+        /// The zone of the user's days.
+        var zone: TimeZone
         var bytes = 0
         var uses: UInt64 = 0
         var lastNumber: UInt64 = 0  // Of flights, waiters and observers alike.
+        /// What observers are still to be told, in its order.
+        var deliveries: [@Sendable () -> Void] = []
+        var isDelivering = false
         var isClosed = false
 
         mutating func nextNumber() -> UInt64 {
@@ -33,19 +44,24 @@ final class QueryCache: Sendable {
         }
     }
 
-    private let guarded: Mutex<Guarded>
-    private let writer: EntryWriter
-    private let store: ClientStore
+    /// Is told when a polled entry is observed, with its interval, and when it no longer is.
+    typealias PollingHook = @Sendable (QueryKey, Duration?) -> Void
+
+    let guarded: Mutex<Guarded>
+    let store: ClientStore
+    let authorizer: any Authorizer
+    let clock: any WallClock
+    let memoryBytes: Int
     private let attempts: ReadAttempts
-    private let authorizer: any Authorizer
-    private let clock: any WallClock
-    private let memoryBytes: Int
+    let writer: EntryWriter
+    let pollingHook = Mutex<PollingHook?>(nil)
 
     init(
         store: ClientStore,
         attempts: ReadAttempts,
         authorizer: any Authorizer,
         clock: any WallClock,
+        zone: TimeZone = .gmt,
         memoryBytes: Int
     ) {
         self.store = store
@@ -53,10 +69,12 @@ final class QueryCache: Sendable {
         self.authorizer = authorizer
         self.clock = clock
         self.memoryBytes = memoryBytes
-        writer = EntryWriter(store: store)
         let epoch = authorizer.epoch
-        guarded = Mutex(Guarded(epoch: epoch))
+        guarded = Mutex(Guarded(epoch: epoch, zone: zone))
+        writer = EntryWriter(store: store)
         try? store.removeUserEntries(notOwnedBy: epoch.owner)
+        writer.onMeasured { [weak self] in self?.note($0) }
+        writer.removeEntries(keptUntil: clock.now())
     }
 
     // MARK: - Reading
@@ -85,6 +103,17 @@ final class QueryCache: Sendable {
         }
     }
 
+    /// Whether the value counts as true without asking again.
+    func isFresh<Value>(_ query: Query<Value>) -> Bool {
+        restore(query)
+        let now = clock.now()
+        return guarded.withLock { guarded in
+            guard let record = guarded.records[query.key] else { return false }
+            Self.sync(record, with: guarded.marks)
+            return record.isFresh(query.policy, at: now, in: guarded.zone)
+        }
+    }
+
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     func value<Value>(
         of query: Query<Value>,
@@ -107,42 +136,118 @@ final class QueryCache: Sendable {
 
     /// The present state at once, then every change; only the newest waits for a slow reader.
     func updates<Value>(of query: Query<Value>) -> AsyncStream<QueryState<Value>> {
-        restore(query)
         let (stream, continuation) = AsyncStream.makeStream(
             of: QueryState<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let observer = guarded.withLock { $0.nextNumber() }
-        continuation.onTermination = { [weak self] _ in
-            self?.change(query) { record, _ in
-                (record as? TypedRecord<Value>)?.removeObserver(observer)
-                return record.state.unobserve(observer)
-            }
+        let observer = TypedRecord<Value>.Observer(
+            tell: { continuation.yield($0) },
+            finish: { continuation.finish() }
+        )
+        if let number = observe(query, observer) {
+            continuation.onTermination = { [weak self] _ in self?.unobserve(query, number) }
+        } else {
+            continuation.finish()
         }
-        let now = clock.now()
-        let isObserving = change(query, creating: true) { record, number in
-            guard let record = record as? TypedRecord<Value> else { return nil }
-            record.query = query
-            let effect = record.state.observe(
-                observer,
-                isFresh: record.state.isFresh(query.policy.freshness, at: now),
-                nextFlight: number
-            )
-            record.publish()
-            record.add(continuation, as: observer)
-            return effect
-        }
-        if !isObserving { continuation.finish() }
         return stream
     }
 
-    /// What is held, in memory and on disk, no longer counts as fresh.
-    func invalidate<Value>(_ query: Query<Value>) {
+    /// Tells the observer the present state at once, then every change.
+    ///
+    /// It is told under no lock, by one thread at a time, and must return at once.
+    ///
+    /// - Returns: The number to leave with, or `nil` if the client is closed or the query is in
+    ///   conflict with another.
+    func observe<Value>(
+        _ query: Query<Value>,
+        _ observer: TypedRecord<Value>.Observer
+    ) -> UInt64? {
         restore(query)
-        change(query) { [writer] record, number in
-            if record.isOnDisk { writer.markStale(record.key.text) }
-            return record.state.invalidate(nextFlight: number)
+        let number = guarded.withLock { $0.nextNumber() }
+        let now = clock.now()
+        let isObserving = change(query, creating: true) { record, guarded in
+            guard let record = record as? TypedRecord<Value> else { return nil }
+            record.query = query
+            let effect = record.state.observe(
+                number,
+                isFresh: record.isFresh(query.policy, at: now, in: guarded.zone),
+                nextFlight: guarded.nextNumber()
+            )
+            if let delivery = record.publish() { guarded.deliveries.append(delivery) }
+            guarded.deliveries.append(record.add(observer, as: number))
+            return effect
         }
+        return isObserving ? number : nil
+    }
+
+    func unobserve<Value>(_ query: Query<Value>, _ observer: UInt64) {
+        change(query) { record, _ in
+            (record as? TypedRecord<Value>)?.removeObserver(observer)
+            return record.state.unobserve(observer)
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Sets a value as if a flight had brought it.
+    ///
+    /// A flight that is under way does not overwrite it.
+    ///
+    /// - Parameters:
+    ///   - value: The new value.
+    ///   - query: Whose value it is.
+    ///   - epoch: The epoch in which it was true. Default: the present one.
+    ///   - version: The version of the value that it was made of. Default: any.
+    /// - Returns: Whether it was taken: not if its epoch is over, the value was changed since, or
+    ///   the client is closed.
+    @discardableResult
+    func set<Value>(
+        _ value: Value,
+        for query: Query<Value>,
+        epoch: SessionEpoch? = nil,
+        replacing version: UInt64? = nil
+    ) -> Bool {
+        let present = authorizer.epoch
+        let isOthers = epoch.map { $0.number != present.number } ?? false
+        guard query.policy.audience != .user || !isOthers else { return false }
+        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
+        let old = held(by: query)
+        let isEqual = old.map { $0.value == value } ?? false
+        let isTaken = change(query, creating: true) { record, guarded in
+            guard let record = record as? TypedRecord<Value>,
+                version.map({ $0 == record.version }) ?? true
+            else { return nil }
+            let isUsers = query.policy.audience == .user
+            guard
+                let effect = record.state.set(
+                    at: arrival.asOf,
+                    day: arrival.day(in: guarded.zone),
+                    generation: guarded.marks.next(),
+                    epoch: isUsers ? present.number : record.state.epoch
+                )
+            else { return nil }
+            record.query = query
+            record.set(value, isEqual: isEqual && record.version == old?.version)
+            keep(value, record, arrival)
+            return effect
+        }
+        if writer.isBehind { writer.flush() }
+        return isTaken
+    }
+
+    /// Changes the cached value, if there is one, in one step.
+    ///
+    /// Of two simultaneous changes the second sees the first: its body is called once more.
+    func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
+        _ = cached(query)
+        while let (old, version) = held(by: query) {
+            var value = old
+            body(&value)
+            if set(value, for: query, replacing: version) { return value }
+            // Not taken for another reason than a change: it never will be.
+            guard let present = held(by: query), present.version != version else { return nil }
+        }
+        return nil
     }
 
     // MARK: - Flights
@@ -153,7 +258,7 @@ final class QueryCache: Sendable {
     func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
-        switch await attempts.fetch(query, epoch: requestEpoch) {
+        switch await attempts.fetch(query.plan, epoch: requestEpoch, query.fetch) {
         case .success(let value):
             land(value, of: query, flight: flight, epoch: epoch)
         case .failure(let error):
@@ -168,39 +273,30 @@ final class QueryCache: Sendable {
             return fail(query, flight: flight, epoch: epoch, with: .userChanged)
         }
         adoptAccount(present)
-        let json = try? WireCoding.encode(value)
-        let old = guarded.withLock { guarded -> (value: Value, version: UInt64)? in
-            guard let record = guarded.records[query.key] as? TypedRecord<Value>,
-                let value = record.value
-            else { return nil }
-            return (value, record.version)
-        }
+        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
+        let old = held(by: query)
         let isEqual = old.map { $0.value == value } ?? false
-        let now = clock.now()
-        change(query) { [writer] record, number in
+        var answer = value
+        change(query) { record, guarded in
             guard let record = record as? TypedRecord<Value>,
-                let effect = record.state.land(flight, epoch: epoch, at: now, nextFlight: number)
+                let effect = record.state.land(
+                    flight,
+                    epoch: epoch,
+                    at: arrival.asOf,
+                    day: arrival.day(in: guarded.zone),
+                    nextFlight: guarded.nextNumber()
+                )
             else { return nil }
             record.flight = nil
-            record.set(value, isEqual: isEqual && record.version == old?.version)
-            record.isLookedUp = true
-            record.cost =
-                ClientLimits.entryOverheadBytes + query.key.text.utf8.count + (json?.count ?? 0)
-            if record.isOnDisk, let json, json.count <= ClientLimits.diskEntryBytes {
-                let entry = StoredEntry(
-                    key: query.key.text,
-                    audience: query.policy.audience,
-                    owner: query.policy.audience == .user ? present.owner : "",
-                    asOf: now,
-                    // An invalidation came while the flight was under way.
-                    isStale: record.state.held?.generation != record.state.generation,
-                    value: json
-                )
-                writer.put(entry, epoch: epoch)
+            if effect.isOvertaken {
+                answer = record.value ?? value
+            } else {
+                record.set(value, isEqual: isEqual && record.version == old?.version)
+                keep(value, record, arrival)
             }
             return effect
         } answering: { record, waiters in
-            (record as? TypedRecord<Value>)?.takeAnswers(waiters, .success(value)) ?? {}
+            (record as? TypedRecord<Value>)?.takeAnswers(waiters, .success(answer)) ?? {}
         }
         if writer.isBehind { writer.flush() }
     }
@@ -211,8 +307,13 @@ final class QueryCache: Sendable {
         epoch: UInt64,
         with error: SanguineError
     ) {
-        change(query, failure: error) { record, number in
-            let effect = record.state.fail(flight, epoch: epoch, error: error, nextFlight: number)
+        change(query, failure: error) { record, guarded in
+            let effect = record.state.fail(
+                flight,
+                epoch: epoch,
+                error: error,
+                nextFlight: guarded.nextNumber()
+            )
             if effect != nil { record.flight = nil }
             return effect
         }
@@ -226,20 +327,20 @@ final class QueryCache: Sendable {
     ) {
         let now = clock.now()
         var answer: TypedRecord<Value>.Answer?
-        let hasJoined = change(query, creating: true) { record, number in
+        let hasJoined = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value> else {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
             record.query = query
             if !refreshing, let value = record.value,
-                record.state.isFresh(query.policy.freshness, at: now)
+                record.isFresh(query.policy, at: now, in: guarded.zone)
             {
                 answer = .success(value)
                 return nil
             }
             record.waiters[waiter] = continuation
-            return record.state.join(waiter: waiter, nextFlight: number)
+            return record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
         }
         if !hasJoined { continuation.resume(returning: answer ?? .failure(.closed)) }
     }
@@ -249,165 +350,99 @@ final class QueryCache: Sendable {
     }
 }
 
-// MARK: - Users
+// MARK: - Values
 
 extension QueryCache {
-    /// Begins an epoch: removes every value of the audience `user` from memory and disk, and ends
-    /// what is under way for it.
-    ///
-    /// When this returns, nothing of before can be seen. An epoch that is there already, as after
-    /// each refresh of a token, removes nothing: at most its account has become known.
-    func adopt(_ epoch: SessionEpoch) {
-        let endings = guarded.withLock { guarded -> [Ending]? in
-            guard epoch.number >= guarded.epoch.number else { return nil }
-            guard epoch.number > guarded.epoch.number else {
-                // Of two who tell of it, the one who knows the account counts.
-                if epoch.account != nil { guarded.epoch = epoch }
-                return nil
-            }
-            guarded.epoch = epoch
-            return guarded.records.values.filter { $0.audience == .user }.map { record in
-                let next = epoch.account == nil ? nil : guarded.nextNumber()
-                let effect = record.state.changeEpoch(to: epoch.number, nextFlight: next)
-                guarded.bytes -= record.cost
-                record.forget()
-                record.isLookedUp = true  // Its row is about to be removed.
-                guarded.bytes += record.cost
-                return perform(effect, on: record, failure: .userChanged)
-            }
+    /// When a value arrived, and for whom.
+    private struct Arrival {
+        let asOf: Timestamp
+        let epoch: SessionEpoch
+        let goesByDays: Bool
+
+        init<Value>(of query: Query<Value>, at now: Timestamp, epoch: SessionEpoch) {
+            asOf = now
+            self.epoch = epoch
+            goesByDays = query.policy.freshness == .untilMidnight
         }
-        guard let endings else { return }
-        writer.removeUserEntries(before: epoch.number)
-        for ending in endings { ending() }
+
+        func day(in zone: TimeZone) -> CalendarDay? {
+            goesByDays ? CalendarDay(containing: asOf, in: zone) : nil
+        }
     }
 
-    /// Ends all that is under way, and writes what waits to be written.
-    func close() {
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard !guarded.isClosed else { return [] }
-            guarded.isClosed = true
-            return guarded.records.values.flatMap { record in
-                let finish = record.takeObservers()
-                let effect = record.state.close()
-                return [perform(effect, on: record, failure: .closed), finish]
-            }
-        }
-        for ending in endings { ending() }
-        writer.flush()
-    }
-
-    /// Returns when every value that has landed is on disk.
-    func flush() { writer.flush() }
-
-    // A guest gets an account in the middle of an epoch.
-    private func adoptAccount(_ epoch: SessionEpoch) {
+    private func held<Value>(by query: Query<Value>) -> (value: Value, version: UInt64)? {
         guarded.withLock { guarded in
-            if guarded.epoch.number == epoch.number { guarded.epoch = epoch }
-        }
-    }
-}
-
-// MARK: - Machinery
-
-extension QueryCache {
-    /// What is left to do outside of the lock.
-    private typealias Ending = @Sendable () -> Void
-
-    /// Plays one event on a query's record, and does what its state then asks for.
-    ///
-    /// - Parameters:
-    ///   - query: Whose record.
-    ///   - creating: Whether a record is made if there is none. Otherwise nothing happens then.
-    ///   - failure: What the waiters get that the state wants answered.
-    ///   - event: Plays the event; `nil` if nothing has changed. Gets the number for a new flight.
-    ///   - answering: Takes the waiters out who get something else than the failure.
-    /// - Returns: Whether something has changed.
-    @discardableResult
-    private func change<Value>(
-        _ query: Query<Value>,
-        creating: Bool = false,
-        failure: SanguineError = .cancelled,
-        _ event: (QueryRecord, _ number: UInt64) -> EntryState.Effect?,
-        answering: ((QueryRecord, [UInt64]) -> Ending)? = nil
-    ) -> Bool {
-        let ending = guarded.withLock { guarded -> Ending? in
-            guard !guarded.isClosed else { return nil }
-            guard let record = record(of: query, creating: creating, in: &guarded)
+            guard let record = guarded.records[query.key] as? TypedRecord<Value>,
+                let value = record.value
             else { return nil }
-            let costBefore = record.cost
-            guard let effect = event(record, guarded.nextNumber()) else { return nil }
-            guarded.bytes += record.cost - costBefore
-            guarded.uses &+= 1
-            record.lastUse = guarded.uses
-            let answers = answering?(record, effect.answer)
-            let rest = perform(effect, on: record, failure: failure)
-            evict(from: &guarded)
-            return {
-                answers?()
-                rest()
+            return (value, record.version)
+        }
+    }
+
+    /// Has a value measured and stored, behind everybody's back.
+    private func keep<Value>(_ value: Value, _ record: TypedRecord<Value>, _ arrival: Arrival) {
+        record.isLookedUp = true
+        let policy = record.query.policy
+        writer.put(
+            EntryWriter.Draft(
+                key: record.key,
+                policy: policy,
+                owner: policy.audience == .user ? arrival.epoch.owner : "",
+                asOf: arrival.asOf,
+                day: record.state.held?.day,
+                epoch: arrival.epoch.number,
+                version: record.version,
+                // An invalidation came while the flight was under way.
+                isStale: record.state.held?.generation != record.state.generation
+            ) { try? WireCoding.encode(value) }
+        )
+    }
+
+    /// Takes over what values cost.
+    private func note(_ measures: [EntryWriter.Measure]) {
+        guarded.withLock { guarded in
+            for measure in measures {
+                guard let record = guarded.records[measure.key], record.version == measure.version
+                else { continue }
+                guarded.bytes -= record.cost
+                record.cost =
+                    ClientLimits.entryOverheadBytes + measure.key.text.utf8.count
+                    + (measure.bytes ?? 0)
+                guarded.bytes += record.cost
             }
-        }
-        ending?()
-        return ending != nil
-    }
-
-    private func record<Value>(
-        of query: Query<Value>,
-        creating: Bool,
-        in guarded: inout Guarded
-    ) -> QueryRecord? {
-        if let record = guarded.records[query.key] { return record }
-        guard creating else { return nil }
-        let record = TypedRecord(query, epoch: guarded.epoch.number)
-        guarded.records[query.key] = record
-        guarded.bytes += record.cost
-        return record
-    }
-
-    // Under the lock; what it returns must be done outside of it.
-    private func perform(
-        _ effect: EntryState.Effect,
-        on record: QueryRecord,
-        failure: SanguineError
-    ) -> Ending {
-        var cancelled: Task<Void, Never>?
-        if effect.cancel != nil {
-            cancelled = record.flight
-            record.flight = nil
-        }
-        let answers = record.takeAnswers(effect.answer, failure: failure)
-        if let flight = effect.start { record.launch(flight, in: self) }
-        record.publish()
-        return { [cancelled] in
-            cancelled?.cancel()
-            answers()
+            evict(from: &guarded)
         }
     }
 
     /// Reads the query's row, unless there is a value already or none to expect.
     private func restore<Value>(_ query: Query<Value>) {
         guard query.policy.tier == .onDisk else { return }
-        let epoch = guarded.withLock { guarded -> SessionEpoch? in
-            if guarded.records[query.key]?.isLookedUp == true { return nil }
-            return guarded.isClosed ? nil : guarded.epoch
+        let (isNeeded, epoch, revision) = guarded.withLock { guarded in
+            let isLookedUp = guarded.records[query.key]?.isLookedUp == true
+            return (!isLookedUp && !guarded.isClosed, guarded.epoch, guarded.marks.revision)
         }
-        guard let epoch else { return }
-        let entry = writer.entry(query.key.text, owner: epoch.owner)
+        guard isNeeded else { return }
+        var entry = writer.entry(query.key, policy: query.policy, owner: epoch.owner)
+        if let found = entry, found.keptUntil <= clock.now() { entry = nil }
         var value: Value?
         if let entry {
             value = try? WireCoding.decode(Value.self, from: entry.value)
             // The type has changed since: what it was is of no use any more.
             if value == nil { store.dropEntry(query.key.text) }
         }
-        change(query, creating: true) { record, _ in
+        change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value>, !record.isLookedUp,
                 record.state.epoch == epoch.number || query.policy.audience != .user
             else { return nil }
             record.isLookedUp = true
-            guard let entry, let value,
+            guard let entry, let value else { return .nothing }
+            // What was invalidated since the row was read is as stale as what the row says so of.
+            let isStale = entry.isStale || guarded.marks.revision != revision
+            guard
                 record.state.restore(
                     asOf: entry.asOf,
-                    isStale: entry.isStale,
+                    day: entry.day,
+                    staleSince: isStale ? guarded.marks.generation : nil,
                     epoch: record.state.epoch
                 )
             else { return .nothing }
@@ -415,27 +450,5 @@ extension QueryCache {
             record.cost = ClientLimits.entryOverheadBytes + entry.cost
             return .nothing
         }
-    }
-
-    /// Forgets the entries that were not used for longest, down to nine tenths of the limit.
-    private func evict(from guarded: inout Guarded) {
-        guard guarded.bytes > memoryBytes else { return }
-        let target = memoryBytes / 10 * 9  // Some room, or each new value would sort them again.
-        let candidates = guarded.records.values
-            .filter { !$0.state.isInUse }
-            .sorted { $0.lastUse < $1.lastUse }
-        for record in candidates {
-            guard guarded.bytes > target else { return }
-            guarded.records[record.key] = nil
-            guarded.bytes -= record.cost
-        }
-    }
-
-    /// What the values in memory cost, in bytes.
-    var memoryCost: Int { guarded.withLock { $0.bytes } }
-
-    /// How many callers wait for the query.
-    func waiterCount<Value>(of query: Query<Value>) -> Int {
-        guarded.withLock { $0.records[query.key]?.state.waiterCount ?? 0 }
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import SanguineModel
 
 /// An entry of the cache: the state that decides, and the value and the callers that it is about.
@@ -16,20 +17,29 @@ class QueryRecord: @unchecked Sendable {
     var isLookedUp = false
     /// The value, of the type of the record's queries.
     var box: ValueBox?
+    /// Rises with each value that differs from the one before.
+    var version: UInt64 = 0
+    /// The revision of the marks that the state knows of.
+    var revision: UInt64 = 0
 
     init(key: QueryKey, epoch: UInt64) {
         self.key = key
         state = EntryState(epoch: epoch)
     }
 
-    var audience: Policy.Audience { preconditionFailure("A record is always a typed one.") }
-    var isOnDisk: Bool { preconditionFailure("A record is always a typed one.") }
+    var policy: Policy { preconditionFailure("A record is always a typed one.") }
+    var audience: Policy.Audience { policy.audience }
+
+    /// Whether the value counts as true without asking again.
+    func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
+        state.isFresh(policy.freshness, at: now, in: zone)
+    }
 
     /// Forgets the value.
     func forget() {}
 
-    /// Tells every observer the present state, unless they know it.
-    func publish() {}
+    /// Returns what tells every observer the present state, or `nil` if they know it.
+    func publish() -> (@Sendable () -> Void)? { nil }
 
     /// Starts the flight of that number.
     func launch(_ flight: UInt64, in cache: QueryCache) {}
@@ -46,7 +56,11 @@ class QueryRecord: @unchecked Sendable {
 final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
     typealias Answer = Result<Value, SanguineError>
     typealias Waiter = CheckedContinuation<Answer, Never>
-    typealias Observer = AsyncStream<QueryState<Value>>.Continuation
+    /// Whoever is told of changes, outside of the lock and in their order.
+    struct Observer: Sendable {
+        let tell: @Sendable (QueryState<Value>) -> Void
+        let finish: @Sendable () -> Void
+    }
 
     // What observers were last told. Versions stand for values: comparing values would run the
     // app's code under the cache's lock.
@@ -59,8 +73,6 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
 
     var query: Query<Value>
     var value: Value? { box?.value(as: Value.self) }
-    /// Rises with each value that differs from the one before.
-    private(set) var version: UInt64 = 0
     var waiters: [UInt64: Waiter] = [:]
     private var observers: [UInt64: Observer] = [:]
     private var told: Told?
@@ -71,8 +83,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         isLookedUp = query.policy.tier == .inMemory
     }
 
-    override var audience: Policy.Audience { query.policy.audience }
-    override var isOnDisk: Bool { query.policy.tier == .onDisk }
+    override var policy: Policy { query.policy }
 
     var snapshot: QueryState<Value> {
         QueryState(
@@ -92,9 +103,10 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         version += 1
     }
 
-    func add(_ observer: Observer, as id: UInt64) {
+    /// Adds an observer; returns what tells it the present state.
+    func add(_ observer: Observer, as id: UInt64) -> @Sendable () -> Void {
         observers[id] = observer
-        observer.yield(snapshot)
+        return { [snapshot] in observer.tell(snapshot) }
     }
 
     func removeObserver(_ id: UInt64) { observers[id] = nil }
@@ -105,19 +117,19 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         cost = ClientLimits.entryOverheadBytes
     }
 
-    override func publish() {
+    override func publish() -> (@Sendable () -> Void)? {
         let news = Told(
             version: version,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
             error: state.error
         )
-        guard news != told else { return }
+        guard news != told else { return nil }
         told = news
-        // Under the lock, so that observers hear of changes in their order. A stream's `yield`
-        // runs none of the reader's code.
-        let snapshot = snapshot
-        for observer in observers.values { observer.yield(snapshot) }
+        guard !observers.isEmpty else { return nil }
+        return { [snapshot, observers] in
+            for observer in observers.values { observer.tell(snapshot) }
+        }
     }
 
     override func launch(_ flight: UInt64, in cache: QueryCache) {

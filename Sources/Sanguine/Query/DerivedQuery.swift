@@ -29,13 +29,16 @@ protocol DerivedQuery<Value>: Sendable {
 /// Fixed when the client is created.
 struct DerivedQueries: Sendable {
     // Immutable: it has no state, and its subclass holds one `let`.
-    private class Box: @unchecked Sendable {}
+    private class Box: @unchecked Sendable {
+        func invalidate() {}
+    }
 
     // Immutable: one `let` of a Sendable type. A class, because a downcast is cheaper than a cast
     // between existentials, and `cached` is on the way.
     private final class TypedBox<Value: Codable & Sendable & Equatable>: Box, @unchecked Sendable {
         let source: any DerivedQuery<Value>
         init(_ source: any DerivedQuery<Value>) { self.source = source }
+        override func invalidate() { source.invalidate() }
     }
 
     private var boxes: [String: Box] = [:]
@@ -50,4 +53,10 @@ struct DerivedQueries: Sendable {
         guard query.isDerived, let box = boxes[query.name] as? TypedBox<Value> else { return nil }
         return box.source
     }
+
+    /// Invalidates the query of that name, if it is a derived one.
+    func invalidate(_ name: String) { boxes[name]?.invalidate() }
+
+    /// Invalidates all of them.
+    func invalidateAll() { for box in boxes.values { box.invalidate() } }
 }

@@ -12,7 +12,9 @@ public struct Policy: Hashable, Sendable {
         case never
         /// Until the process ends or the user changes.
         case session
-        /// For good.
+        /// Until the user's day ends, in the zone that the client keeps.
+        case untilMidnight
+        /// For good, or until one of the policy's ``Policy/dependencies`` changes.
         case forever
     }
 
@@ -35,7 +37,13 @@ public struct Policy: Hashable, Sendable {
     }
 
     /// For how long a value counts as true.
+    ///
+    /// A time stamp in the future counts as stale, whatever stands here.
     public var freshness: Freshness
+    /// How long after its arrival a value may be shown at all, unless it is in use.
+    ///
+    /// Default: 30 days.
+    public var keep: Duration
     /// Where a value is kept.
     ///
     /// Default: in memory.
@@ -52,6 +60,34 @@ public struct Policy: Hashable, Sendable {
     ///
     /// Default: three attempts.
     public var retry: RetrySchedule
+    /// What goes first when requests wait.
+    ///
+    /// Default: normal.
+    public var priority: FetchPriority
+    /// Names under which values are invalidated together.
+    ///
+    /// Default: none.
+    public var tags: [String]
+    /// Names of what the value was made of; when one of them changes, it counts as stale.
+    ///
+    /// Default: none.
+    public var dependencies: [String]
+    /// What makes a value count as stale and, if somebody observes it, be fetched again.
+    ///
+    /// Default: nothing.
+    public var refetchEvents: RefetchEvents
+    /// How often an observed value is fetched again.
+    ///
+    /// Default: never.
+    public var polling: Duration?
+    /// Between which bounds a value's freshness follows how often it really changes.
+    ///
+    /// Default: none; ``freshness`` stands as it is.
+    public var adaptive: ClosedRange<Duration>?
+    /// The version of the value's type: a stored value of another version is dropped.
+    ///
+    /// Default: 1. Raise it when a type changes its meaning and not its shape.
+    public var version: Int
 
     /// Creates a policy.
     ///
@@ -68,6 +104,12 @@ public struct Policy: Hashable, Sendable {
         self.audience = audience
         self.timeout = timeout
         self.retry = retry
+        keep = ClientLimits.keep
+        priority = .normal
+        tags = []
+        dependencies = []
+        refetchEvents = []
+        version = 1
     }
 
     /// Fresh for that long after it arrived.
@@ -81,11 +123,25 @@ public struct Policy: Hashable, Sendable {
     /// Asked for once in a process and for each user.
     public static let session = Policy(freshness: .session)
 
+    /// Asked for once in a day of the user.
+    public static let untilMidnight = with(Policy(freshness: .untilMidnight)) {
+        $0.refetchEvents = .midnight
+    }
+
     /// Asked for once.
     public static let forever = Policy(freshness: .forever)
 
+    /// Asked for once, and again after one of the named things has changed; see
+    /// ``SanguineClient/dependencyChanged(_:)``.
+    public static func untilChanged(_ dependencies: String...) -> Policy {
+        with(Policy(freshness: .forever)) { $0.dependencies = dependencies }
+    }
+
     /// The same policy with that tier.
     public func stored(_ tier: Tier) -> Policy { with { $0.tier = tier } }
+
+    /// The same policy, kept for that long.
+    public func kept(for duration: Duration) -> Policy { with { $0.keep = duration } }
 
     /// The same policy for that audience.
     public func audience(_ audience: Audience) -> Policy { with { $0.audience = audience } }
@@ -96,11 +152,73 @@ public struct Policy: Hashable, Sendable {
     /// The same policy with those attempts.
     public func retry(_ retry: RetrySchedule) -> Policy { with { $0.retry = retry } }
 
+    /// The same policy with that priority.
+    public func priority(_ priority: FetchPriority) -> Policy { with { $0.priority = priority } }
+
+    /// The same policy with more tags.
+    public func tagged(_ tags: String...) -> Policy { with { $0.tags += tags } }
+
+    /// The same policy with more dependencies.
+    public func depends(on dependencies: String...) -> Policy {
+        with { $0.dependencies += dependencies }
+    }
+
+    /// The same policy, fetched again on those events too.
+    public func refetched(on events: RefetchEvents) -> Policy {
+        with { $0.refetchEvents.formUnion(events) }
+    }
+
+    /// The same policy, fetched again that often while it is observed.
+    public func polled(every interval: Duration) -> Policy { with { $0.polling = interval } }
+
+    /// The same policy with a freshness that follows how often the value changes.
+    public func adaptive(within bounds: ClosedRange<Duration>) -> Policy {
+        with { $0.adaptive = bounds }
+    }
+
+    /// The same policy with that version of the value's type.
+    public func version(_ version: Int) -> Policy { with { $0.version = version } }
+
     private func with(_ change: (inout Policy) -> Void) -> Policy {
-        var copy = self
+        Self.with(self, change)
+    }
+
+    private static func with(_ policy: Policy, _ change: (inout Policy) -> Void) -> Policy {
+        var copy = policy
         change(&copy)
         return copy
     }
+}
+
+/// What goes first when requests to one host wait for each other.
+public enum FetchPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
+    /// May be needed soon; nobody waits for it.
+    case prefetch
+    /// Somebody waits for it.
+    case normal
+    /// Somebody looks at its place on the screen.
+    case visible
+
+    /// Orders priorities from the lowest to the highest.
+    public static func < (lhs: FetchPriority, rhs: FetchPriority) -> Bool {
+        lhs.rawValue < rhs.rawValue
+    }
+}
+
+/// What may make a value count as stale.
+public struct RefetchEvents: OptionSet, Hashable, Sendable {
+    /// One bit for each event.
+    public let rawValue: Int
+
+    /// Creates a set from its bits.
+    public init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// The app came back after it was away for a while.
+    public static let foreground = RefetchEvents(rawValue: 1)
+    /// The network is there again.
+    public static let networkBack = RefetchEvents(rawValue: 2)
+    /// The user's day ended.
+    public static let midnight = RefetchEvents(rawValue: 4)
 }
 
 extension Duration {

@@ -56,6 +56,9 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         isDerived = false
     }
 
+    /// How its value is fetched.
+    var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
+
     init(derived name: String, policy: Policy, fetch: @escaping Fetch) {
         self.name = name
         self.policy = policy

@@ -1,29 +1,47 @@
 import Foundation
 import SanguineModel
 
+/// What is fetched, and how.
+struct FetchPlan: Sendable {
+    /// The name of the query, for metrics and the log.
+    var name: String
+    var policy: Policy
+    /// The backend's address, if not the client's.
+    var base: URL?
+}
+
 /// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
 struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
+    /// The schedule that is kept instead of a query's own.
+    let schedule: @Sendable (RetrySchedule) -> RetrySchedule
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
-    func fetch<Value>(
-        _ query: Query<Value>,
-        epoch: SessionEpoch?
+    ///
+    /// - Parameters:
+    ///   - plan: What is fetched, and how.
+    ///   - epoch: Whose data it is; `nil` if it is no user's.
+    ///   - body: Fetches once.
+    func fetch<Value: Sendable>(
+        _ plan: FetchPlan,
+        epoch: SessionEpoch?,
+        _ body: @escaping @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
         await withDeadline(ClientLimits.readTimeout) {
-            await attempt(query, epoch: epoch)
+            await attempt(plan, epoch: epoch, body)
         }
     }
 
-    private func attempt<Value>(
-        _ query: Query<Value>,
-        epoch: SessionEpoch?
+    private func attempt<Value: Sendable>(
+        _ plan: FetchPlan,
+        epoch: SessionEpoch?,
+        _ body: @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
         let request = QueryRequest(
-            timeout: query.policy.timeout,
-            base: query.base,
+            timeout: plan.policy.timeout,
+            base: plan.base,
             backend: backend,
             epoch: epoch
         )
@@ -32,13 +50,13 @@ struct ReadAttempts: Sendable {
         while true {
             let failure: SanguineError
             do {
-                return .success(try await query.fetch(request))
+                return .success(try await body(request))
             } catch {
                 failure = Task.isCancelled ? .cancelled : SanguineError(error)
             }
             failures += 1
             guard
-                let wait = query.policy.retry
+                let wait = schedule(plan.policy.retry)
                     .delay(afterFailures: failures, of: failure, using: &random)
             else { return .failure(failure) }
             // Sleeping fails only when the last one who wanted the value has gone.

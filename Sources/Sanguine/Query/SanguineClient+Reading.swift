@@ -56,6 +56,56 @@ extension SanguineClient {
         queries.invalidate(query)
     }
 
+    /// Makes every value stale whose query has the name and begins with the parameters.
+    ///
+    /// ```swift
+    /// client.invalidate(all: "comments", post.id)  // on every page, in every order
+    /// ```
+    ///
+    /// It costs the same for one value and for ten thousand. What is observed is fetched again at
+    /// once, what is not when it is next asked for; on disk too.
+    public func invalidate(all name: String, _ parameters: any QueryParameter...) {
+        queries.invalidate(.prefix(QueryKey(name: name, parameters: parameters).text))
+        if parameters.isEmpty { derived.invalidate(name) }
+    }
+
+    /// Makes every value stale whose policy has the tag.
+    public func invalidate(tag: String) { queries.invalidate(.tag(tag)) }
+
+    /// Makes every value stale whose policy depends on the thing, which has just changed.
+    public func dependencyChanged(_ name: String) { queries.invalidate(.dependency(name)) }
+
+    /// Makes every value stale.
+    public func invalidateAll() {
+        queries.invalidate(.everything)
+        derived.invalidateAll()
+    }
+
+    /// Puts a value into the cache, as if it had just been fetched: one that another answer brought.
+    ///
+    /// It is visible when this returns, and a fetch that is under way does not overwrite it. The
+    /// balance cannot be set: it follows the server and the calls in flight.
+    ///
+    /// - Returns: Whether it was taken: not for a value that the client derives, and not after
+    ///   ``close()``.
+    @discardableResult
+    public func set<Value>(_ value: Value, for query: Query<Value>) -> Bool {
+        guard derived.source(of: query) == nil else { return false }
+        return queries.set(value, for: query)
+    }
+
+    /// Changes the cached value in place; does nothing if there is none.
+    ///
+    /// Of two simultaneous changes each sees the other's or is seen by it; the body may be called
+    /// again for that.
+    ///
+    /// - Returns: The new value, or `nil` if there was none.
+    @discardableResult
+    public func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
+        guard derived.source(of: query) == nil else { return nil }
+        return queries.update(query, body)
+    }
+
     /// The query as an observable object for a view.
     @MainActor
     public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {

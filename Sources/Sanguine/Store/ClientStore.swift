@@ -31,8 +31,9 @@ final class ClientStore: Sendable {
         var report: StoreReport
         /// The first epoch whose users' entries may still be written.
         var firstEpoch: UInt64 = 0
-        /// What all entries cost, in bytes; at least what is true, never less.
-        var entryBytes: Int64 = 0
+        /// What all entries cost, in bytes; at least what is true, never less. `nil` until it is
+        /// needed: counting them would make the first reader wait.
+        var entryBytes: Int64?
         /// Whether a user has signed out whose removal has not succeeded yet.
         var isForgetting = false
     }
@@ -59,10 +60,6 @@ final class ClientStore: Sendable {
         self.entryLimitBytes = entryLimitBytes
         self.logger = logger
         guarded = Mutex(try Self.open(folder, logger: logger))
-        let bytes = try? perform(.reading) { database in
-            try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry")
-        }
-        guarded.withLock { $0.entryBytes = bytes ?? 0 }
     }
 
     /// How the store is doing.
@@ -132,13 +129,20 @@ final class ClientStore: Sendable {
     // MARK: - Entries
 
     /// The entry of that key as far as the owner may see it, or `nil`.
-    func entry(_ key: String, owner: String) throws(StoreError) -> StoredEntry? {
+    ///
+    /// One of another version is dropped and counted.
+    func entry(
+        _ key: String,
+        owner: String,
+        version: Int = 1
+    ) throws(StoreError) -> StoredEntry? {
         let row = try perform(.reading) { database in
             try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT audience, owner, as_of, stale, value, checksum FROM entry
-                    WHERE key = ? AND (audience <> 'user' OR owner = ?)
+                    SELECT audience, owner, as_of, day, kept_until, version, labels, stale, value,
+                        checksum
+                    FROM entry WHERE key = ? AND (audience <> 'user' OR owner = ?)
                     """,
                 arguments: [key, owner]
             )
@@ -149,7 +153,10 @@ final class ClientStore: Sendable {
                 .flatMap(Policy.Audience.init(rawValue:)),
             let rowOwner = String.fromDatabaseValue(row["owner"]),
             let asOf = Int64.fromDatabaseValue(row["as_of"]),
+            let keptUntil = Int64.fromDatabaseValue(row["kept_until"]),
+            let labels = String.fromDatabaseValue(row["labels"]),
             let isStale = Bool.fromDatabaseValue(row["stale"]),
+            Int.fromDatabaseValue(row["version"]) == version,
             Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(key, value)
         else {
             dropEntry(key)
@@ -161,30 +168,35 @@ final class ClientStore: Sendable {
             audience: audience,
             owner: rowOwner,
             asOf: Timestamp(millisecondsSince1970: asOf),
+            day: String.fromDatabaseValue(row["day"]).flatMap(CalendarDay.init),
+            keptUntil: Timestamp(millisecondsSince1970: keptUntil),
+            version: version,
+            labels: labels,
             isStale: isStale,
             value: value
         )
     }
 
-    /// A change of one entry.
+    /// A change of entries.
     enum EntryChange: Sendable, Hashable {
         /// Written, in place of what was there.
         case put(StoredEntry, epoch: UInt64)
         /// Kept, and no longer fresh.
-        case markStale(key: String)
-
-        /// Bytes that it takes while it waits.
-        var cost: Int {
-            if case .put(let entry, _) = self { entry.cost } else { 0 }
-        }
+        case markStale(InvalidationMarks.Scope)
+        /// Removed.
+        case remove(key: String)
     }
 
-    /// Makes changes, in one transaction.
+    /// Makes changes in their order, in one transaction.
     ///
     /// Users' entries of an ended epoch are left out.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
         try finishForgetting()
-        let written = try perform(.writing) { database in
+        let isCounted = guarded.withLock { $0.entryBytes != nil }
+        let (counted, written) = try perform(.writing) { database in
+            let counted =
+                isCounted
+                ? nil : try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry") ?? 0
             // Inside of the database's own queue: a removal comes wholly before or wholly after.
             let firstEpoch = self.guarded.withLock { $0.firstEpoch }
             var written: Int64 = 0
@@ -194,20 +206,52 @@ final class ClientStore: Sendable {
                     guard entry.audience != .user || epoch >= firstEpoch else { continue }
                     try Self.insert(entry, into: database)
                     written += Int64(entry.cost)
-                case .markStale(let key):
-                    try database.execute(
-                        sql: "UPDATE entry SET stale = 1 WHERE key = ?",
-                        arguments: [key]
-                    )
+                case .markStale(let scope):
+                    try Self.markStale(scope, in: database)
+                case .remove(let key):
+                    try database.execute(sql: "DELETE FROM entry WHERE key = ?", arguments: [key])
                 }
             }
-            return written
+            return (counted, written)
         }
         let isOverLimit = guarded.withLock { guarded in
-            guarded.entryBytes += written
-            return guarded.entryBytes > entryLimitBytes
+            let bytes = (guarded.entryBytes ?? counted ?? 0) + written
+            guarded.entryBytes = bytes
+            return bytes > entryLimitBytes
         }
         if isOverLimit { try trimEntries() }
+    }
+
+    private static func markStale(
+        _ scope: InvalidationMarks.Scope,
+        in database: Database
+    ) throws {
+        let (condition, arguments): (String, StatementArguments) =
+            switch scope {
+            case .key(let key): ("key = ?", [key])
+            // From `prefix/` to `prefix0`, which comes after every other `prefix/…`.
+            case .prefix(let key):
+                ("key = ? OR (key >= ? AND key < ?)", [key, key + "/", key + "0"])
+            case .tag(let tag): (labelled, [StoredEntry.label(tag: tag)])
+            case .dependency(let name): (labelled, [StoredEntry.label(dependency: name)])
+            case .everything: ("TRUE", [])
+            }
+        try database.execute(
+            sql: "UPDATE entry SET stale = 1 WHERE stale = 0 AND (\(condition))",
+            arguments: arguments
+        )
+    }
+
+    private static let labelled = "labels <> '' AND instr(labels, char(10) || ? || char(10)) > 0"
+
+    /// Removes entries that may no longer be shown.
+    func removeEntries(keptUntil now: Timestamp) throws(StoreError) {
+        try perform(.writing) { database in
+            try database.execute(
+                sql: "DELETE FROM entry WHERE kept_until <= ?",
+                arguments: [now.millisecondsSince1970]
+            )
+        }
     }
 
     /// Removes one entry.
@@ -253,12 +297,15 @@ final class ClientStore: Sendable {
         try database.execute(
             sql: """
                 INSERT OR REPLACE INTO entry
-                    (key, audience, owner, as_of, stale, cost, checksum, value)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    (key, audience, owner, as_of, day, kept_until, version, labels, stale, cost,
+                    checksum, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 entry.key, entry.audience.rawValue, entry.owner,
-                entry.asOf.millisecondsSince1970, entry.isStale, entry.cost,
+                entry.asOf.millisecondsSince1970, entry.day?.description,
+                entry.keptUntil.millisecondsSince1970, entry.version, entry.labels,
+                entry.isStale, entry.cost,
                 RowChecksum.of(entry.key, entry.value), entry.value,
             ]
         )
@@ -379,7 +426,7 @@ extension ClientStore {
                 let fresh = try? StoreFile.open(in: folder)
             else { return false }
             guarded.database = fresh.database
-            guarded.entryBytes = 0
+            guarded.entryBytes = nil
             guarded.report.movedAside.append(aside)
             guarded.report.failure = "\(error)"
             logger.error(

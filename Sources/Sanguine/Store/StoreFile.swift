@@ -20,7 +20,7 @@ import Darwin
 /// write-ahead log that two connections write.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
-    static let schemaVersion = 1
+    static let schemaVersion = 2
 
     /// Why a file that is there was not used.
     enum Unusable: Error {
@@ -148,29 +148,45 @@ enum StoreFile {
                 guard tables == 2 else { throw Unusable.damaged("its tables are missing") }
                 return
             }
+            if version == 0 { try database.execute(sql: stateTable) }
+            // Entries can be fetched again: those of an older schema are dropped with their table.
             try database.execute(
                 sql: """
-                    CREATE TABLE state (
-                        name TEXT NOT NULL PRIMARY KEY,
-                        data BLOB NOT NULL,
-                        checksum INTEGER NOT NULL
-                    ) STRICT;
-                    CREATE TABLE entry (
-                        key TEXT NOT NULL PRIMARY KEY,
-                        audience TEXT NOT NULL,
-                        owner TEXT NOT NULL,
-                        as_of INTEGER NOT NULL,
-                        stale INTEGER NOT NULL,
-                        cost INTEGER NOT NULL,
-                        checksum INTEGER NOT NULL,
-                        value BLOB NOT NULL
-                    ) STRICT;
-                    CREATE INDEX entry_by_age ON entry (as_of, cost);
+                    DROP TABLE IF EXISTS entry;
+                    \(entryTable)
                     PRAGMA user_version = \(schemaVersion);
                     """
             )
         }
     }
+
+    private static let stateTable = """
+        CREATE TABLE state (
+            name TEXT NOT NULL PRIMARY KEY,
+            data BLOB NOT NULL,
+            checksum INTEGER NOT NULL
+        ) STRICT;
+        """
+
+    private static let entryTable = """
+        CREATE TABLE entry (
+            key TEXT NOT NULL PRIMARY KEY,
+            audience TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            as_of INTEGER NOT NULL,
+            day TEXT,
+            kept_until INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            labels TEXT NOT NULL,
+            stale INTEGER NOT NULL,
+            cost INTEGER NOT NULL,
+            checksum INTEGER NOT NULL,
+            value BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX entry_by_age ON entry (as_of, cost);
+        CREATE INDEX entry_by_owner ON entry (audience, owner);
+        CREATE INDEX entry_by_end ON entry (kept_until);
+        """
 }
 
 // Outside of the type, whose own `open` would hide the system's.

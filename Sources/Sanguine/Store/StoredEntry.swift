@@ -13,13 +13,30 @@ struct StoredEntry: Sendable, Hashable {
     var owner: String
     /// When it arrived from its source.
     var asOf: Timestamp
+    /// The user's day on which it arrived, if its freshness goes by days.
+    var day: CalendarDay?
+    /// When it may no longer be shown.
+    var keptUntil: Timestamp
+    /// The version of the value's type.
+    var version = 1
+    /// Tags and dependencies, as ``StoredEntry/labels(of:)`` writes them.
+    var labels = ""
     /// Whether it was invalidated since.
     var isStale = false
     /// The value in JSON.
     var value: Data
 
     /// What the row costs of the disk's limit, in bytes.
-    var cost: Int { value.count + key.utf8.count }
+    var cost: Int { value.count + key.utf8.count + labels.utf8.count }
+
+    /// Tags and dependencies on lines of their own, so that a search finds whole ones.
+    static func labels(of policy: Policy) -> String {
+        let labels = policy.tags.map(label(tag:)) + policy.dependencies.map(label(dependency:))
+        return labels.isEmpty ? "" : "\n" + labels.joined(separator: "\n") + "\n"
+    }
+
+    static func label(tag: String) -> String { "t:" + tag.replacing("\n", with: " ") }
+    static func label(dependency: String) -> String { "d:" + dependency.replacing("\n", with: " ") }
 }
 
 /// FNV-1a with 64 bits: notices a damaged row.

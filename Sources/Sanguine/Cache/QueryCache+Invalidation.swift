@@ -1,0 +1,117 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+extension QueryCache {
+    /// What is held, in memory and on disk, no longer counts as fresh.
+    func invalidate<Value>(_ query: Query<Value>) {
+        writer.markStaleIfStored(query)
+        change(query) { record, guarded in
+            record.state.invalidate(
+                generation: guarded.marks.next(),
+                nextFlight: guarded.nextNumber()
+            )
+        }
+    }
+
+    /// Everything that the scope covers no longer counts as fresh, in memory and on disk.
+    ///
+    /// Costs the same however many entries there are: see ``InvalidationMarks``. What is observed
+    /// is fetched again at once.
+    func invalidate(_ scope: InvalidationMarks.Scope) {
+        // The disk first: a row that is read between the two counts as stale for both reasons.
+        writer.markStale(scope)
+        let endings = guarded.withLock { guarded -> [Ending] in
+            guard !guarded.isClosed else { return [] }
+            let generation = guarded.marks.mark(scope)
+            if guarded.marks.isFull {
+                for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
+                guarded.marks.forget()
+            }
+            return refetch(in: &guarded, generation: generation) { record in
+                scope.covers(key: record.key.text, policy: record.policy)
+            }
+        }
+        for ending in endings { ending() }
+        deliver()
+        if writer.isBehind { writer.flush() }
+    }
+
+    /// Entries whose policy names the event no longer count as fresh; observed ones are fetched.
+    ///
+    /// Entries on disk alone are not touched: they are judged when they are read.
+    func invalidate(event: RefetchEvents) {
+        let endings = guarded.withLock { guarded -> [Ending] in
+            guard !guarded.isClosed else { return [] }
+            let generation = guarded.marks.next()
+            for record in guarded.records.values
+            where !record.policy.refetchEvents.isDisjoint(with: event) {
+                record.state.note(generation: generation)
+            }
+            return refetch(in: &guarded, generation: generation) { record in
+                !record.policy.refetchEvents.isDisjoint(with: event)
+            }
+        }
+        for ending in endings { ending() }
+        deliver()
+    }
+
+    /// Fetches an observed entry again although it may be fresh, as polling does.
+    func refetch(_ key: QueryKey) {
+        let ending = guarded.withLock { guarded -> Ending? in
+            guard !guarded.isClosed, let record = guarded.records[key] else { return nil }
+            let effect = record.state.refetch(nextFlight: guarded.nextNumber())
+            return perform(effect, on: record, in: &guarded, failure: .cancelled)
+        }
+        ending?()
+        deliver()
+    }
+
+    /// Has the hook told which polled entries are observed, from now on.
+    func onPolling(_ hook: @escaping PollingHook) {
+        pollingHook.withLock { $0 = hook }
+    }
+
+    /// The zone of the user's days.
+    var zone: TimeZone {
+        get { guarded.withLock { $0.zone } }
+        set { guarded.withLock { $0.zone = newValue } }
+    }
+
+    /// Forgets what may no longer be shown, in memory and on disk.
+    func sweep() {
+        let now = clock.now()
+        guarded.withLock { guarded in
+            for (key, record) in guarded.records {
+                guard !record.state.isInUse, let held = record.state.held,
+                    held.asOf + record.policy.keep <= now
+                else { continue }
+                guarded.records[key] = nil
+                guarded.bytes -= record.cost
+            }
+        }
+        writer.removeEntries(keptUntil: now)
+    }
+
+    // Under the lock.
+    private func refetch(
+        in guarded: inout Guarded,
+        generation: UInt64,
+        where isMeant: (QueryRecord) -> Bool
+    ) -> [Ending] {
+        guarded.observed.compactMap { key in
+            guard let record = guarded.records[key], isMeant(record) else { return nil }
+            let effect = record.state.invalidate(
+                generation: generation,
+                nextFlight: guarded.nextNumber()
+            )
+            return perform(effect, on: record, in: &guarded, failure: .cancelled)
+        }
+    }
+}
+
+extension EntryWriter {
+    fileprivate func markStaleIfStored<Value>(_ query: Query<Value>) {
+        if query.policy.tier == .onDisk { markStale(.key(query.key.text)) }
+    }
+}

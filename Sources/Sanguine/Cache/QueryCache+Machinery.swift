@@ -1,0 +1,153 @@
+import SanguineModel
+import Synchronization
+
+extension QueryCache {
+    /// What is left to do outside of the lock.
+    typealias Ending = @Sendable () -> Void
+
+    /// Plays one event on a query's record, and does what its state then asks for.
+    ///
+    /// - Parameters:
+    ///   - query: Whose record.
+    ///   - creating: Whether a record is made if there is none. Otherwise nothing happens then.
+    ///   - failure: What the waiters get that the state wants answered.
+    ///   - event: Plays the event; `nil` if nothing has changed.
+    ///   - answering: Takes the waiters out who get something else than the failure.
+    /// - Returns: Whether something has changed.
+    @discardableResult
+    func change<Value>(
+        _ query: Query<Value>,
+        creating: Bool = false,
+        failure: SanguineError = .cancelled,
+        _ event: (QueryRecord, inout Guarded) -> EntryState.Effect?,
+        answering: ((QueryRecord, [UInt64]) -> Ending)? = nil
+    ) -> Bool {
+        let ending = guarded.withLock { guarded -> Ending? in
+            guard !guarded.isClosed else { return nil }
+            guard let record = record(of: query, creating: creating, in: &guarded)
+            else { return nil }
+            Self.sync(record, with: guarded.marks)
+            let wasObserved = record.state.isObserved
+            let costBefore = record.cost
+            guard let effect = event(record, &guarded) else { return nil }
+            guarded.bytes += record.cost - costBefore
+            guarded.uses &+= 1
+            record.lastUse = guarded.uses
+            let answers = answering?(record, effect.answer)
+            let rest = perform(effect, on: record, in: &guarded, failure: failure)
+            let isObserved = record.state.isObserved
+            if isObserved != wasObserved { note(record, isObserved: isObserved, in: &guarded) }
+            if guarded.bytes > memoryBytes { evict(from: &guarded) }
+            guard let answers else { return rest }
+            return {
+                answers()
+                rest()
+            }
+        }
+        guard let ending else { return false }
+        ending()
+        deliver()
+        return true
+    }
+
+    /// Lets a record know what was invalidated since it was last used.
+    static func sync(_ record: QueryRecord, with marks: InvalidationMarks) {
+        guard record.revision != marks.revision else { return }
+        record.revision = marks.revision
+        let demand = marks.demand(key: record.key.text, policy: record.policy)
+        if demand > 0 { record.state.note(generation: demand) }
+    }
+
+    // Under the lock; what it returns must be done outside of it.
+    func perform(
+        _ effect: EntryState.Effect,
+        on record: QueryRecord,
+        in guarded: inout Guarded,
+        failure: SanguineError
+    ) -> Ending {
+        if let delivery = record.publish() { guarded.deliveries.append(delivery) }
+        guard effect != .nothing else { return {} }
+        var cancelled: Task<Void, Never>?
+        if effect.cancel != nil {
+            cancelled = record.flight
+            record.flight = nil
+        }
+        let answers = record.takeAnswers(effect.answer, failure: failure)
+        if let flight = effect.start { record.launch(flight, in: self) }
+        return { [cancelled] in
+            cancelled?.cancel()
+            answers()
+        }
+    }
+
+    /// Tells observers what they are to be told, unless another thread is at it.
+    ///
+    /// That thread then tells this, too: so observers hear of changes in their order, and a change
+    /// that an observer makes is told after the one that it was told of.
+    func deliver() {
+        let mayBegin = guarded.withLock { guarded in
+            guard !guarded.deliveries.isEmpty, !guarded.isDelivering else { return false }
+            guarded.isDelivering = true
+            return true
+        }
+        guard mayBegin else { return }
+        while true {
+            let batch = guarded.withLock { guarded in
+                defer { guarded.deliveries.removeAll(keepingCapacity: true) }
+                if guarded.deliveries.isEmpty { guarded.isDelivering = false }
+                return guarded.deliveries
+            }
+            guard !batch.isEmpty else { return }
+            for delivery in batch { delivery() }
+        }
+    }
+
+    private func note(_ record: QueryRecord, isObserved: Bool, in guarded: inout Guarded) {
+        if isObserved {
+            guarded.observed.insert(record.key)
+        } else {
+            guarded.observed.remove(record.key)
+        }
+        guard let interval = record.policy.polling else { return }
+        // Told like observers: in order, and outside of the lock.
+        guarded.deliveries.append { [key = record.key, weak self] in
+            let hook = self?.pollingHook.withLock { $0 }
+            hook?(key, isObserved ? interval : nil)
+        }
+    }
+
+    private func record<Value>(
+        of query: Query<Value>,
+        creating: Bool,
+        in guarded: inout Guarded
+    ) -> QueryRecord? {
+        if let record = guarded.records[query.key] { return record }
+        guard creating else { return nil }
+        let record = TypedRecord(query, epoch: guarded.epoch.number)
+        guarded.records[query.key] = record
+        guarded.bytes += record.cost
+        return record
+    }
+
+    /// Forgets the entries that were not used for longest, down to nine tenths of the limit.
+    func evict(from guarded: inout Guarded) {
+        guard guarded.bytes > memoryBytes else { return }
+        let target = memoryBytes / 10 * 9  // Some room, or each new value would sort them again.
+        let candidates = guarded.records.values
+            .filter { !$0.state.isInUse }
+            .sorted { $0.lastUse < $1.lastUse }
+        for record in candidates {
+            guard guarded.bytes > target else { return }
+            guarded.records[record.key] = nil
+            guarded.bytes -= record.cost
+        }
+    }
+
+    /// What the values in memory cost, in bytes.
+    var memoryCost: Int { guarded.withLock { $0.bytes } }
+
+    /// How many callers wait for the query.
+    func waiterCount<Value>(of query: Query<Value>) -> Int {
+        guarded.withLock { $0.records[query.key]?.state.waiterCount ?? 0 }
+    }
+}
