@@ -20,6 +20,7 @@ public final class SanguineClient: Sendable {
     let call: ServerCall
     let derived: DerivedQueries
     let queries: QueryCache
+    let pages = PagesRegistry()
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
@@ -85,8 +86,9 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [queries, balance] epoch in
+        session.onChange { [queries, balance, pages] epoch in
             queries.adopt(epoch)
+            pages.userChanged()
             balance.adopt(epoch)
         }
     }
@@ -102,6 +104,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         session.close()
         balance.close()
+        pages.close()
         queries.close()
         ownTransport?.close()
         store.close()

@@ -6,7 +6,7 @@ import SanguineSQLite
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
-    static let all: [(String, String)] = wire + client + balance + authority + driver
+    static let all: [(String, String)] = wire + client + pages + balance + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -40,6 +40,17 @@ enum LimitTexts {
         ("RetrySchedule.base", time(RetrySchedule.standard.base)),
         ("RetrySchedule.cap", time(RetrySchedule.standard.cap)),
         ("RetrySchedule.jitter", "\(Int(RetrySchedule.standard.jitter * 100)) %"),
+    ]
+
+    private static let pages: [(String, String)] = [
+        ("PageLimits.size", count(PageLimits.size)),
+        ("PageLimits.largestSize", count(PageLimits.largestSize)),
+        ("PageLimits.kept", count(PageLimits.kept)),
+        ("PageLimits.cursorsKept", count(PageLimits.cursorsKept)),
+        ("PageLimits.refreshRequests", count(PageLimits.refreshRequests)),
+        ("PageLimits.recoveryRequests", count(PageLimits.recoveryRequests)),
+        ("PageLimits.emptyPages", count(PageLimits.emptyPages)),
+        ("PageLimits.prefetchDistance", count(PageLimits.prefetchDistance)),
     ]
 
     private static let balance: [(String, String)] = [

@@ -35,6 +35,7 @@ struct LimitsPageTests {
 
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
+        "Sanguine/Pages/PageLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {

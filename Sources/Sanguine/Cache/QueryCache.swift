@@ -52,7 +52,7 @@ final class QueryCache: Sendable {
     let authorizer: any Authorizer
     let clock: any WallClock
     let memoryBytes: Int
-    private let attempts: ReadAttempts
+    let attempts: ReadAttempts
     let writer: EntryWriter
     let pollingHook = Mutex<PollingHook?>(nil)
 

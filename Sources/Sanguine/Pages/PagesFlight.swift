@@ -28,7 +28,7 @@ struct PagesRequest: Hashable, Sendable {
 struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
     private(set) var rows: [Item] = []
     private(set) var ids: Set<Item.ID> = []
-    var marks: [PageMark] = []
+    private(set) var marks: [PageMark] = []
     /// The cursor that the chain follows.
     let start: String?
     /// The cursor that follows the chain; `nil` if the list ends there.
@@ -44,12 +44,22 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
     mutating func append(_ page: Page<Item>, round: UInt64) {
         let cursor = next
         requests += 1
-        let before = rows.count
-        // Twice in one answer or in two is a fault of the backend, or a row that moved down
-        // meanwhile. The first one stays: what is shown does not jump.
-        for item in page.items where ids.insert(item.id).inserted { rows.append(item) }
-        if rows.count > before {
-            marks.append(PageMark(start: cursor, count: rows.count - before, round: round))
+        // Twice in one answer is a fault of the backend.
+        var seen: Set<Item.ID> = []
+        let fresh = page.items.filter { seen.insert($0.id).inserted }
+        // Twice in two answers is a row that moved down between them: the newer one counts.
+        var gap: PageMark?
+        if !ids.isDisjoint(with: seen) {
+            var list = PageList<Item>(rows: rows, marks: marks)
+            gap = list.remove(seen)
+            (rows, marks) = (list.rows, list.marks)
+        }
+        rows += fresh
+        ids.formUnion(seen)
+        if !fresh.isEmpty {
+            var mark = PageMark(start: cursor, count: fresh.count, round: round)
+            if let gap { mark.takeOver(gap) }
+            marks.append(mark)
         }
         // A cursor that leads nowhere else would be followed for ever.
         next = page.hasMore && page.nextCursor != cursor ? page.nextCursor : nil

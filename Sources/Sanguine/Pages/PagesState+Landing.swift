@@ -266,7 +266,7 @@ extension PagesState {
             return proceed(with: flight, limit: PageLimits.largestSize, &effect)
         }
         guard flight.load == .next else {
-            let reach = hasPrevious ? nil : alignment.reach
+            let reach = hasPrevious || chain.next == nil ? nil : alignment.reach
             return merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
         }
         // Those who wait for the next page still do: `proceed` asks for it.

@@ -51,7 +51,10 @@ struct PagesSimulation {
         case 11..<13: event("bump") { $0.feed.bump($0.roll(1_000), jump: $0.roll(2)) }
         case 13..<14: event("move") { $0.feed.move($0.roll(1_000), to: $0.roll(1_000)) }
         case 14..<15: event("edit") { $0.feed.edit($0.roll(1_000)) }
-        case 15..<16: event("many on top") { for _ in 0..<$0.roll(30) { $0.feed.insert(onTop: true, jump: 1) } }
+        case 15..<16:
+            event("many on top") {
+                for _ in 0..<$0.roll(30) { $0.feed.insert(onTop: true, jump: 1) }
+            }
         case 16: if roll(4) == 0 { event("expire") { $0.feed.expireCursors() } }
         case 17: if roll(20) == 0 { event("reset") { $0.play($0.state.reset(.userChanged)) } }
         case 18..<34: event("next") { $0.join(.next) }

@@ -20,12 +20,13 @@ struct SimulatedFeed {
     /// Cursors of an earlier age are refused.
     private var age = 0
 
-    init(count: Int) {
+    init(count: Int, largestPage: Int = 12) {
+        self.largestPage = largestPage
         for _ in 0..<count { insert(onTop: true, jump: 1) }
     }
 
     /// Rows of an answer at most, whatever is asked for.
-    static let largestPage = 12
+    let largestPage: Int
     /// Rows at least, once there were so many.
     static let smallest = 20
     /// Rows at most.
@@ -40,7 +41,7 @@ struct SimulatedFeed {
             let last = FeedRow(id: parts[1], time: parts[0])
             start = rows.firstIndex { Self.isBefore(last, $0) } ?? rows.count
         }
-        let items = Array(rows[start...].prefix(min(limit, Self.largestPage)))
+        let items = Array(rows[start...].prefix(min(limit, largestPage)))
         let hasMore = start + items.count < rows.count
         let next = hasMore ? items.last.map { "\($0.time):\($0.id):\(age)" } : nil
         return Page(items: items, hasMore: hasMore, nextCursor: next)
