@@ -16,11 +16,14 @@ extension SanguineClient {
     ///
     /// A list that is not fresh is shown and refreshed. A reader who is slow gets the newest state
     /// and not those in between. The sequence ends when the client is closed.
-    public func updates<Item>(
-        of pages: Pages<Item>
-    ) -> some AsyncSequence<PagesSnapshot<Item>, Never> & Sendable {
+    public func updates<Item>(of pages: Pages<Item>) -> AsyncStream<PagesSnapshot<Item>> {
         let keeper = keeper(of: pages)
-        return keeper.signals().map { keeper.snapshot() }
+        let signals = keeper.signals()
+        // The snapshot is taken when the reader asks, so that it is always the newest.
+        return AsyncStream {
+            for await _ in signals { return keeper.snapshot() }
+            return nil
+        }
     }
 
     /// Loads the list's first page unless it is fresh by its policy.
