@@ -88,9 +88,14 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// Takes the cache's entry over, if nothing is known yet.
     func restore() {
-        let isNeeded = guarded.withLock { !$0.state.isLoaded && !$0.isClosed }
-        let epoch = queries.authorizer.epoch.number
-        guard isNeeded, let list = queries.cached(entry) else { return }
+        let (isNeeded, epoch) = guarded.withLock { guarded in
+            (!guarded.state.isLoaded && !guarded.isClosed, guarded.epoch)
+        }
+        // Between a user's leaving and the cache's hearing of it, what it has is the other user's.
+        let isUsers = pages.policy.audience == .user
+        guard isNeeded, !isUsers || queries.guarded.withLock({ $0.epoch.number == epoch }),
+            let list = queries.cached(entry)
+        else { return }
         change { guarded in
             guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
             guarded.savedRows = list.rows.count

@@ -32,7 +32,8 @@ where Item.ID: Sendable {
     public var phase = Phase.empty
     /// Why the last refresh failed; `nil` after one that succeeded.
     public var error: SanguineError?
-    /// Why the last load of the next page failed; `nil` after one that succeeded.
+    /// Why the last load of the next page failed; `nil` after one that succeeded, and when nobody
+    /// has used the list since.
     public var nextError: SanguineError?
 
     /// How old the list's beginning is, or `nil` without a list.

@@ -126,6 +126,7 @@ struct PagesKeeperTests {
 
     @Test func `a retry asks for the page that failed, not for the first`() async throws {
         let test = try TestClient(network: server.network())
+        let updates = test.client.updates(of: .feed("a"))
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
         test.network.script(.status(404))
         await #expect(throws: SanguineError.self) { try await test.client.loadNext(.feed("a")) }
@@ -137,6 +138,7 @@ struct PagesKeeperTests {
         #expect(ids(test).count == 60)
         #expect(test.network.requests[2].url == test.network.requests[3].url)
         #expect(test.client.snapshot(of: .feed("a")).nextError == nil)
+        withExtendedLifetime(updates) {}
     }
 
     @Test func `an expired cursor is found again without the reader noticing`() async throws {
