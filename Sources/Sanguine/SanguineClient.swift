@@ -22,6 +22,7 @@ public final class SanguineClient: Sendable {
     let call: ServerCall
     let derived: DerivedQueries
     let queries: QueryCache
+    let pages = PagesRegistry()
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
@@ -102,8 +103,9 @@ public final class SanguineClient: Sendable {
         self.derived = derived
         let events = EventKeeper(configuration: configuration, zone: zone.current)
         self.events = events
-        session.onChange { [queries, balance, metrics] epoch in
+        session.onChange { [queries, balance, metrics, pages] epoch in
             queries.adopt(epoch)
+            pages.userChanged()
             balance.adopt(epoch)
             metrics.adopt(epoch)
             guard let fallback = zone.adopt(epoch) else { return }
@@ -125,6 +127,7 @@ public final class SanguineClient: Sendable {
         events.close()
         session.close()
         balance.close()
+        pages.close()
         queries.close()
         ownTransport?.close()
         store.close()

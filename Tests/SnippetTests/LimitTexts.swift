@@ -7,7 +7,8 @@ import SanguineSQLite
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + balance + metrics + authority + driver
+        wire + client + events + pages + balance + metrics + authority + driver
+
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -69,6 +70,17 @@ enum LimitTexts {
         ("EventLimits.adaptiveAbsence", count(Int(EventLimits.adaptiveAbsence))),
         ("EventLimits.matrixNames", count(EventLimits.matrixNames)),
         ("EventLimits.matrixPolicies", count(EventLimits.matrixPolicies)),
+    ]
+
+    private static let pages: [(String, String)] = [
+        ("PageLimits.size", count(PageLimits.size)),
+        ("PageLimits.largestSize", count(PageLimits.largestSize)),
+        ("PageLimits.kept", count(PageLimits.kept)),
+        ("PageLimits.cursorsKept", count(PageLimits.cursorsKept)),
+        ("PageLimits.refreshRequests", count(PageLimits.refreshRequests)),
+        ("PageLimits.recoveryRequests", count(PageLimits.recoveryRequests)),
+        ("PageLimits.emptyPages", count(PageLimits.emptyPages)),
+        ("PageLimits.prefetchDistance", count(PageLimits.prefetchDistance)),
     ]
 
     private static let balance: [(String, String)] = [

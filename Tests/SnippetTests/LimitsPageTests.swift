@@ -37,6 +37,7 @@ struct LimitsPageTests {
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
         "Sanguine/Events/EventLimits",
         "Sanguine/Metrics/MetricsLimits",
+        "Sanguine/Pages/PageLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {
