@@ -22,6 +22,7 @@ public final class SanguineClient: Sendable {
     let call: ServerCall
     let derived: DerivedQueries
     let queries: QueryCache
+    let ranges: RangeKeepers
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
@@ -81,6 +82,7 @@ public final class SanguineClient: Sendable {
             zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
             memoryBytes: configuration.memoryBytes
         )
+        ranges = RangeKeepers(queries: queries)
         balance = BalanceKeeper(
             configuration: configuration,
             call: call,
@@ -91,8 +93,9 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [queries, balance, metrics] epoch in
+        session.onChange { [queries, ranges, balance, metrics] epoch in
             queries.adopt(epoch)
+            ranges.adopt(epoch)
             balance.adopt(epoch)
             metrics.adopt(epoch)
         }
@@ -109,6 +112,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         session.close()
         balance.close()
+        ranges.close()
         queries.close()
         ownTransport?.close()
         store.close()

@@ -30,6 +30,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case notConfigured(String)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
+    /// More days or numbers were asked for at once than the client keeps.
+    case rangeTooLong(limit: Int)
     /// A query's own closure threw. The text describes the error.
     case queryFailed(String)
 }
@@ -53,6 +55,7 @@ extension SanguineError {
         case .closed: "closed"
         case .notConfigured: "not_configured"
         case .conflictingQuery: "conflicting_query"
+        case .rangeTooLong: "range_too_long"
         case .queryFailed: "query_failed"
         }
     }
@@ -87,6 +90,8 @@ extension SanguineError: CustomStringConvertible {
             """
             Two queries with values of different types are named '\(name)'. Give each its own name.
             """
+        case .rangeTooLong(let limit):
+            "More than \(limit) indices were asked for at once. Ask for what is shown."
         case .queryFailed(let detail): "The query's closure threw: \(detail)."
         }
     }
