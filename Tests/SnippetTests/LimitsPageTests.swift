@@ -35,7 +35,7 @@ struct LimitsPageTests {
 
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
-        "Sanguine/Metrics/MetricsLimits",
+        "Sanguine/Metrics/MetricsLimits", "Sanguine/Range/RangeLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {

@@ -29,7 +29,8 @@ final class RangeKeepers: Sendable {
     func keeper<Index, Value>(
         of query: RangeQuery<Index, Value>
     ) throws(SanguineError) -> RangeKeeper<Index, Value> {
-        let found = guarded.withLock { guarded -> Result<RangeKeeper<Index, Value>, SanguineError> in
+        let found = guarded.withLock {
+            guarded -> Result<RangeKeeper<Index, Value>, SanguineError> in
             guard !guarded.isClosed else { return .failure(.closed) }
             if let known = guarded.keepers[query.key] {
                 guard let keeper = known as? RangeKeeper<Index, Value> else {

@@ -65,7 +65,8 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     ///
     /// It is never stale by its age, because each index has its own; it is stale when it was
     /// invalidated as a whole.
-    func entry(refetch: @escaping Query<RangeContents<Value>>.Fetch) -> Query<RangeContents<Value>> {
+    func entry(refetch: @escaping Query<RangeContents<Value>>.Fetch) -> Query<RangeContents<Value>>
+    {
         var policy = policy
         policy.freshness = .forever
         policy.retry = .never  // The requests that it causes have attempts of their own.
