@@ -59,7 +59,7 @@ struct RangeSnippets {
         }
         let client = try Self.client(network)
 
-        let month = try await client.values(in: first...last, of: .moods)  // fetches what is missing
+        let month = try await client.values(in: first...last, of: .moods)  // fetches what lacks
         let known = client.cached(first...last, of: .moods)  // at once
         client.invalidate(first...first, of: .moods)  // one day has changed
 

@@ -59,13 +59,14 @@ struct RangeCoverage: Hashable, Sendable {
         normalize()
     }
 
-    /// Forgets positions until at most so many are known, and returns those it forgot.
+    /// Forgets positions until at most so many are known.
     ///
     /// What was read last stays; of the rest, what is newest.
     ///
     /// - Parameters:
     ///   - limit: How many positions may be known.
     ///   - recent: What was read, the last first.
+    /// - Returns: The positions that it forgot.
     mutating func trim(to limit: Int, keeping recent: [Range<Int>]) -> RangeSet<Int> {
         guard count > limit else { return RangeSet() }
         var kept = RangeSet<Int>()

@@ -84,8 +84,8 @@ extension RangeKeeper {
         }
     }
 
-    // The entry is observed while it has watchers: the cache then keeps it in memory, and fetches it
-    // after an invalidation of more than this query.
+    // The entry is observed while it has watchers: the cache then keeps it in memory, and fetches
+    // it after an invalidation of more than this query.
     private func observeEntry() {
         let observer = TypedRecord<Contents>.Observer(
             tell: { [weak self] _ in self?.tell() },

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Fetches what is missing of one range query; the shell around ``RangeState``.
 ///
-/// What is known is one entry of the cache. It is changed by ``write(epoch:_:)`` alone, which begins
-/// again when the entry was changed or invalidated meanwhile.
+/// What is known is one entry of the cache. It is changed by ``write(epoch:_:)`` alone, which
+/// begins again when the entry was changed or invalidated meanwhile.
 ///
 /// Invariants:
 ///

@@ -17,8 +17,8 @@ public import Foundation
 /// ```
 ///
 /// An index that the answer lacks is known to have no value, and is not asked for again while the
-/// answer is fresh. Each index is fresh by the policy, counted from its own fetch. All that is known
-/// of one query is one entry of the cache, with the policy's tier and audience.
+/// answer is fresh. Each index is fresh by the policy, counted from its own fetch. All that is
+/// known of one query is one entry of the cache, with the policy's tier and audience.
 public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatable>: Sendable {
     /// Fetches the values of a stretch once.
     ///

@@ -107,12 +107,21 @@ struct RangeState: Sendable {
 
     /// A flight has brought values, which are about to be written.
     ///
-    /// From now on no earlier flight writes over them. Returns `nil` for one that came too late.
+    /// From now on no earlier flight writes over them, so whoever waits for such a flight waits for
+    /// this one, too. Returns `nil` for one that came too late.
     mutating func arrive(_ number: UInt64) -> Flight? {
         defer { checkInvariants() }
         guard let flight = flight(number) else { return nil }
-        for index in flights.indices where flights[index].number < number {
-            flights[index].wanted.remove(contentsOf: flight.range)
+        let range = RangeSet(flight.range)
+        var overtaken = Set<UInt64>()
+        for index in flights.indices
+        where flights[index].number < number && !flights[index].wanted.isDisjoint(range) {
+            flights[index].wanted.subtract(range)
+            overtaken.insert(flights[index].number)
+        }
+        guard !overtaken.isEmpty else { return flight }
+        for (waiter, flights) in needs where !flights.isDisjoint(with: overtaken) {
+            needs[waiter]?.insert(number)
         }
         return flight
     }

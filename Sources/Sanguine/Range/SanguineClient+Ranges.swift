@@ -3,7 +3,7 @@ extension SanguineClient {
     ///
     /// Gaps that lie close together are asked for in one request. Simultaneous readers share the
     /// requests for what they have in common, and each waits only for those that it needs. A reader
-    /// whose task is cancelled disturbs no other; a request that nobody needs any more is cancelled.
+    /// whose task is cancelled disturbs no other; a request that nobody needs any more ends.
     ///
     /// - Returns: The values by index; an index that is not there has none.
     /// - Throws: ``SanguineError``: of a request that this reader needs;

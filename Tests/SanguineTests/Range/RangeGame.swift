@@ -223,9 +223,10 @@ struct RangeGame {
             }
         }
         if state.waiterCount != readers.count { fault = "A reader was lost." }
-        if contents.values.keys.contains(where: { position in
-            contents.coverage.positions(in: position..<position + 1) { _ in true }.isEmpty
-        }) {
+        let known = contents.coverage.positions(in: 0..<Self.positions) { _ in true }
+        if contents.values.count > Self.positions
+            || !contents.values.keys.allSatisfy({ known.contains($0) })
+        {
             fault = "There is a value that is not known."
         }
     }

@@ -75,6 +75,17 @@ struct RangeStateTests {
         #expect(Set(state.land(1)?.answer ?? []) == [1, 2])
     }
 
+    @Test func `who waits for an overtaken flight waits for the one that overtook it`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        state.invalidate(set(3..<5))
+        _ = state.join(waiter: 2, missing: set(3..<5))
+        _ = state.arrive(2)
+
+        #expect(state.land(1)?.answer == [])
+        #expect(state.land(2).map { Set($0.answer) } == [1, 2])
+    }
+
     @Test func `an earlier flight does not write over what a later one brought`() {
         var state = RangeState()
         var contents = RangeContents<String>()
