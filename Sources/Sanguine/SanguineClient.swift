@@ -23,6 +23,7 @@ public final class SanguineClient: Sendable {
     let derived: DerivedQueries
     let queries: QueryCache
     let pages = PagesRegistry()
+    let ranges: RangeKeepers
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
@@ -91,6 +92,7 @@ public final class SanguineClient: Sendable {
             metrics: metrics,
             registry: QueryRegistry(declared: configuration.declaredQueries)
         )
+        ranges = RangeKeepers(queries: queries)
         balance = BalanceKeeper(
             configuration: configuration,
             call: call,
@@ -103,9 +105,10 @@ public final class SanguineClient: Sendable {
         self.derived = derived
         let events = EventKeeper(configuration: configuration, zone: zone.current)
         self.events = events
-        session.onChange { [queries, balance, metrics, pages] epoch in
+        session.onChange { [queries, ranges, balance, metrics, pages] epoch in
             queries.adopt(epoch)
             pages.userChanged()
+            ranges.adopt(epoch)
             balance.adopt(epoch)
             metrics.adopt(epoch)
             guard let fallback = zone.adopt(epoch) else { return }
@@ -128,6 +131,7 @@ public final class SanguineClient: Sendable {
         session.close()
         balance.close()
         pages.close()
+        ranges.close()
         queries.close()
         ownTransport?.close()
         store.close()

@@ -32,6 +32,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case queueFull(limit: Int)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
+    /// More days or numbers were asked for at once than the client keeps.
+    case rangeTooLong(limit: Int)
     /// A query's own closure threw. The text describes the error.
     case queryFailed(String)
 }
@@ -56,6 +58,7 @@ extension SanguineError {
         case .notConfigured: "not_configured"
         case .queueFull: "queue_full"
         case .conflictingQuery: "conflicting_query"
+        case .rangeTooLong: "range_too_long"
         case .queryFailed: "query_failed"
         }
     }
@@ -95,6 +98,8 @@ extension SanguineError: CustomStringConvertible {
             """
             Two queries with values of different types are named '\(name)'. Give each its own name.
             """
+        case .rangeTooLong(let limit):
+            "More than \(limit) indices were asked for at once. Ask for what is shown."
         case .queryFailed(let detail): "The query's closure threw: \(detail)."
         }
     }

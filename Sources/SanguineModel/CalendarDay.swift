@@ -12,9 +12,11 @@ public import Foundation
 /// Days of 23 and 25 hours come out right, because the zone's own rules place their ends.
 public struct CalendarDay: Hashable, Comparable, Sendable {
     // Counting days makes order and arithmetic trivial; the text form is derived.
-    let daysSince1970: Int
+    /// Days since January 1, 1970.
+    public let daysSince1970: Int
 
-    private init(daysSince1970: Int) { self.daysSince1970 = daysSince1970 }
+    /// The day so many days after January 1, 1970.
+    public init(daysSince1970: Int) { self.daysSince1970 = daysSince1970 }
 
     /// The day that the zone's clocks show at the moment.
     public init(containing moment: Timestamp, in zone: TimeZone) {

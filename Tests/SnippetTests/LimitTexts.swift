@@ -7,8 +7,7 @@ import SanguineSQLite
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + balance + metrics + authority + driver
-
+        wire + client + events + pages + ranges + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -107,6 +106,15 @@ enum LimitTexts {
         ("MetricsLimits.longestDuration", time(MetricsLimits.longestDuration)),
         ("MetricsLimits.significantDigits", count(MetricsLimits.significantDigits)),
         ("MetricsLimits.waitingEvents", count(MetricsLimits.waitingEvents)),
+    ]
+
+    private static let ranges: [(String, String)] = [
+        ("RangeLimits.indices", count(RangeLimits.indices)),
+        ("RangeLimits.readSpan", count(RangeLimits.readSpan)),
+        ("RangeLimits.requestSpan", count(RangeLimits.requestSpan)),
+        ("RangeLimits.bridge", count(RangeLimits.bridge)),
+        ("RangeLimits.recentReads", count(RangeLimits.recentReads)),
+        ("RangeLimits.keepers", count(RangeLimits.keepers)),
     ]
 
     private static let authority: [(String, String)] = {

@@ -218,14 +218,16 @@ final class QueryCache: Sendable {
     ///   - query: Whose value it is.
     ///   - epoch: The epoch in which it was true. Default: the present one.
     ///   - version: The version of the value that it was made of. Default: any.
-    /// - Returns: Whether it was taken: not if its epoch is over, the value was changed since, or
-    ///   the client is closed.
+    ///   - generation: The generation in which it was made. Default: any.
+    /// - Returns: Whether it was taken: not if its epoch is over, the value was changed or
+    ///   invalidated since, or the client is closed.
     @discardableResult
     func set<Value>(
         _ value: Value,
         for query: Query<Value>,
         epoch: SessionEpoch? = nil,
-        replacing version: UInt64? = nil
+        replacing version: UInt64? = nil,
+        of generation: UInt64? = nil
     ) -> Bool {
         let present = authorizer.epoch
         let isOthers = epoch.map { $0.number != present.number } ?? false
@@ -235,7 +237,8 @@ final class QueryCache: Sendable {
         let isEqual = old.map { $0.value == value } ?? false
         let isTaken = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value>,
-                version.map({ $0 == record.version }) ?? true
+                version.map({ $0 == record.version }) ?? true,
+                generation.map({ $0 == record.state.generation }) ?? true
             else { return nil }
             let isUsers = query.policy.audience == .user
             guard

@@ -52,8 +52,8 @@ struct CallAttempts: Sendable {
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):
             return failed(problem, using: &random)
-        case .notConfigured, .store, .conflictingQuery, .queryFailed, .balanceUnsettled,
-            .queueFull:
+        case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
+            .balanceUnsettled, .queueFull:
             return refusedUnlessHappened
         case .transport, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true

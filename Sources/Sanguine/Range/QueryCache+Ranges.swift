@@ -1,0 +1,31 @@
+import SanguineModel
+import Synchronization
+
+extension QueryCache {
+    /// An entry with what proves, when it is set, that it was not changed meanwhile.
+    struct Held<Value> {
+        var value: Value?
+        var version: UInt64 = 0
+        var generation: UInt64?
+        /// Whether it was not invalidated since it was set.
+        var isFresh = false
+    }
+
+    /// The entry in one piece.
+    func held<Value>(_ query: Query<Value>) -> Held<Value> {
+        _ = cached(query)
+        let now = clock.now()
+        return guarded.withLock { guarded in
+            guard let record = guarded.records[query.key] as? TypedRecord<Value> else {
+                return Held()
+            }
+            Self.sync(record, with: guarded.marks)
+            return Held(
+                value: record.value,
+                version: record.version,
+                generation: record.state.generation,
+                isFresh: record.isFresh(query.policy, at: now, in: guarded.zone)
+            )
+        }
+    }
+}

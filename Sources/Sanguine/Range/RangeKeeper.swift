@@ -1,0 +1,374 @@
+import SanguineModel
+import Synchronization
+
+/// Fetches what is missing of one range query; the shell around ``RangeState``.
+///
+/// What is known is one entry of the cache. It is changed by ``write(epoch:_:)`` alone, which
+/// begins again when the entry was changed or invalidated meanwhile.
+///
+/// Invariants:
+///
+/// 1. A flight is under way until what it brought is in the cache: who asks sees one or the other.
+/// 2. Every waiter is answered once: by its last landing, a failure, its own cancellation, the end
+///    of the epoch or the closing of the client.
+/// 3. Watchers are told by one thread at a time, the newest last.
+///
+/// Mutable state: `guarded`, by its mutex, which is never held over an `await`, the cache, or the
+/// app's code.
+final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable>: RangeSteering {
+    typealias Contents = RangeContents<Value>
+    typealias Values = RangeValues<Index, Value>
+    typealias Answer = Result<Void, SanguineError>
+    typealias Waiter = CheckedContinuation<Answer, Never>
+    /// What is left to do outside of the lock.
+    typealias Ending = @Sendable () -> Void
+
+    struct Watcher {
+        let range: ClosedRange<Index>
+        let positions: Range<Int>
+        let stream: AsyncStream<Values>.Continuation
+        var error: SanguineError?
+        var told: Values?
+        var loads: [UInt64: Task<Void, Never>] = [:]
+    }
+
+    struct Guarded {
+        var query: RangeQuery<Index, Value>
+        var epoch: UInt64
+        var state = RangeState()
+        var waiters: [UInt64: Waiter] = [:]
+        var flights: [UInt64: Task<Void, Never>] = [:]
+        var watchers: [UInt64: Watcher] = [:]
+        /// The number under which the cache's entry is observed while there are watchers.
+        var observation: UInt64?
+        /// Rises with each landing: what was read before one may miss what it brought.
+        var landings: UInt64 = 0
+        var lastNumber: UInt64 = 0  // Of waiters, watchers and their loads alike.
+        var mustTell = false
+        var isTelling = false
+        var isClosed = false
+
+        mutating func nextNumber() -> UInt64 {
+            lastNumber += 1
+            return lastNumber
+        }
+    }
+
+    let guarded: Mutex<Guarded>
+    let queries: QueryCache
+    private let policy: Policy
+    private let plain: RangeQuery<Index, Value>
+
+    init(_ query: RangeQuery<Index, Value>, queries: QueryCache) {
+        self.queries = queries
+        policy = query.policy
+        plain = query
+        guarded = Mutex(Guarded(query: query, epoch: queries.authorizer.epoch.number))
+    }
+
+    /// The cache's entry; fetching it fetches what its watchers lack.
+    var entry: Query<Contents> {
+        plain.entry { [weak self] _ in
+            guard let self else { throw SanguineError.closed }
+            try await loadWatched()
+            return queries.cached(entry) ?? Contents()
+        }
+    }
+
+    var isIdle: Bool { guarded.withLock { $0.state.isIdle && $0.watchers.isEmpty } }
+
+    /// Fetches with the newest closure from now on.
+    func take(_ query: RangeQuery<Index, Value>) { guarded.withLock { $0.query = query } }
+
+    // MARK: - Reading
+
+    /// What is known, at once.
+    func snapshot(_ range: ClosedRange<Index>, error: SanguineError? = nil) -> Values {
+        guard let positions = Index.positions(range) else {
+            return Values(range: range, values: [:], missing: [range], stale: [], isFetching: false)
+        }
+        let held = queries.held(entry)
+        let contents = held.value ?? Contents()
+        let isFetching = guarded.withLock { guarded in
+            guarded.state.touch(positions)
+            return guarded.state.isFetching(positions)
+        }
+        let known = contents.coverage.positions(in: positions) { _ in true }
+        let fresh = held.isFresh ? self.fresh(positions, in: contents) : RangeSet()
+        var values: [Index: Value] = [:]
+        for range in known.ranges {
+            for position in range {
+                if let value = contents.values[position] {
+                    values[Index(position: position)] = value
+                }
+            }
+        }
+        return Values(
+            range: range,
+            values: values,
+            missing: RangeSet(positions).subtracting(known).ranges.map(Index.indices),
+            stale: known.subtracting(fresh).ranges.map(Index.indices),
+            isFetching: isFetching,
+            error: error
+        )
+    }
+
+    /// The values of the stretch, what is missing or stale of it fetched first.
+    func values(
+        _ range: ClosedRange<Index>,
+        refreshing: Bool
+    ) async throws(SanguineError) -> [Index: Value] {
+        guard let positions = Index.positions(range), positions.count <= RangeLimits.readSpan else {
+            throw .rangeTooLong(limit: RangeLimits.readSpan)
+        }
+        // What was fetched can be gone when the memory is too small, or other stretches push it
+        // out at that very moment.
+        for _ in 0..<3 {
+            try await load(RangeSet(positions), refreshing: refreshing)
+            let known = snapshot(range)
+            if known.missing.isEmpty { return known.values }
+        }
+        throw .queryFailed("its values left the memory before they were read; raise 'memoryBytes'")
+    }
+
+    // MARK: - Data
+
+    /// The positions no longer count as fresh; who watches them gets new values.
+    func invalidate(_ range: ClosedRange<Index>) {
+        guard let positions = Index.positions(range) else { return }
+        let stale = RangeSet(positions)
+        guarded.withLock { $0.state.invalidate(stale) }
+        if queries.cached(entry) != nil { write { $0.coverage.markStale(stale) } }
+        let watchers = guarded.withLock { guarded in
+            guarded.watchers.filter { $0.value.positions.overlaps(positions) }.map(\.key)
+        }
+        for watcher in watchers { startLoad(for: watcher) }
+        tell()
+    }
+
+    func adopt(_ epoch: SessionEpoch) {
+        guard policy.audience == .user else { return }
+        let ending = guarded.withLock { guarded -> Ending? in
+            guard epoch.number > guarded.epoch else { return nil }
+            guarded.epoch = epoch.number
+            return perform(guarded.state.abandon(), .failure(.userChanged), in: &guarded)
+        }
+        ending?()
+        tell()
+    }
+
+    func close() {
+        let (ending, watchers) = guarded.withLock { guarded -> (Ending, [Watcher]) in
+            guarded.isClosed = true
+            defer { guarded.watchers = [:] }
+            return (
+                perform(guarded.state.abandon(), .failure(.closed), in: &guarded),
+                Array(guarded.watchers.values)
+            )
+        }
+        ending()
+        for watcher in watchers {
+            for load in watcher.loads.values { load.cancel() }
+            watcher.stream.finish()
+        }
+    }
+
+    // MARK: - Loading
+
+    /// Returns when all the positions are known, and fresh or just fetched.
+    func load(_ wanted: RangeSet<Int>, refreshing: Bool = false) async throws(SanguineError) {
+        guard !Task.isCancelled else { throw .cancelled }
+        let waiter = guarded.withLock { $0.nextNumber() }
+        let answer = await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: Waiter) in
+                join(wanted, as: waiter, continuation, refreshing: refreshing)
+                // The handler below has run already if the task was cancelled before it joined.
+                if Task.isCancelled { leave(waiter) }
+            }
+        } onCancel: {
+            leave(waiter)
+        }
+        try answer.get()
+    }
+
+    private func loadWatched() async throws(SanguineError) {
+        let wanted = guarded.withLock { guarded in
+            guarded.watchers.values.reduce(into: RangeSet<Int>()) {
+                $0.insert(contentsOf: $1.positions)
+            }
+        }
+        if !wanted.isEmpty { try await load(wanted) }
+    }
+
+    private func join(
+        _ wanted: RangeSet<Int>,
+        as waiter: UInt64,
+        _ continuation: Waiter,
+        refreshing: Bool
+    ) {
+        adopt(queries.authorizer.epoch)
+        var ending: Ending?
+        while ending == nil {
+            let landings = guarded.withLock { $0.landings }
+            let missing = refreshing ? wanted : missing(of: wanted)
+            ending = guarded.withLock { guarded -> Ending? in
+                guard !guarded.isClosed else {
+                    return { continuation.resume(returning: .failure(.closed)) }
+                }
+                guard guarded.landings == landings else { return nil }
+                guarded.waiters[waiter] = continuation
+                for range in wanted.ranges { guarded.state.touch(range) }
+                let effect = guarded.state.join(waiter: waiter, missing: missing)
+                return perform(effect, .success(()), in: &guarded)
+            }
+        }
+        ending?()
+        tell()
+    }
+
+    private func leave(_ waiter: UInt64) {
+        let ending = guarded.withLock { guarded in
+            perform(guarded.state.leave(waiter: waiter), .failure(.cancelled), in: &guarded)
+        }
+        ending()
+        tell()
+    }
+
+    private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
+        var held = queries.held(entry)
+        if held.value != nil, !held.isFresh {
+            write { _ in }  // Takes the invalidation over into what is known.
+            held = queries.held(entry)
+        }
+        let contents = held.value ?? Contents()
+        return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
+    }
+
+    private func fresh(_ positions: Range<Int>, in contents: Contents) -> RangeSet<Int> {
+        let now = queries.clock.now()
+        let zone = queries.guarded.withLock { $0.zone }
+        return contents.coverage.positions(in: positions) {
+            $0.isFresh(policy.freshness, at: now, in: zone)
+        }
+    }
+
+    /// Changes what is known; begins again if it was changed meanwhile.
+    ///
+    /// - Returns: Whether it was taken: not if the epoch is over, or the client is closed.
+    @discardableResult
+    private func write(epoch: SessionEpoch? = nil, _ body: (inout Contents) -> Void) -> Bool {
+        let entry = entry
+        while true {
+            let held = queries.held(entry)
+            var contents = held.value ?? Contents()
+            if held.value != nil, !held.isFresh {
+                guarded.withLock { $0.state.invalidateAll() }
+                contents.coverage.markAllStale()
+            }
+            body(&contents)
+            contents.revision += 1
+            let isTaken = queries.set(
+                contents,
+                for: entry,
+                epoch: epoch,
+                replacing: held.version,
+                of: held.generation
+            )
+            if isTaken { return true }
+            let now = queries.held(entry)
+            guard now.version != held.version || now.generation != held.generation else {
+                return false
+            }
+        }
+    }
+
+    // MARK: - Flights
+
+    // Under the lock; what it returns must be done outside of it.
+    private func perform(
+        _ effect: RangeState.Effect,
+        _ outcome: Answer,
+        in guarded: inout Guarded
+    ) -> Ending {
+        let cancelled = effect.cancel.compactMap { guarded.flights.removeValue(forKey: $0) }
+        let answered = effect.answer.compactMap { guarded.waiters.removeValue(forKey: $0) }
+        let query = guarded.query
+        let epoch = SessionEpoch(number: guarded.epoch, account: nil)
+        for flight in effect.start {
+            // Detached: a flight belongs to all its callers, so it has the cancellation of none.
+            guarded.flights[flight.number] = Task.detached(priority: Task.currentPriority) {
+                [weak self] in
+                await self?.fly(flight, query, epoch)
+            }
+        }
+        return {
+            for task in cancelled { task.cancel() }
+            for waiter in answered { waiter.resume(returning: outcome) }
+        }
+    }
+
+    private func fly(
+        _ flight: RangeState.Flight,
+        _ query: RangeQuery<Index, Value>,
+        _ epoch: SessionEpoch
+    ) async {
+        let indices = Index.indices(flight.range)
+        let requestEpoch = policy.audience == .user ? epoch : nil
+        let result = await queries.attempts.fetch(query.plan, epoch: requestEpoch) { request in
+            try await query.fetch(request, indices)
+        }
+        switch result {
+        case .success(let values): land(values, flight, epoch)
+        case .failure(let error): fail(flight, error)
+        }
+    }
+
+    private func land(
+        _ brought: [Index: Value],
+        _ flight: RangeState.Flight,
+        _ epoch: SessionEpoch
+    ) {
+        guard guarded.withLock({ $0.state.arrive(flight.number) }) != nil else { return }
+        let values = Dictionary(
+            brought.map { ($0.key.position, $0.value) },
+            uniquingKeysWith: { $1 }
+        )
+        let now = queries.clock.now()
+        let isTaken = write(epoch: policy.audience == .user ? epoch : nil) { contents in
+            let (present, recent) = guarded.withLock {
+                ($0.state.flight(flight.number), $0.state.recent)
+            }
+            guard let present else { return }
+            contents.land(values, present, asOf: now, keeping: [flight.range] + recent)
+        }
+        guard isTaken else { return fail(flight, .userChanged) }
+        end(flight, .success(())) { $0.land(flight.number) }
+    }
+
+    private func fail(_ flight: RangeState.Flight, _ error: SanguineError) {
+        end(flight, .failure(error)) { $0.fail(flight.number) }
+    }
+
+    private func end(
+        _ flight: RangeState.Flight,
+        _ outcome: Answer,
+        _ event: (inout RangeState) -> RangeState.Effect?
+    ) {
+        let ending = guarded.withLock { guarded -> Ending? in
+            guard let effect = event(&guarded.state) else { return nil }
+            guarded.flights[flight.number] = nil
+            guarded.landings += 1
+            for (number, watcher) in guarded.watchers
+            where watcher.positions.overlaps(flight.range) {
+                if case .failure(let error) = outcome {
+                    guarded.watchers[number]?.error = error
+                } else {
+                    guarded.watchers[number]?.error = nil
+                }
+            }
+            return perform(effect, outcome, in: &guarded)
+        }
+        ending?()
+        tell()
+    }
+}

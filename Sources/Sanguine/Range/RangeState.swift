@@ -1,0 +1,235 @@
+/// Which stretches are being fetched and who waits for them, and the only code that decides what is
+/// fetched next.
+///
+/// The state performs no I/O and reads no clock. Each method records one event and returns what the
+/// caller must now do. ``RangeKeeper`` does it. What is known lies outside, as ``RangeCoverage`` in
+/// the cache; each event is told what it needs of it.
+///
+/// A flight covers a stretch. Of its positions, those invalidated since it took off are no longer
+/// *current*: they are written as stale, and serve nobody who asks from then on. Those that a later
+/// flight has brought are no longer *wanted*: they are not written at all.
+///
+/// Invariants, checked after every event in debug builds:
+///
+/// 1. A flight has somebody who waits for it, and whoever waits, waits for a flight under way.
+/// 2. No position is current in two flights.
+/// 3. A flight covers 1 to ``RangeLimits/requestSpan`` positions.
+/// 4. Flights are numbered upwards.
+/// 5. At most ``RangeLimits/recentReads`` reads are remembered.
+struct RangeState: Sendable {
+    /// A request for a stretch.
+    struct Flight: Hashable, Sendable {
+        let number: UInt64
+        let range: Range<Int>
+        /// The positions that were not invalidated since it took off.
+        fileprivate(set) var current: RangeSet<Int>
+        /// The positions that no later flight has brought.
+        fileprivate(set) var wanted: RangeSet<Int>
+    }
+
+    /// What the owner of the state must do now.
+    struct Effect: Hashable, Sendable {
+        /// The flights to cancel.
+        var cancel: [UInt64] = []
+        /// The waiters to answer, with the event's outcome.
+        var answer: [UInt64] = []
+        /// The flights to start.
+        var start: [Flight] = []
+
+        static let nothing = Effect()
+    }
+
+    /// The flights under way, in the order of their numbers.
+    private(set) var flights: [Flight] = []
+    /// What was read, the last first.
+    private(set) var recent: [Range<Int>] = []
+    private var needs: [UInt64: Set<UInt64>] = [:]  // Waiter to the flights that it waits for.
+    private var lastFlight: UInt64 = 0
+
+    // MARK: - Questions
+
+    var waiterCount: Int { needs.count }
+    var isIdle: Bool { flights.isEmpty }
+
+    /// The flight under way with that number.
+    func flight(_ number: UInt64) -> Flight? { flights.first { $0.number == number } }
+
+    /// Whether something in the stretch is being fetched.
+    func isFetching(_ range: Range<Int>) -> Bool { flights.contains { $0.range.overlaps(range) } }
+
+    // MARK: - Readers
+
+    /// A stretch was read, at once or not.
+    mutating func touch(_ range: Range<Int>) {
+        recent.removeAll { range.lowerBound <= $0.lowerBound && $0.upperBound <= range.upperBound }
+        recent.insert(range, at: 0)
+        if recent.count > RangeLimits.recentReads { recent.removeLast() }
+    }
+
+    /// A caller waits until the missing positions are fetched.
+    ///
+    /// What is under way already is shared; only the rest takes off.
+    ///
+    /// - Parameters:
+    ///   - waiter: The caller's number.
+    ///   - missing: The positions that it needs and that are not known or not fresh.
+    /// - Returns: The flights to start; the waiter to answer at once if nothing is missing.
+    mutating func join(waiter: UInt64, missing: RangeSet<Int>) -> Effect {
+        defer { checkInvariants() }
+        guard !missing.isEmpty else { return Effect(answer: [waiter]) }
+        var rest = missing
+        var waitsFor = Set<UInt64>()
+        var underWay = RangeSet<Int>()
+        for flight in flights {
+            underWay.formUnion(flight.current)
+            guard !flight.current.isDisjoint(missing) else { continue }
+            waitsFor.insert(flight.number)
+            rest.subtract(flight.current)
+        }
+        let started = Self.stretches(of: rest, sparing: underWay).map { range in
+            lastFlight += 1
+            let all = RangeSet(range)
+            return Flight(number: lastFlight, range: range, current: all, wanted: all)
+        }
+        flights += started
+        needs[waiter] = waitsFor.union(started.map(\.number))
+        return Effect(start: started)
+    }
+
+    /// A caller gave up; flights that nobody else waits for end with it.
+    mutating func leave(waiter: UInt64) -> Effect {
+        defer { checkInvariants() }
+        guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
+        return Effect(cancel: takeUnwanted(), answer: [waiter])
+    }
+
+    // MARK: - Flights
+
+    /// A flight has brought values, which are about to be written.
+    ///
+    /// From now on no earlier flight writes over them, so whoever waits for such a flight waits for
+    /// this one, too. Returns `nil` for one that came too late.
+    mutating func arrive(_ number: UInt64) -> Flight? {
+        defer { checkInvariants() }
+        guard let flight = flight(number) else { return nil }
+        let range = RangeSet(flight.range)
+        var overtaken = Set<UInt64>()
+        for index in flights.indices
+        where flights[index].number < number && !flights[index].wanted.isDisjoint(range) {
+            flights[index].wanted.subtract(range)
+            overtaken.insert(flights[index].number)
+        }
+        guard !overtaken.isEmpty else { return flight }
+        for (waiter, flights) in needs where !flights.isDisjoint(with: overtaken) {
+            needs[waiter]?.insert(number)
+        }
+        return flight
+    }
+
+    /// What the flight brought is written: whoever waited for nothing else is answered.
+    ///
+    /// Returns `nil` for one that nobody wants any more.
+    mutating func land(_ number: UInt64) -> Effect? {
+        defer { checkInvariants() }
+        guard remove(number) else { return nil }
+        var effect = Effect()
+        for (waiter, flights) in needs where flights.contains(number) {
+            needs[waiter]?.remove(number)
+            if flights.count == 1 {
+                needs[waiter] = nil
+                effect.answer.append(waiter)
+            }
+        }
+        return effect
+    }
+
+    /// The flight failed: whoever needed it gets the error, and nobody else.
+    ///
+    /// Returns `nil` for one that nobody wants any more.
+    mutating func fail(_ number: UInt64) -> Effect? {
+        defer { checkInvariants() }
+        guard remove(number) else { return nil }
+        let answer = needs.filter { $0.value.contains(number) }.map(\.key)
+        for waiter in answer { needs[waiter] = nil }
+        return Effect(cancel: takeUnwanted(), answer: answer)
+    }
+
+    // MARK: - Data
+
+    /// The positions are invalid: what is on the way to them may be from before.
+    mutating func invalidate(_ positions: RangeSet<Int>) {
+        defer { checkInvariants() }
+        for index in flights.indices { flights[index].current.subtract(positions) }
+    }
+
+    /// All that is on the way may be from before an invalidation.
+    mutating func invalidateAll() {
+        for index in flights.indices { flights[index].current = RangeSet() }
+    }
+
+    /// All that is under way ends: another user is there, or the client is closed.
+    mutating func abandon() -> Effect {
+        defer { checkInvariants() }
+        let effect = Effect(cancel: flights.map(\.number), answer: Array(needs.keys))
+        flights = []
+        needs = [:]
+        recent = []
+        return effect
+    }
+
+    // MARK: - Machinery
+
+    /// The stretches to ask for: gaps that lie close together in one, long ones in several.
+    ///
+    /// A stretch that joins gaps asks again for what is known between them, but never for what is
+    /// on its way.
+    private static func stretches(
+        of gaps: RangeSet<Int>,
+        sparing underWay: RangeSet<Int>
+    ) -> [Range<Int>] {
+        var joined: [Range<Int>] = []
+        for gap in gaps.ranges {
+            if let last = joined.last, last.upperBound + RangeLimits.bridge >= gap.lowerBound,
+                gap.upperBound - last.lowerBound <= RangeLimits.requestSpan,
+                underWay.isDisjoint(RangeSet(last.upperBound..<gap.lowerBound))
+            {
+                joined[joined.count - 1] = last.lowerBound..<gap.upperBound
+            } else {
+                joined.append(gap)
+            }
+        }
+        return joined.flatMap { range in
+            stride(from: range.lowerBound, to: range.upperBound, by: RangeLimits.requestSpan)
+                .map { $0..<min(range.upperBound, $0 + RangeLimits.requestSpan) }
+        }
+    }
+
+    private mutating func remove(_ number: UInt64) -> Bool {
+        guard let index = flights.firstIndex(where: { $0.number == number }) else { return false }
+        flights.remove(at: index)
+        return true
+    }
+
+    private mutating func takeUnwanted() -> [UInt64] {
+        let wanted = needs.values.reduce(into: Set<UInt64>()) { $0.formUnion($1) }
+        let unwanted = flights.map(\.number).filter { !wanted.contains($0) }
+        flights.removeAll { !wanted.contains($0.number) }
+        return unwanted
+    }
+
+    private func checkInvariants() {
+        // With very many waiters the check would cost more than the event.
+        guard _isDebugAssertConfiguration(), needs.count <= 64 else { return }
+        let numbers = Set(flights.map(\.number))
+        assert(needs.values.allSatisfy { !$0.isEmpty && $0.isSubset(of: numbers) })
+        assert(numbers == needs.values.reduce(into: Set()) { $0.formUnion($1) })
+        var current = RangeSet<Int>()
+        for flight in flights {
+            assert(current.isDisjoint(flight.current), "A position is asked for twice.")
+            current.formUnion(flight.current)
+            assert((1...RangeLimits.requestSpan).contains(flight.range.count))
+        }
+        assert(zip(flights, flights.dropFirst()).allSatisfy { $0.number < $1.number })
+        assert(recent.count <= RangeLimits.recentReads)
+    }
+}

@@ -1,0 +1,25 @@
+/// What is known of a stretch of days or numbers at one moment.
+public struct RangeValues<Index: RangeIndex, Value: Codable & Sendable & Equatable>: Sendable,
+    Equatable
+{
+    /// The stretch that this is about.
+    public var range: ClosedRange<Index>
+    /// The values, fresh or not; an index that is known to have none is not there.
+    public var values: [Index: Value]
+    /// The stretches of which nothing is known.
+    public var missing: [ClosedRange<Index>]
+    /// The stretches that are known and no longer fresh.
+    public var stale: [ClosedRange<Index>]
+    /// Whether something of the stretch is being fetched.
+    public var isFetching: Bool
+    /// Why the last fetch failed that touched the stretch; `nil` after one that succeeded.
+    ///
+    /// Only ``SanguineClient/updates(of:in:)`` tells it.
+    public var error: SanguineError?
+
+    /// Whether everything is known and fresh.
+    public var isComplete: Bool { missing.isEmpty && stale.isEmpty }
+
+    /// The value of the index, if it is known and there is one.
+    public subscript(index: Index) -> Value? { values[index] }
+}

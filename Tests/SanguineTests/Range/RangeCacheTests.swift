@@ -1,0 +1,279 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+extension RangeQuery where Index == Int, Value == Int {
+    /// Ten times the index; multiples of five have none.
+    static let tens = RangeQuery("tens", policy: .fresh(for: .minutes(5)).stored(.onDisk)) {
+        request,
+        range in
+        let path = "numbers/\(range.lowerBound)/\(range.upperBound)"
+        let answer: [String: Int] = try await request.get(path)
+        return Dictionary(
+            uniqueKeysWithValues: answer.compactMap { key, value in
+                Int(key).map { ($0, value) }
+            }
+        )
+    }
+}
+
+extension RangeQuery where Index == CalendarDay, Value == String {
+    static let days = RangeQuery("days", policy: .untilMidnight) { request, range in
+        let path = "days/\(range.lowerBound)/\(range.upperBound)"
+        let answer: [String: String] = try await request.get(path)
+        return Dictionary(
+            uniqueKeysWithValues: answer.compactMap { key, value in
+                CalendarDay(key).map { ($0, value) }
+            }
+        )
+    }
+}
+
+extension ScriptedTransport {
+    /// Answers stretches of numbers and days.
+    static func stretches() -> ScriptedTransport {
+        ScriptedTransport { request in
+            let parts = request.url.path.split(separator: "/").map(String.init)
+            if let from = Int(parts[1]), let to = Int(parts[2]) {
+                let numbers = (from...to).filter { !$0.isMultiple(of: 5) }
+                return .json(Dictionary(uniqueKeysWithValues: numbers.map { ("\($0)", $0 * 10) }))
+            }
+            guard let from = CalendarDay(parts[1]), let to = CalendarDay(parts[2]) else {
+                return .status(400)
+            }
+            let days = (from.position...to.position).map { CalendarDay(position: $0).description }
+            return .json(Dictionary(uniqueKeysWithValues: days.map { ($0, "on \($0)") }))
+        }
+    }
+
+    var paths: [String] { requests.map(\.url.path) }
+}
+
+/// Stretches of days and numbers, through a client.
+@Suite("Range cache", .timeLimit(.minutes(1)))
+struct RangeCacheTests {
+    private func day(_ text: String) throws -> CalendarDay { try #require(CalendarDay(text)) }
+
+    @Test func `a month and its shift are two requests, and moving within them none`() async throws
+    {
+        let test = try TestClient(network: .stretches())
+        let first = try day("2026-11-01")
+        func month(_ shift: Int) -> ClosedRange<CalendarDay> {
+            CalendarDay(
+                position: first.position + shift
+            )...CalendarDay(
+                position: first.position + shift + 29
+            )
+        }
+        _ = try await test.client.values(in: month(0), of: .days)
+        _ = try await test.client.values(in: month(7), of: .days)
+        for shift in 0...7 { _ = try await test.client.values(in: month(shift), of: .days) }
+        let days = try await test.client.values(in: month(3), of: .days)
+
+        #expect(
+            test.network.paths == ["/days/2026-11-01/2026-11-30", "/days/2026-12-01/2026-12-07"]
+        )
+        #expect(days.count == 30)
+        #expect(days[try day("2026-12-01")] == "on 2026-12-01")
+    }
+
+    @Test func `an index that the answer lacks is known to have no value`() async throws {
+        let test = try TestClient(network: .stretches())
+        let values = try await test.client.values(in: 4...6, of: .tens)
+        let known = test.client.cached(5...5, of: .tens)
+        _ = try await test.client.values(in: 5...5, of: .tens)
+
+        #expect(values == [4: 40, 6: 60])
+        #expect(known.values.isEmpty && known.isComplete)
+        #expect(test.network.paths.count == 1)
+    }
+
+    @Test func `what is cached says what is missing and what is stale`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        test.wall.advance(by: .minutes(6))
+        _ = try await test.client.values(in: 7...8, of: .tens)
+        let known = test.client.cached(3...9, of: .tens)
+
+        #expect(known.values == [3: 30, 4: 40, 7: 70, 8: 80])
+        #expect(known.missing == [5...6, 9...9])
+        #expect(known.stale == [3...4])
+        #expect(!known.isComplete)
+    }
+
+    @Test func `each index grows stale by its own age`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        test.wall.advance(by: .minutes(3))
+        _ = try await test.client.values(in: 1...20, of: .tens)
+        test.wall.advance(by: .minutes(3))
+        _ = try await test.client.values(in: 1...20, of: .tens)
+
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/5/20", "/numbers/1/4"])
+    }
+
+    @Test func `days are fresh until the user's midnight`() async throws {
+        let test = try TestClient(network: .stretches()) { $0.timeZone = "Europe/Rome" }
+        let range = try day("2026-11-01")...day("2026-11-02")
+        _ = try await test.client.values(in: range, of: .days)
+        test.wall.set(CalendarDay(containing: test.wall.now(), in: .gmt).next.start(in: .gmt))
+        test.wall.advance(by: .seconds(-3_601))
+        _ = try await test.client.values(in: range, of: .days)
+        #expect(test.network.paths.count == 1)
+        test.wall.advance(by: .seconds(1))
+        _ = try await test.client.values(in: range, of: .days)
+
+        #expect(test.network.paths.count == 2)
+    }
+
+    @Test func `overlapping readers share, and the second asks only for the rest`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        async let first = test.client.values(in: 1...10, of: .tens)
+        await test.network.waitForHeld(1)
+        async let second = test.client.values(in: 6...14, of: .tens)
+        await test.network.waitForHeld(2)
+        test.network.release()
+
+        #expect(try await first.count == 8)
+        #expect(
+            try await second == [6: 60, 7: 70, 8: 80, 9: 90, 11: 110, 12: 120, 13: 130, 14: 140]
+        )
+        #expect(test.network.paths == ["/numbers/1/10", "/numbers/11/14"])
+    }
+
+    @Test func `a reader who gives up disturbs no other, and the last one cancels`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        let first = Task { try await test.client.values(in: 1...10, of: .tens) }
+        await test.network.waitForHeld(1)
+        let second = Task { try await test.client.values(in: 6...14, of: .tens) }
+        await test.network.waitForHeld(2)
+        second.cancel()
+        await test.network.waitForCancelled(1)
+        await #expect(throws: SanguineError.cancelled) { try await second.value }
+        #expect(test.client.cached(1...10, of: .tens).isFetching)
+        first.cancel()
+        await test.network.waitForCancelled(2)
+        await #expect(throws: SanguineError.cancelled) { try await first.value }
+
+        #expect(!test.client.cached(1...10, of: .tens).isFetching)
+    }
+
+    @Test func `the failure of one gap fails only those who need it`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        test.network.script(.status(404))
+        async let failure = #expect(throws: SanguineError.self) {
+            try await test.client.values(in: 1...3, of: .tens)
+        }
+        await test.network.waitForHeld(1)
+        async let succeeds = test.client.values(in: 21...23, of: .tens)
+        await test.network.waitForHeld(2)
+        test.network.release()
+
+        #expect(try await succeeds == [21: 210, 22: 220, 23: 230])
+        #expect(await failure?.code == "http_404")
+        #expect(test.client.cached(1...3, of: .tens).missing == [1...3])
+    }
+
+    @Test func `an invalid stretch alone is asked for again`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...40, of: .tens)
+        test.client.invalidate(11...12, of: .tens)
+        #expect(test.client.cached(1...40, of: .tens).stale == [11...12])
+        _ = try await test.client.values(in: 1...40, of: .tens)
+
+        #expect(test.network.paths == ["/numbers/1/40", "/numbers/11/12"])
+    }
+
+    @Test func `what was on its way before an invalidation does not count as fresh`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        async let values = test.client.values(in: 1...4, of: .tens)
+        await test.network.waitForHeld(1)
+        test.client.invalidate(2...3, of: .tens)
+        test.network.release()
+
+        #expect(try await values.count == 4)
+        #expect(test.client.cached(1...4, of: .tens).stale == [2...3])
+    }
+
+    @Test func `an invalidation by name covers every stretch`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        test.client.invalidate(all: "tens")
+        #expect(test.client.cached(1...4, of: .tens).stale == [1...4])
+        _ = try await test.client.values(in: 3...4, of: .tens)
+
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/3/4"])
+        #expect(test.client.cached(1...4, of: .tens).stale == [1...2])
+    }
+
+    @Test func `a late answer for another user is refused`() async throws {
+        let authorizer = TestAuthorizer()
+        let test = try TestClient(network: .stretches(), authorizer: authorizer)
+        test.network.hold()
+        async let failure = #expect(throws: SanguineError.userChanged) {
+            try await test.client.values(in: 1...4, of: .tens)
+        }
+        await test.network.waitForHeld(1)
+        authorizer.change(to: nil, in: test.client)
+        test.network.release()
+        #expect(await failure == .userChanged)
+
+        #expect(test.client.cached(1...4, of: .tens).missing == [1...4])
+    }
+
+    @Test func `a sign-out leaves nothing of a stretch behind`() async throws {
+        let authorizer = TestAuthorizer()
+        let test = try TestClient(network: .stretches(), authorizer: authorizer)
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        authorizer.change(to: nil, in: test.client)
+
+        #expect(test.client.cached(1...4, of: .tens).missing == [1...4])
+    }
+
+    @Test func `values are there after a restart, with their age`() async throws {
+        let folder = TemporaryFolder()
+        let before = try TestClient(network: .stretches(), folder: folder)
+        _ = try await before.client.values(in: 1...6, of: .tens)
+        before.client.close()
+        let after = try TestClient(network: .stretches(), folder: folder)
+        let values = try await after.client.values(in: 2...6, of: .tens)
+        _ = try await after.client.values(in: 5...9, of: .tens)
+
+        #expect(values == [2: 20, 3: 30, 4: 40, 6: 60])
+        #expect(after.network.paths == ["/numbers/7/9"])
+    }
+
+    @Test func `a long stretch is several requests, and one too long is refused`() async throws {
+        let test = try TestClient(network: .stretches())
+        let values = try await test.client.values(in: 1...1_000, of: .tens)
+        await #expect(throws: SanguineError.rangeTooLong(limit: 4_000)) {
+            try await test.client.values(in: 1...4_001, of: .tens)
+        }
+
+        #expect(values.count == 800)
+        #expect(
+            Set(test.network.paths)
+                == ["/numbers/1/366", "/numbers/367/732", "/numbers/733/1000"]
+        )
+    }
+
+    @Test func `what was not read for longest goes first`() async throws {
+        let test = try TestClient(network: .stretches())
+        for start in stride(from: 1, to: 4_001, by: 400) {
+            _ = try await test.client.values(in: start...start + 399, of: .tens)
+        }
+        _ = test.client.cached(1...400, of: .tens)
+        _ = try await test.client.values(in: 5_001...5_400, of: .tens)
+
+        #expect(test.client.cached(1...400, of: .tens).isComplete)
+        #expect(test.client.cached(5_001...5_400, of: .tens).isComplete)
+        #expect(test.client.cached(401...800, of: .tens).missing == [401...800])
+    }
+}

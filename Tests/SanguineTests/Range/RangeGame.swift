@@ -1,0 +1,233 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+
+@testable import Sanguine
+
+/// Readers, flights, a server that changes, and what is known, played by chance from a seed.
+///
+/// The server tells of each change by an invalidation. So what counts as fresh must be the server's
+/// present truth, whatever order things happened in.
+struct RangeGame {
+    private struct Reader {
+        var wanted: RangeSet<Int>
+        /// The server's versions when the reader asked.
+        var versions: [Int]
+        /// Whether something was forgotten since, which it may then miss.
+        var isExcused = false
+    }
+
+    static let positions = 60
+    static let freshness = Duration.milliseconds(200)
+
+    private(set) var fault: String?
+    private(set) var lastEvent = ""
+    private(set) var answered = 0
+    private(set) var shared = 0
+
+    private var random: SplitMix64
+    private var state = RangeState()
+    private var contents = RangeContents<Int>()
+    private var versions = (0..<positions).map { $0 + 1 }
+    private var readers: [UInt64: Reader] = [:]
+    private var samples: [UInt64: [Int: Int]] = [:]
+    private var arrived: Set<UInt64> = []
+    private var now = Timestamp(millisecondsSince1970: 0)
+    private var lastReader: UInt64 = 0
+
+    init(seed: UInt64) { random = SplitMix64(seed: seed) }
+
+    /// A version as a value: some have none.
+    private func value(_ version: Int) -> Int? { version.isMultiple(of: 4) ? nil : version }
+
+    private mutating func stretch() -> Range<Int> {
+        let from = Int.random(in: 0..<Self.positions, using: &random)
+        let count = Int.random(in: 1...20, using: &random)
+        return from..<min(Self.positions, from + count)
+    }
+
+    mutating func step() {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<30: join()
+        case 30..<36: leave()
+        case 36..<60: sample()
+        case 60..<80: arrive()
+        case 80..<84: fail()
+        case 84..<92: change()
+        case 92..<94: invalidateAll()
+        case 94..<98: pass()
+        case 98: evict()
+        default: abandon()
+        }
+        check()
+    }
+
+    /// Lets everything come to its end.
+    mutating func rest() {
+        while let flight = state.flights.first, fault == nil {
+            sample(flight)
+            land(flight.number)
+            check()
+        }
+        if !readers.isEmpty { fault = fault ?? "\(readers.count) readers were never answered." }
+    }
+
+    // MARK: - Events
+
+    private mutating func join() {
+        guard readers.count < 8 else { return }
+        let range = stretch()
+        let isRefreshing = Int.random(in: 0..<10, using: &random) == 0
+        lastEvent = "join \(range)"
+        lastReader += 1
+        let wanted = RangeSet(range)
+        readers[lastReader] = Reader(wanted: wanted, versions: versions)
+        state.touch(range)
+        let before = state.flights.count
+        let missing = isRefreshing ? wanted : wanted.subtracting(fresh(in: range))
+        let effect = state.join(waiter: lastReader, missing: missing)
+        if effect.start.isEmpty && before > 0 && !missing.isEmpty { shared += 1 }
+        play(effect, isSuccess: true)
+    }
+
+    private mutating func leave() {
+        guard let reader = readers.keys.min() else { return }
+        lastEvent = "leave \(reader)"
+        let effect = state.leave(waiter: reader)
+        readers[reader] = nil
+        play(effect, isSuccess: false)
+    }
+
+    private mutating func sample() {
+        guard let flight = state.flights.randomElement(using: &random) else { return }
+        sample(flight)
+    }
+
+    private mutating func sample(_ flight: RangeState.Flight) {
+        lastEvent = "sample \(flight.range)"
+        guard samples[flight.number] == nil else { return }
+        var brought: [Int: Int] = [:]
+        for position in flight.range { brought[position] = value(versions[position]) }
+        samples[flight.number] = brought
+    }
+
+    /// A flight arrives; what it brought is written at once or a little later.
+    private mutating func arrive() {
+        guard let number = samples.keys.sorted().randomElement(using: &random) else { return }
+        lastEvent = "arrive \(number)"
+        if !arrived.contains(number) {
+            guard state.arrive(number) != nil else { return }
+            arrived.insert(number)
+            if Int.random(in: 0..<3, using: &random) == 0 { return }
+        }
+        land(number)
+    }
+
+    private mutating func land(_ number: UInt64) {
+        lastEvent = "land \(number)"
+        if !arrived.contains(number) { _ = state.arrive(number) }
+        arrived.remove(number)
+        guard let flight = state.flight(number), let brought = samples.removeValue(forKey: number)
+        else { return }
+        contents.land(brought, flight, asOf: now, keeping: [flight.range] + state.recent)
+        if let effect = state.land(number) { play(effect, isSuccess: true) }
+    }
+
+    private mutating func fail() {
+        guard let flight = state.flights.randomElement(using: &random) else { return }
+        lastEvent = "fail \(flight.number)"
+        drop(flight.number)
+        if let effect = state.fail(flight.number) { play(effect, isSuccess: false) }
+    }
+
+    private mutating func change() {
+        let range = stretch().prefix(3)
+        lastEvent = "change \(range)"
+        for position in range { versions[position] += 1 }
+        let positions = RangeSet(range.startIndex..<range.endIndex)
+        state.invalidate(positions)
+        contents.coverage.markStale(positions)
+    }
+
+    private mutating func invalidateAll() {
+        lastEvent = "invalidate all"
+        for position in versions.indices { versions[position] += 1 }
+        state.invalidateAll()
+        contents.coverage.markAllStale()
+    }
+
+    private mutating func pass() {
+        lastEvent = "time"
+        now = now + .milliseconds(Int.random(in: 1...100, using: &random))
+    }
+
+    private mutating func evict() {
+        lastEvent = "evict"
+        contents = RangeContents()
+        for reader in readers.keys { readers[reader]?.isExcused = true }
+    }
+
+    private mutating func abandon() {
+        lastEvent = "abandon"
+        contents = RangeContents()
+        play(state.abandon(), isSuccess: false)
+    }
+
+    // MARK: - Effects and checks
+
+    private mutating func play(_ effect: RangeState.Effect, isSuccess: Bool) {
+        for flight in effect.cancel { drop(flight) }
+        for number in effect.answer {
+            guard let reader = readers.removeValue(forKey: number), isSuccess else { continue }
+            answered += 1
+            check(reader)
+        }
+    }
+
+    private mutating func drop(_ flight: UInt64) {
+        samples[flight] = nil
+        // It had already kept earlier ones from writing.
+        guard arrived.remove(flight) != nil else { return }
+        for reader in readers.keys { readers[reader]?.isExcused = true }
+    }
+
+    private func fresh(in range: Range<Int>) -> RangeSet<Int> {
+        contents.coverage.positions(in: range) {
+            $0.isFresh(.duration(Self.freshness), at: now, in: .gmt)
+        }
+    }
+
+    /// Whoever is answered finds all it wanted, nothing of it from before it asked.
+    private mutating func check(_ reader: Reader) {
+        guard !reader.isExcused else { return }
+        for range in reader.wanted.ranges {
+            let known = contents.coverage.positions(in: range) { _ in true }
+            if known != RangeSet(range) { fault = "A reader of \(range) was answered too early." }
+            for position in range {
+                if let value = contents.values[position], value < reader.versions[position] {
+                    fault = "\(position) is of version \(value), from before the reader asked."
+                }
+            }
+        }
+    }
+
+    private mutating func check() {
+        let fresh = contents.coverage.positions(in: 0..<Self.positions) { !$0.isStale }
+        for range in fresh.ranges {
+            for position in range where contents.values[position] != value(versions[position]) {
+                fault = """
+                    \(position) counts as fresh and is \
+                    \(contents.values[position].debugDescription), not version \
+                    \(versions[position])
+                    """
+            }
+        }
+        if state.waiterCount != readers.count { fault = "A reader was lost." }
+        let known = contents.coverage.positions(in: 0..<Self.positions) { _ in true }
+        if contents.values.count > Self.positions
+            || !contents.values.keys.allSatisfy({ known.contains($0) })
+        {
+            fault = "There is a value that is not known."
+        }
+    }
+}

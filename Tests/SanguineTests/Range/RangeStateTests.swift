@@ -1,0 +1,106 @@
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+/// What is fetched for whom, decided without anything around it.
+@Suite("Range state")
+struct RangeStateTests {
+    private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
+
+    @Test func `gaps that lie close together are one flight, distant ones two`() {
+        var state = RangeState()
+        let close = state.join(waiter: 1, missing: set(0..<3, 3 + RangeLimits.bridge..<20))
+        let distant = state.join(waiter: 2, missing: set(100..<103, 104 + RangeLimits.bridge..<120))
+
+        #expect(close.start.map(\.range) == [0..<20])
+        #expect(distant.start.map(\.range) == [100..<103, 104 + RangeLimits.bridge..<120])
+    }
+
+    @Test func `a long gap is several flights`() {
+        var state = RangeState()
+        let effect = state.join(waiter: 1, missing: set(0..<800))
+
+        #expect(effect.start.map(\.range) == [0..<366, 366..<732, 732..<800])
+    }
+
+    @Test func `what is on its way is not asked for again, nor bridged over`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(10..<13))
+        let effect = state.join(waiter: 2, missing: set(5..<20))
+
+        #expect(effect.start.map(\.range) == [5..<10, 13..<20])
+    }
+
+    @Test func `a reader is answered with the last of its flights, and no other waits for it`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        let second = state.join(waiter: 2, missing: set(5..<15))
+        #expect(second.start.map(\.range) == [10..<15])
+
+        #expect(state.land(second.start[0].number)?.answer == [])
+        #expect(Set(state.land(1)?.answer ?? []) == [1, 2])
+        #expect(state.isIdle)
+    }
+
+    @Test func `the last reader of a flight takes it along, and leaves others alone`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        _ = state.join(waiter: 2, missing: set(5..<15))
+
+        #expect(state.leave(waiter: 2).cancel == [2])
+        #expect(state.flights.map(\.range) == [0..<10])
+        #expect(state.leave(waiter: 1).cancel == [1])
+    }
+
+    @Test func `a failure reaches only those who need that flight`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        _ = state.join(waiter: 2, missing: set(5..<15))
+        _ = state.join(waiter: 3, missing: set(10..<15))
+
+        #expect(state.fail(1).map { Set($0.answer) } == [1, 2])
+        #expect(state.flights.map(\.number) == [2])
+        #expect(state.land(2)?.answer == [3])
+    }
+
+    @Test func `a flight from before an invalidation serves nobody who asks after it`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        state.invalidate(set(3..<5))
+        let effect = state.join(waiter: 2, missing: set(0..<10))
+
+        #expect(effect.start.map(\.range) == [3..<5])
+        #expect(state.land(2)?.answer == [])
+        #expect(Set(state.land(1)?.answer ?? []) == [1, 2])
+    }
+
+    @Test func `who waits for an overtaken flight waits for the one that overtook it`() {
+        var state = RangeState()
+        _ = state.join(waiter: 1, missing: set(0..<10))
+        state.invalidate(set(3..<5))
+        _ = state.join(waiter: 2, missing: set(3..<5))
+        _ = state.arrive(2)
+
+        #expect(state.land(1)?.answer == [])
+        #expect(state.land(2).map { Set($0.answer) } == [1, 2])
+    }
+
+    @Test func `an earlier flight does not write over what a later one brought`() {
+        var state = RangeState()
+        var contents = RangeContents<String>()
+        let now = Timestamp(millisecondsSince1970: 0)
+        _ = state.join(waiter: 1, missing: set(0..<3))
+        state.invalidate(set(0..<2))
+        _ = state.join(waiter: 2, missing: set(0..<2))
+        for (number, text) in [(UInt64(2), "new"), (1, "old")] {
+            let flight = state.arrive(number)
+            let values = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, text) })
+            if let flight { contents.land(values, flight, asOf: now, keeping: []) }
+            _ = state.land(number)
+        }
+
+        #expect(contents.values == [0: "new", 1: "new", 2: "old"])
+        #expect(contents.coverage.positions(in: 0..<3) { !$0.isStale } == set(0..<3))
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Watching a stretch, with and without a model.
+@Suite("Range updates", .timeLimit(.minutes(1)))
+struct RangeUpdatesTests {
+    @Test func `a watcher sees what is known, then what was missing`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        test.network.hold()
+        var updates = test.client.updates(of: .tens, in: 3...7).makeAsyncIterator()
+        let first = try #require(await updates.next())
+        await test.network.waitForHeld(1)
+        test.network.release()
+        var last = first
+        while !last.isComplete || last.isFetching { last = try #require(await updates.next()) }
+
+        #expect(first.values == [3: 30, 4: 40])
+        #expect(first.missing == [5...7])
+        #expect(last.values == [3: 30, 4: 40, 6: 60, 7: 70])
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/5/7"])
+    }
+
+    @Test func `a watched stretch is fetched again when it is invalidated`() async throws {
+        let test = try TestClient(network: .stretches())
+        var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while !state.isComplete { state = try #require(await updates.next()) }
+        test.client.invalidate(2...2, of: .tens)
+        await test.network.waitForRequests(2)
+        test.client.invalidate(all: "tens")
+        await test.network.waitForRequests(3)
+        while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
+
+        #expect(test.network.paths.prefix(2) == ["/numbers/1/4", "/numbers/2/2"])
+    }
+
+    @Test func `a watcher is told of a failure beside what is known`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        test.network.script(.status(404), .status(404))
+        var updates = test.client.updates(of: .tens, in: 3...7).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while state.error == nil { state = try #require(await updates.next()) }
+
+        #expect(state.error?.code == "http_404")
+        #expect(state.values == [3: 30, 4: 40])
+    }
+
+    @Test func `a watcher who leaves takes its requests along`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        let watching = Task {
+            for await _ in test.client.updates(of: .tens, in: 1...4) {}
+        }
+        await test.network.waitForHeld(1)
+        watching.cancel()
+        await test.network.waitForCancelled(1)
+
+        #expect(!test.client.cached(1...4, of: .tens).isFetching)
+    }
+
+    @Test func `a closed client ends what is watched`() async throws {
+        let test = try TestClient(network: .stretches())
+        var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while !state.isComplete { state = try #require(await updates.next()) }
+        test.client.close()
+        while let next = await updates.next() { state = next }
+
+        #expect(state.values == [1: 10, 2: 20, 3: 30, 4: 40])
+        await #expect(throws: SanguineError.closed) {
+            try await test.client.values(in: 1...4, of: .tens)
+        }
+    }
+
+    @MainActor
+    @Test func `a model shows another stretch at once as far as it is known`() async throws {
+        let test = try TestClient(network: .stretches())
+        _ = try await test.client.values(in: 1...4, of: .tens)
+        let model = test.client.model(.tens, in: 1...2)
+        #expect(model[2] == 20)
+        model.show(3...6)
+        #expect(model[3] == 30)
+        #expect(model.range == 3...6)
+        await model.refresh()
+        while !model.state.isComplete { await Task.yield() }
+
+        #expect(model[6] == 60)
+    }
+}

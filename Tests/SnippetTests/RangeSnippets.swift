@@ -1,0 +1,88 @@
+import Foundation
+import Logging
+import Sanguine
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+struct Mood: Codable, Sendable, Equatable {
+    var score: Int
+}
+
+struct DatedMood: Codable, Sendable {
+    var day: CalendarDay
+    var mood: Mood
+}
+
+extension RangeQuery where Index == CalendarDay, Value == Mood {
+    static let moods = RangeQuery("moods", policy: .fresh(for: .hours(1)).stored(.onDisk)) {
+        request,
+        days in
+        let moods: [DatedMood] = try await request.get(
+            "moods/\(days.lowerBound)/\(days.upperBound)"
+        )
+        return Dictionary(moods.map { ($0.day, $0.mood) }) { _, last in last }
+    }
+}
+
+private let recorded = Mutex<[String]>([])
+
+private func record(_ name: String, _ duration: Duration, _ code: String) {
+    recorded.withLock { $0.append("\(name) \(code)") }
+}
+
+struct Telemetry: ClientObserver {
+    func clientDid(_ event: ClientEvent) {
+        if case .flightEnded(let name, let duration, let code, _) = event {
+            record(name, duration, code)
+        }
+    }
+}
+
+/// The samples of the guides to ranges and to what the client measures.
+@Suite("Range and metrics snippets")
+struct RangeSnippets {
+    private static func client(_ network: ScriptedTransport) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = network
+        configuration.observer = Telemetry()
+        return try SanguineClient(configuration)
+    }
+
+    @Test func `a stretch of days is read in each of its ways`() async throws {
+        let first = try #require(CalendarDay("2026-11-01"))
+        let last = try #require(CalendarDay("2026-11-30"))
+        let network = ScriptedTransport { _ in
+            .json([DatedMood(day: first, mood: Mood(score: 4))])
+        }
+        let client = try Self.client(network)
+
+        let month = try await client.values(in: first...last, of: .moods)  // fetches what lacks
+        let known = client.cached(first...last, of: .moods)  // at once
+        client.invalidate(first...first, of: .moods)  // one day has changed
+
+        #expect(month == [first: Mood(score: 4)])
+        #expect(known.isComplete)
+        #expect(client.cached(first...last, of: .moods).stale == [first...first])
+        #expect(network.requests.map(\.url.path) == ["/moods/2026-11-01/2026-11-30"])
+    }
+
+    @Test func `operations are measured beside the queries`() async throws {
+        let client = try Self.client(ScriptedTransport { _ in .status(404) })
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let (points, photo) = ([1, 2], "photo")
+        func draw(_ points: [Int]) -> Int { points.count }
+        func resize(_ photo: String) async throws -> String { photo }
+
+        let chart = client.measure("draw chart") { draw(points) }
+        let image = try await client.measure("resize") { try await resize(photo) }
+
+        #expect(chart == 2 && image == "photo")
+        #expect(client.metrics.summary().operations.map(\.name) == ["draw chart", "resize"])
+        logger.info("\(client.metrics.summary())")
+        client.metrics.reset()  // from here on, the next screen
+        #expect(client.metrics.summary().operations == [])
+    }
+}
