@@ -240,6 +240,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineModel",
                 "SanguineTesting",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
         ),

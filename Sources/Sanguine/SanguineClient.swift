@@ -71,12 +71,8 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
-        let zone = StoredZone(
-            default: configuration.timeZone,
-            store: store,
-            epoch: authorizer.epoch
-        )
-        self.zone = zone
+        let epoch = authorizer.epoch
+        zone = StoredZone(default: configuration.timeZone, store: store, epoch: epoch)
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
@@ -97,25 +93,14 @@ public final class SanguineClient: Sendable {
             configuration: configuration,
             call: call,
             store: store,
-            epoch: authorizer.epoch
+            epoch: epoch
         )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        let events = EventKeeper(configuration: configuration, zone: zone.current)
-        self.events = events
-        session.onChange { [queries, ranges, balance, metrics, pages] epoch in
-            queries.adopt(epoch)
-            pages.userChanged()
-            ranges.adopt(epoch)
-            balance.adopt(epoch)
-            metrics.adopt(epoch)
-            guard let fallback = zone.adopt(epoch) else { return }
-            queries.zone = fallback
-            events.zoneIs(fallback)
-        }
-        EventWiring.connect(events, queries, balance)
+        events = EventKeeper(configuration: configuration, zone: zone.current)
+        connectParts()
     }
 
     deinit { close() }

@@ -46,9 +46,9 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
 
     /// The first moment after the given one at which the zone's clocks show a later day.
     ///
-    /// Always later than the given moment, at the most about 26 hours, except before a day that the
-    /// zone skipped. In zones that set their clocks back across midnight, as St. John's did at 00:01
-    /// until 2011, a day's end comes twice, and the next one counts.
+    /// Always later than the given moment, by about 26 hours at most. In zones that set their
+    /// clocks back across midnight, as St. John's did at 00:01 until 2011, a day's end comes twice,
+    /// and the next one counts.
     public static func nextMidnight(after moment: Timestamp, in zone: TimeZone) -> Timestamp {
         let today = CalendarDay(containing: moment, in: zone)
         let start = today.next.start(in: zone)

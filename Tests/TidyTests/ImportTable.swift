@@ -73,7 +73,7 @@ enum ImportTable {
 
     /// What Apple's systems offer a client, behind `#if canImport`.
     private static let platform: Set = [
-        "AppKit", "Network", "Security", "SwiftUI", "UIKit", "WatchKit", "os",
+        "AppKit", "Dispatch", "Network", "Security", "SwiftUI", "UIKit", "WatchKit", "os",
     ]
 
     private static let collections: Set = [

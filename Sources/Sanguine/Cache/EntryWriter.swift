@@ -2,8 +2,8 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Writes entries to the store behind the readers' backs, many in one transaction, and measures what
-/// values cost.
+/// Writes entries to the store behind the readers' backs, many in one transaction, and measures
+/// what values cost.
 ///
 /// A value is shown before it is on disk: it can be fetched again, and a sync of the disk for each
 /// would cost more than the fetch. It is not even encoded while somebody waits. What waits to be

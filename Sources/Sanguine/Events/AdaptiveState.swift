@@ -17,9 +17,9 @@ import SanguineModel
 ///           after a change at most half the time within which it was seen,
 ///
 /// clamped to the policy's range. A quarter of the mean time between changes means that at the end
-/// of the TTL a change was missed with a chance of 1 − e^−¼ = 22 %. The bounds keep a few lucky looks
-/// from being trusted for long, and let a source that wakes up be noticed soon: the TTL at most
-/// doubles with each look, and each change halves it.
+/// of the TTL a change was missed with a chance of 1 − e^−¼ = 22 %. The bounds keep a few lucky
+/// looks from being trusted for long, and let a source that wakes up be noticed soon: the TTL at
+/// most doubles with each look, and each change halves it.
 ///
 /// Invariants, checked after every event in debug builds:
 ///

@@ -6,8 +6,8 @@ import Network
 /// Says whether there is a network.
 ///
 /// A hint, and no promise: requests are made whatever it says. It is used to fetch again when the
-/// network is back, and to poll only while there is one. The default follows the system's on Apple's
-/// platforms; elsewhere there always is one.
+/// network is back, and to poll only while there is one. The default follows the system's on
+/// Apple's platforms; elsewhere there always is one.
 public protocol Connectivity: Sendable {
     /// Whether there is a network, and each change of that.
     var isOnline: Signal<Bool> { get }

@@ -4,14 +4,14 @@ import SanguineModel
 extension SanguineClient {
     /// The zone in which the user's days begin and end, an IANA name: `Europe/Berlin`.
     ///
-    /// What ``setTimeZone(_:)`` set last for this user, in this process or an earlier one; otherwise
-    /// the configuration's, which is the device's when the client is created.
+    /// What ``setTimeZone(_:)`` set last for this user, in this process or an earlier one;
+    /// otherwise the configuration's, which is the device's when the client is created.
     public var timeZone: String { zone.current.identifier }
 
     /// Sets the zone in which the user's days begin and end, and keeps it until they sign out.
     ///
-    /// If it is another day there, values that are fresh until midnight are stale at once, and those
-    /// that are observed are fetched.
+    /// If it is another day there, values that are fresh until midnight are stale at once, and
+    /// those that are observed are fetched.
     ///
     /// The app decides: the client follows neither the device's zone nor the account's, because a
     /// daily page that changes while its reader flies is right for one app and wrong for another.
@@ -33,6 +33,22 @@ extension SanguineClient {
     private func apply(_ zone: TimeZone) {
         queries.zone = zone
         events.zoneIs(zone)
+    }
+
+    /// Lets each part know when the user changes, and has fetched again what events make stale.
+    func connectParts() {
+        // Captured one by one: a session that held its client would keep it for ever.
+        session.onChange { [queries, pages, ranges, balance, metrics, zone, events] epoch in
+            queries.adopt(epoch)
+            pages.userChanged()
+            ranges.adopt(epoch)
+            balance.adopt(epoch)
+            metrics.adopt(epoch)
+            guard let fallback = zone.adopt(epoch) else { return }
+            queries.zone = fallback
+            events.zoneIs(fallback)
+        }
+        EventWiring.connect(events, queries, balance)
     }
 }
 

@@ -3,8 +3,8 @@ import Synchronization
 /// A value that changes, and that others follow: whether the app is in the foreground, say.
 ///
 /// Followers are called at the moment of the change, on the thread that makes it: on iOS a process
-/// may be stopped right after it was told that it left the foreground, so a message that waits to be
-/// read would be read when the app comes back, and nobody would know how long it was away.
+/// may be stopped right after it was told that it left the foreground, so a message that waits to
+/// be read would be read when the app comes back, and nobody would know how long it was away.
 ///
 /// May be used from any thread.
 public final class Signal<Value: Sendable & Equatable>: Sendable {

@@ -1,4 +1,6 @@
-/// What a query's declaration says, without its closure and parameters: a row of the storage matrix.
+/// What a query's declaration says, without its closure and parameters.
+///
+/// A row of the storage matrix, see ``StorageMatrix``.
 ///
 /// ```swift
 /// configuration.queries = [Query.profile("").declaration, Query.feed.declaration]
