@@ -1,8 +1,8 @@
 public import Foundation
 public import SanguineModel
 
-/// A list that comes in pages, declared like a ``Query``: its name, how it is kept, and how one page
-/// of it is fetched.
+/// A list that comes in pages, declared like a ``Query``: its name, how it is kept, and how one
+/// page of it is fetched.
 ///
 /// ```swift
 /// extension Pages where Item == Post {
@@ -124,8 +124,8 @@ public struct PageRequest: Hashable, Sendable {
 extension SanguineError {
     /// Whether a backend says that a list's cursor is of no use any more.
     ///
-    /// The codes `cursor_invalid` and `cursor_expired`, and the statuses 400 and 410. It is asked of
-    /// answers to requests with a cursor only, and if it was not the cursor, the second failure
+    /// The codes `cursor_invalid` and `cursor_expired`, and the statuses 400 and 410. Only answers
+    /// to requests with a cursor are asked, and if it was not the cursor, the second failure
     /// reaches the caller.
     public var isCursorExpired: Bool {
         guard case .problem(let problem) = self else { return false }

@@ -98,8 +98,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
 
     /// A caller wants something loaded, and waits.
     ///
-    /// If there is nothing to load, no more rows say, the caller is answered at once. Without a list
-    /// the next page is the first one.
+    /// If there is nothing to load, no more rows say, the caller is answered at once. Without a
+    /// list the next page is the first one.
     mutating func join(
         _ load: PagesLoad,
         waiter: UInt64,
@@ -164,8 +164,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         return true
     }
 
-    /// Everything is forgotten, and all that is under way ends: another user is there, or the client
-    /// is closed.
+    /// Everything is forgotten, and all that is under way ends: another user is there, or the
+    /// client is closed.
     mutating func reset(_ error: SanguineError) -> Effect {
         defer { checkInvariants() }
         let effect = Effect(
