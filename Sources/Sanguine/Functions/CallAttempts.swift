@@ -52,7 +52,8 @@ struct CallAttempts: Sendable {
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):
             return failed(problem, using: &random)
-        case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed, .balanceUnsettled:
+        case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
+            .balanceUnsettled:
             return refusedUnlessHappened
         case .transport, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true
