@@ -32,6 +32,7 @@ let package = Package(
         // The authority's.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -57,6 +58,7 @@ let package = Package(
             dependencies: [
                 "SanguineModel",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -109,6 +111,7 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -148,6 +151,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -161,7 +165,8 @@ let package = Package(
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [
-                "SanguineModel"
+                "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -181,6 +186,7 @@ let package = Package(
             dependencies: [
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -202,6 +208,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineSQLite",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),
@@ -228,9 +235,11 @@ let package = Package(
         .testTarget(
             name: "SanguineCommandTests",
             dependencies: [
+                "Sanguine",
                 "SanguineCommand",
                 "SanguineServer",
                 "SanguineModel",
+                "SanguineTesting",
             ],
             swiftSettings: strict
         ),

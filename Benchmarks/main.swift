@@ -7,10 +7,13 @@ if try await !MemoryBenchmarks.serveIfAsked() {
         roundTime: isQuick ? .milliseconds(500) : .seconds(2)
     )
     report.figures += try await ClientBenchmarks.run()
+    report.figures += try await QueryBenchmarks.run()
     report.figures += try MemoryBenchmarks.run()
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",
+        "TanStack query-core on a like machine: a cached read 5.3 µs, a write 7.1 µs, 10,000",
+        "invalidated by prefix 0.54 ms, a write to 1,000 observers 1.5 ms, 100 callers 0.68 ms.",
     ]
     report.printTable()
     try report.write(to: URL(filePath: ".build/bench.json"))

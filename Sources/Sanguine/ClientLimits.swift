@@ -13,6 +13,40 @@ public enum ClientLimits {
     /// A call of a language model may take a minute, and a read of the balance must not wait behind
     /// a handful of them.
     public static let connectionsPerHost = 32
+    /// Reads under way to one host, unless the configuration says otherwise: 6.
+    public static let readsPerHost = 6
+    /// Reads under way to one host that a configuration may allow: 16.
+    ///
+    /// Half of the connections: calls always find one.
+    public static let mostReadsPerHost = 16
+    /// Of the reads under way to one host, those that are prefetches: 2.
+    public static let prefetchesPerHost = 2
+    /// Reads that wait for one host: 1,000.
+    ///
+    /// Past it the youngest of the lowest priority is refused.
+    public static let waitingReadsPerHost = 1_000
+    /// How often a line of reads is passed over by those of higher priority: 8 times.
+    public static let readPatience = 8
+    /// How long requests count for the budget of retries: a minute.
+    public static let retryWindow: Duration = .seconds(60)
+    /// Retries to one host in that time, however few its requests: 20.
+    public static let retryReserve = 20
+    /// Requests that allow one retry more: 10.
+    public static let requestsPerRetry = 10
+    /// Hosts whose retries are counted: 64.
+    ///
+    /// Past it the one asked least recently is forgotten.
+    public static let retryHosts = 64
+    /// How long `Retry-After` keeps retries and prefetches from a host: 10 minutes.
+    public static let longestPause: Duration = .seconds(600)
+    /// Ids in one request of a batch, unless its declaration says otherwise: 100.
+    public static let batchSize = 100
+    /// Ids in one request of a batch: 1,000.
+    public static let largestBatch = 1_000
+    /// How long the first look-up of a batch waits for others: 2 milliseconds.
+    public static let batchWindow: Duration = .milliseconds(2)
+    /// How long a declaration may let it wait: 1 second.
+    public static let longestBatchWindow: Duration = .seconds(1)
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
     /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.

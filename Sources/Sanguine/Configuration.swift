@@ -35,6 +35,11 @@ extension SanguineClient {
         public var transport: (any Transport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
+        /// Whether reads and requests for a session are sent again after a failure.
+        ///
+        /// Default: true. Set it to false in a program that shows what it knows and ends: a server
+        /// that is not there is noticed at the first attempt.
+        public var retries = true
         /// What measures waits and time-outs.
         public var delay: any Clock<Duration> = ContinuousClock()
         /// Where chance comes from: ids, jitter.
@@ -51,18 +56,44 @@ extension SanguineClient {
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
+        /// How many reads may be under way to one host, 1 to 16; others wait by their priority.
+        ///
+        /// Default: 6. Of these at most two, and never all, are prefetches.
+        public var readsPerHost = ClientLimits.readsPerHost
         /// The device's id for the server, 16 to 128 characters.
         ///
         /// Default: made once and kept.
         public var deviceId: String?
         /// The zone of the user's days, an IANA name.
         ///
-        /// Default: the device's.
+        /// What ``SanguineClient/setTimeZone(_:)`` sets counts more. Default: the device's.
         public var timeZone = TimeZone.current.identifier
         /// The user's language, a BCP 47 tag.
         ///
         /// Default: the device's.
         public var language = Locale.current.identifier(.bcp47)
+
+        /// Whether the app is in the foreground.
+        ///
+        /// Default: the platform's notifications; elsewhere always.
+        public var lifecycle: any Lifecycle = PlatformLifecycle.shared
+        /// Whether there is a network.
+        ///
+        /// Default: the platform's monitor; elsewhere always.
+        public var connectivity: any Connectivity = PlatformConnectivity.shared
+        /// How long the app must be in the background for its return to be a
+        /// ``RefetchEvents/foreground``.
+        ///
+        /// Default: 5 minutes.
+        public var foregroundAfter: Duration = EventLimits.foregroundAfter
+        /// How often the balance is fetched while somebody observes it.
+        ///
+        /// Default: never by itself.
+        public var balancePolling: Duration?
+        /// The app's queries, for ``SanguineClient/matrix()``.
+        ///
+        /// Default: none; the matrix then shows them when they were used, as undeclared.
+        public var queries: [QueryDeclaration] = []
 
         /// Creates a configuration with the defaults of the platform.
         public init(server: URL? = nil) { self.server = server }
@@ -73,6 +104,9 @@ extension SanguineClient {
             configuration.isInMemory = true
             return configuration
         }
+
+        /// The schedule, or one attempt where nothing is to be sent again.
+        func schedule(_ schedule: RetrySchedule) -> RetrySchedule { retries ? schedule : .never }
 
         /// Where the store lies; `nil` for none.
         var storeFolder: URL? {

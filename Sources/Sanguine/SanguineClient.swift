@@ -22,10 +22,15 @@ public final class SanguineClient: Sendable {
     let call: ServerCall
     let derived: DerivedQueries
     let queries: QueryCache
+    let pages = PagesRegistry()
     let ranges: RangeKeepers
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let turn = MainTurn()
+    let models = ModelTable()
+    let zone: StoredZone
+    let events: EventKeeper
     private let ownTransport: URLSessionTransport?
 
     /// Creates a client and restores its state.
@@ -66,21 +71,26 @@ public final class SanguineClient: Sendable {
         )
         let authorizer = authorizer ?? session
         call = ServerCall(server: configuration.server, exchange: exchange, authorizer: authorizer)
+        let zone = StoredZone(
+            default: configuration.timeZone,
+            store: store,
+            epoch: authorizer.epoch
+        )
+        self.zone = zone
         queries = QueryCache(
             store: store,
             attempts: ReadAttempts(
-                backend: QueryRequest.Backend(
-                    call: call,
-                    baseURL: configuration.baseURL,
-                    baseHeaders: configuration.baseHeaders
-                ),
+                backend: QueryRequest.Backend(call: call, configuration: configuration),
                 delay: configuration.delay,
-                random: configuration.random
+                random: configuration.random,
+                schedule: configuration.schedule
             ),
             authorizer: authorizer,
             clock: configuration.clock,
-            zone: TimeZone(identifier: configuration.timeZone) ?? .gmt,
-            memoryBytes: configuration.memoryBytes
+            zone: zone.current,
+            memoryBytes: configuration.memoryBytes,
+            metrics: metrics,
+            registry: QueryRegistry(declared: configuration.declaredQueries)
         )
         ranges = RangeKeepers(queries: queries)
         balance = BalanceKeeper(
@@ -93,12 +103,19 @@ public final class SanguineClient: Sendable {
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
         self.derived = derived
-        session.onChange { [queries, ranges, balance, metrics] epoch in
+        let events = EventKeeper(configuration: configuration, zone: zone.current)
+        self.events = events
+        session.onChange { [queries, ranges, balance, metrics, pages] epoch in
             queries.adopt(epoch)
+            pages.userChanged()
             ranges.adopt(epoch)
             balance.adopt(epoch)
             metrics.adopt(epoch)
+            guard let fallback = zone.adopt(epoch) else { return }
+            queries.zone = fallback
+            events.zoneIs(fallback)
         }
+        EventWiring.connect(events, queries, balance)
     }
 
     deinit { close() }
@@ -110,8 +127,10 @@ public final class SanguineClient: Sendable {
     ///
     /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
     public func close() {
+        events.close()
         session.close()
         balance.close()
+        pages.close()
         ranges.close()
         queries.close()
         ownTransport?.close()

@@ -28,6 +28,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case closed
     /// The configuration lacks something that the call needs. The text names it.
     case notConfigured(String)
+    /// So many reads wait for one host already that this one, which matters least, was turned away.
+    case queueFull(limit: Int)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
     /// More days or numbers were asked for at once than the client keeps.
@@ -54,6 +56,7 @@ extension SanguineError {
         case .userChanged: "user_changed"
         case .closed: "closed"
         case .notConfigured: "not_configured"
+        case .queueFull: "queue_full"
         case .conflictingQuery: "conflicting_query"
         case .rangeTooLong: "range_too_long"
         case .queryFailed: "query_failed"
@@ -86,6 +89,11 @@ extension SanguineError: CustomStringConvertible {
         case .closed: "The client is closed. Create a new one."
         case .notConfigured(let missing):
             "The client's configuration lacks \(missing). Set it in SanguineClient.Configuration."
+        case .queueFull(let limit):
+            """
+            \(limit) reads wait for this host already. Ask for less at once: join look-ups in a \
+            Batch, prefetch less, or raise the priority of what is looked at.
+            """
         case .conflictingQuery(let name):
             """
             Two queries with values of different types are named '\(name)'. Give each its own name.

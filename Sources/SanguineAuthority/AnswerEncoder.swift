@@ -5,7 +5,7 @@ import SanguineModel
 ///
 /// A balance is written by hand: it is the body of nearly every answer, and is encoded on the one
 /// thread that commits. A test holds it to what `JSONEncoder` makes of ``Balance``.
-struct AnswerEncoder: Sendable {
+package struct AnswerEncoder: Sendable {
     let unit: String
     private let unitJSON: String
 
@@ -48,7 +48,8 @@ struct AnswerEncoder: Sendable {
         StoredAnswer(status: status, body: Self.encode(body), head: head)
     }
 
-    static func encode(_ body: some Encodable) -> [UInt8] {
+    /// Writes a message of the wire as JSON, with its members in the order of their names.
+    package static func encode(_ body: some Encodable) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         do {

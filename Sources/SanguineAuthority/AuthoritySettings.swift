@@ -43,6 +43,10 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 60 s.
     public var rotationGrace = Duration.seconds(60)
+    /// How many sessions of an account live at a time.
+    ///
+    /// One more ends the one that was opened or refreshed longest ago. At least 1. Default: 1,024.
+    public var sessionsPerAccount = 1_024
 
     /// How long a hold lasts that does not say so itself.
     ///

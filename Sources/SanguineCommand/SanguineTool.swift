@@ -18,7 +18,9 @@ struct SanguineTool: AsyncParsableCommand {
             CommandGroup(name: "Support:", subcommands: [Ledger.self, AccountCommand.self]),
             CommandGroup(
                 name: "Use:",
-                subcommands: [AskCommand.self, BalanceCommand.self, QuotaCommand.self]
+                subcommands: [
+                    AskCommand.self, BalanceCommand.self, QuotaCommand.self, MatrixCommand.self,
+                ]
             ),
         ]
     )

@@ -44,6 +44,21 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         return Timestamp(calendar.startOfDay(for: date))
     }
 
+    /// The first moment after the given one at which the zone's clocks show a later day.
+    ///
+    /// Always later than the given moment, at the most about 26 hours, except before a day that the
+    /// zone skipped. In zones that set their clocks back across midnight, as St. John's did at 00:01
+    /// until 2011, a day's end comes twice, and the next one counts.
+    public static func nextMidnight(after moment: Timestamp, in zone: TimeZone) -> Timestamp {
+        let today = CalendarDay(containing: moment, in: zone)
+        let start = today.next.start(in: zone)
+        guard start <= moment else { return start }
+        // The first of two: what is left of the repeated hour ends by the present offset.
+        let offset = zone.secondsFromGMT(for: moment.date)
+        let end = (today.daysSince1970 + 1) * 86_400_000 - offset * 1_000
+        return Timestamp(millisecondsSince1970: Int64(end))
+    }
+
     /// Orders days from the earlier to the later.
     public static func < (lhs: CalendarDay, rhs: CalendarDay) -> Bool {
         lhs.daysSince1970 < rhs.daysSince1970

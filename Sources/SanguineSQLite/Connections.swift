@@ -109,6 +109,7 @@ final class WriteConnection {
     let database: Database
 
     private let changes: RowWriter
+    private let surplusSessions: SQLStatement
     private let begin: SQLStatement
     private let end: SQLStatement
     private let undo: SQLStatement
@@ -122,6 +123,7 @@ final class WriteConnection {
         self.handle = handle
         rows = try RowReader(on: handle)
         changes = try RowWriter(on: handle)
+        surplusSessions = try SQLStatement(SurplusSessions.selectSQL, on: handle)
         begin = try SQLStatement("BEGIN IMMEDIATE", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
         undo = try SQLStatement("ROLLBACK", on: handle)
@@ -130,6 +132,14 @@ final class WriteConnection {
     func beginTransaction() throws(SQLFailure) { try begin.run() }
 
     func store(_ change: Change) throws(SQLFailure) { try changes.store(change) }
+
+    /// Returns the sessions that a command asked for, with what the open transaction has changed.
+    func sessions(_ surplus: SurplusSessions) throws(SQLFailure) -> [SessionRow] {
+        surplusSessions.bind(surplus.account)
+        surplusSessions.bind(Int64(surplus.kept))
+        surplusSessions.bind(limit: SurplusSessions.limit)
+        return try surplusSessions.all(SessionRow.init(from:))
+    }
 
     func commit() throws(SQLFailure) { try end.run() }
 
@@ -159,4 +169,17 @@ final class WriteConnection {
     func statement(_ sql: String) throws(SQLFailure) -> SQLStatement {
         try SQLStatement(sql, on: handle)
     }
+}
+
+extension SurplusSessions {
+    /// Reads nothing but `sessions_by_use` until it knows which sessions they are.
+    fileprivate static let selectSQL = """
+        SELECT \(SessionRow.columns) FROM sessions WHERE id IN (
+            SELECT id FROM sessions WHERE account = ?1 AND ended_at IS NULL
+            ORDER BY rotated_at, id
+            LIMIT max(0, min(?3, (
+                SELECT count(*) FROM sessions WHERE account = ?1 AND ended_at IS NULL
+            ) - ?2))
+        ) ORDER BY rotated_at, id
+        """
 }

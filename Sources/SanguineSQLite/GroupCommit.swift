@@ -28,7 +28,11 @@ struct GroupCommit {
         verdicts.reserveCapacity(commands.count)
         do {
             for command in commands {
-                let verdict = command.decide(try load(command.keys, over: draft))
+                var loaded = try load(command.keys, over: draft)
+                if let surplus = command.surplus {
+                    loaded.surplusSessions = try connection.sessions(surplus)
+                }
+                let verdict = command.decide(loaded)
                 for change in verdict.changes {
                     try connection.store(change)
                     draft.note(change)

@@ -21,6 +21,8 @@ enum QueuedWork: Sendable {
 protocol QueuedCommand: Sendable {
     /// What to load.
     var keys: [Key] { get }
+    /// Which sessions to look for.
+    var surplus: SurplusSessions? { get }
     /// Asks the command. May be called again if the transaction could not be stored.
     func decide(_ loaded: Loaded) -> Verdict
     /// Answers that the storage failed.
@@ -41,6 +43,7 @@ struct WaitingCommand<Outcome: Sendable>: QueuedCommand {
     let caller: CheckedContinuation<Answer, Never>
 
     var keys: [Key] { command.keys }
+    var surplus: SurplusSessions? { command.surplus }
 
     func decide(_ loaded: Loaded) -> Verdict {
         do throws(Problem) {

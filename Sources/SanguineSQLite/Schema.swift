@@ -13,7 +13,7 @@ struct Schema: Sendable {
     var version: Int { steps.count }
 
     /// What this version of the program reads and writes.
-    static let current = Schema(steps: [firstTables])
+    static let current = Schema(steps: [firstTables, sessionsByUse])
 
     /// Takes the database from where it is to the newest step.
     ///
@@ -154,5 +154,12 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
         CREATE TRIGGER transfers_are_never_removed BEFORE DELETE ON transfers
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+        """
+
+    // `ended_at` is in the index, although it is always NULL there: without it SQLite looks up each
+    // row to see that.
+    private static let sessionsByUse = """
+        CREATE INDEX sessions_by_use ON sessions (account, ended_at, rotated_at)
+            WHERE ended_at IS NULL;
         """
 }

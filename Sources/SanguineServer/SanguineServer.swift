@@ -121,13 +121,13 @@ public struct SanguineServer: Service {
         let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
-            publicRouter(functions),
+            publicRouter(functions).refusingOtherMethods(),
             host: settings.http.host,
             port: settings.http.port,
             flag: "--port"
         ) { await announcement.http($0) }
         let admin = application(
-            adminRouter(),
+            adminRouter().refusingOtherMethods(),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
             flag: "--admin-port"

@@ -171,7 +171,9 @@ extension EndToEnd {
             ["nonsense"], ["serve", "--nonsense"], ["serve", "--port"],
             ["serve", "--port", "abc"], ["stand-in", "--port", "70000"], ["account", "show"],
             ["account", "show", "--id", "1"], ["demo", "--latency-ms", "1"], ["ask"],
-            ["balance", "--server", "ftp://nowhere"],
+            ["balance", "--server", "ftp://nowhere"], ["balance", "--folder", ""],
+            ["serve", "--data", ""], ["ledger", "verify", "--data", ""],
+            ["account", "show", "--device", "a-device-of-a-guest", "--data", ""],
         ])
         func `wrong usage exits with 2 and says so on standard error`(
             arguments: [String]

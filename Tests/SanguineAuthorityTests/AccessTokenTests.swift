@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineAuthority

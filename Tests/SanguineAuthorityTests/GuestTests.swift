@@ -133,6 +133,9 @@ struct GuestTests {
         #expect(outcomes.count == 1_000)
         #expect(outcomes.count { $0.isNew } == 1)
         #expect(Set(outcomes.map(\.signedIn.account.id)).count == 1)
+        for outcome in outcomes {
+            _ = try await authority.tokens.verify(outcome.signedIn.session.accessToken)
+        }
         let report = try await authority.verifyLedger()
         #expect((report.accounts, report.transfers) == (1, 1))
     }

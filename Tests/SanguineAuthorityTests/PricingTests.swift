@@ -1,4 +1,5 @@
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineAuthority

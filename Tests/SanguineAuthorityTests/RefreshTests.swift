@@ -12,8 +12,10 @@ struct RefreshTests {
     private let keys = SigningKeys()
     private let storage = MemoryStorage()
 
-    private func authority() async throws -> Authority {
-        try await Authority(storage: storage, keys: keys, clock: clock)
+    private func authority(sessionsPerAccount: Int? = nil) async throws -> Authority {
+        var settings = AuthoritySettings()
+        settings.sessionsPerAccount = sessionsPerAccount ?? settings.sessionsPerAccount
+        return try await Authority(storage: storage, keys: keys, settings: settings, clock: clock)
     }
 
     private func guest(_ authority: Authority) async throws -> Session {
@@ -194,6 +196,42 @@ struct RefreshTests {
             }
             #expect(ended?.code == .sessionEnded)
         }
+    }
+
+    @Test func `one session too many ends the one that was used longest ago, and no other`()
+        async throws
+    {
+        let authority = try await authority(sessionsPerAccount: 3)
+        var sessions: [Session] = []
+        for _ in 1...3 {
+            sessions.append(try await guest(authority))
+            clock.advance(by: .seconds(1))
+        }
+        sessions[0] = try await refresh(sessions[0].refreshToken, authority)
+        clock.advance(by: .seconds(1))
+        sessions.append(try await guest(authority))
+
+        for (number, session) in sessions.enumerated() {
+            let ended = await problem { () throws(Problem) in
+                try await authority.tokens.verify(session.accessToken)
+            }
+            #expect(ended?.code == (number == 1 ? .sessionEnded : nil), "\(number)")
+        }
+        #expect(await refused(sessions[1].refreshToken, authority) == .sessionEnded)
+        #expect(await refused(sessions[0].refreshToken, authority) == nil)
+    }
+
+    @Test func `a session that ended for want of room stays ended across a restart`() async throws {
+        let first = try await guest(try await authority(sessionsPerAccount: 1))
+        clock.advance(by: .seconds(1))
+        let second = try await guest(try await authority(sessionsPerAccount: 1))
+        let after = try await authority(sessionsPerAccount: 1)
+
+        let ended = await problem { () throws(Problem) in
+            try await after.tokens.verify(first.accessToken)
+        }
+        #expect(ended?.code == .sessionEnded)
+        _ = try await after.tokens.verify(second.accessToken)
     }
 
     @Test func `tokens of a server with other keys are refused`() async throws {

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @Suite("Calendar day")
@@ -85,6 +86,58 @@ struct CalendarDayTests {
             #expect(CalendarDay(containing: start, in: zone) == day, "\(name)")
             #expect(CalendarDay(containing: start - .milliseconds(1), in: zone) < day, "\(name)")
             #expect(start <= moment && moment < day.next.start(in: zone), "\(name)")
+        }
+    }
+
+    @Test(arguments: [
+        // Ordinary, of 23 hours, of 25 hours.
+        ("Europe/Berlin", "2026-11-21T12:00:00Z", "2026-11-21T23:00:00.000Z"),
+        ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00.000Z"),
+        ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00.000Z"),
+        // Midnight does not exist: the day begins at 01:00.
+        ("America/Sao_Paulo", "2018-11-04T02:59:59.999Z", "2018-11-04T03:00:00.000Z"),
+        ("Asia/Beirut", "2022-03-26T12:00:00Z", "2022-03-26T22:00:00.000Z"),
+        ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T22:00:00.000Z"),
+        // The ends of the earth.
+        ("Pacific/Kiritimati", "2026-11-21T09:59:59Z", "2026-11-21T10:00:00.000Z"),
+        ("Etc/GMT+12", "2026-11-21T12:00:00Z", "2026-11-22T12:00:00.000Z"),
+        ("Etc/GMT-14", "2026-11-21T10:00:00Z", "2026-11-22T10:00:00.000Z"),
+        // December 30 was skipped.
+        ("Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00.000Z"),
+        // 00:01 became 23:01 of the day before, so that midnight came twice.
+        ("America/St_Johns", "2010-11-07T02:00:00Z", "2010-11-07T02:30:00.000Z"),
+        ("America/St_Johns", "2010-11-07T03:10:00Z", "2010-11-07T03:30:00.000Z"),
+    ])
+    func `the next midnight is where the zone's clocks turn to another day`(
+        name: String,
+        moment: String,
+        midnight: String
+    ) throws {
+        let moment = try #require(Timestamp(moment))
+
+        #expect(
+            CalendarDay.nextMidnight(after: moment, in: try zone(name)).description == midnight
+        )
+    }
+
+    @Test(arguments: UInt64(1)...5)
+    func `in every zone the next midnight lies ahead and brings another day`(
+        seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        for name in TimeZone.knownTimeZoneIdentifiers {
+            let zone = try zone(name)
+            let moment = Timestamp(
+                millisecondsSince1970: .random(in: 0...2_000_000_000_000, using: &random)
+            )
+            let midnight = CalendarDay.nextMidnight(after: moment, in: zone)
+            let today = CalendarDay(containing: moment, in: zone)
+
+            #expect(midnight > moment && midnight - moment <= .seconds(27 * 3_600), "\(name)")
+            #expect(CalendarDay(containing: midnight, in: zone) > today, "\(name)")
+            #expect(
+                CalendarDay(containing: midnight - .milliseconds(1), in: zone) == today, "\(name)"
+            )
         }
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @Suite("Timestamp")

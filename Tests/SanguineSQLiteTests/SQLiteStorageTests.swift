@@ -163,7 +163,7 @@ struct SQLiteMigrationTests {
         await old.close()
 
         let new = try open(folder, Self.next)
-        #expect(try await new.valueOnWriter("PRAGMA user_version") == "2")
+        #expect(try await new.valueOnWriter("PRAGMA user_version") == "\(Self.next.version)")
         #expect(try await new.valueOnWriter("SELECT count(*) FROM notes") == "0")
         #expect(try await new.available(account) == 999_999)
         await new.close()
@@ -172,19 +172,26 @@ struct SQLiteMigrationTests {
     @Test func `a newer database is refused, and says which versions`() async throws {
         let folder = TestFolder()
         await (try open(folder, Self.next)).close()
-        let refusal = SQLiteStorageError.schemaTooNew(found: 2, known: 1)
+        let refusal = SQLiteStorageError.schemaTooNew(
+            found: Self.next.version,
+            known: Schema.current.version
+        )
         #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
         // The refusal let go of the lock: the same again, and not "locked".
         #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
         #expect(throws: refusal) { _ = try SQLiteStorage.inspect(folder: folder.url) }
-        #expect(refusal.description.contains("schema 2"))
+        #expect(refusal.description.contains("schema \(Self.next.version)"))
         await (try open(folder, Self.next)).close()
     }
 
     @Test func `an older database is not upgraded by looking`() async throws {
         let folder = TestFolder()
         await (try open(folder, .current)).close()
-        #expect(throws: SQLiteStorageError.schemaTooOld(found: 1, known: 2)) {
+        let refusal = SQLiteStorageError.schemaTooOld(
+            found: Schema.current.version,
+            known: Self.next.version
+        )
+        #expect(throws: refusal) {
             _ = try SQLiteInspection(folder: DataFolder(folder.url), schema: Self.next)
         }
         await (try open(folder, .current)).close()

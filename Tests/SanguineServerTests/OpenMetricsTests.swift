@@ -1,5 +1,6 @@
 import CoreMetrics
 import Foundation
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer

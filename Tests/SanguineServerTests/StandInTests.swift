@@ -120,7 +120,6 @@ struct StandInTests {
             #expect(answer.text == expected.text)
             #expect(answer.usage?.promptTokens == Int64(expected.promptTokens))
             #expect(answer.usage?.completionTokens == Int64(expected.completionTokens))
-            #expect(answer.model == "stand-in")
         }
     }
 

@@ -68,7 +68,7 @@ struct UpstreamClientTests {
         return await found.stream.first { _ in true }
     }
 
-    @Test func `an answer comes back with its text, usage and model`() async throws {
+    @Test func `an answer comes back with its text and usage`() async throws {
         let usage = #"{"prompt_tokens":12,"completion_tokens":3,"total_tokens":15}"#
         try await withClient {
             _ in
@@ -77,7 +77,6 @@ struct UpstreamClientTests {
             let answer = try await client.complete(Self.prompt)
             #expect(answer.text == "Not yet.")
             #expect(answer.usage == UpstreamUsage(promptTokens: 12, completionTokens: 3))
-            #expect(answer.model == "m-1")
 
             let arrived = await upstream.arrivals.first { _ in true }
             let request = try #require(arrived)
@@ -159,7 +158,6 @@ struct UpstreamClientTests {
             return .bytes(ScriptedUpstream.json(text, status: line, headers: headers))
         }
         #expect(refusal == .refused(status: status, retryAfterSeconds: 7))
-        #expect(refusal?.mayHaveBeenSent == true)
     }
 
     @Test(arguments: [

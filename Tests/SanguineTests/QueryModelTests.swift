@@ -75,6 +75,35 @@ struct QueryModelTests {
         #expect(test.network.requests.count == 2)
     }
 
+    @Test func `views of one query share a model, and of another do not`() throws {
+        let test = try TestClient(network: .profiles())
+        let one = test.client.model(.profile("ada"))
+        let same = test.client.model(.profile("ada"))
+        let other = test.client.model(.profile("bob"))
+
+        #expect(one === same)
+        #expect(one !== other)
+    }
+
+    @Test func `all changes of one moment come in one turn`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: "0"), for: .profile("ada"))
+        let model = test.client.model(.profile("ada"))
+        nonisolated(unsafe) var changes = 0
+        withObservationTracking {
+            _ = model.value
+        } onChange: {
+            changes += 1
+        }
+        for number in 1...100 {
+            test.client.set(Profile(name: "\(number)"), for: .profile("ada"))
+        }
+        #expect(model.value?.name == "0")
+        while model.value?.name != "100" { await Task.yield() }
+
+        #expect(changes == 1)
+    }
+
     @Test func `a model that is released stops following`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()

@@ -43,6 +43,38 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 3)
     }
 
+    @Test func `without retries the first failure is the caller's, of a query and of the balance`()
+        async throws
+    {
+        let test = try TestClient { $0.retries = false }
+        let query = await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: .profile("ada"))
+        }
+        let balance = await #expect(throws: SanguineError.self) {
+            try await test.client.refresh(.balance)
+        }
+        #expect([query?.code, balance?.code] == ["offline", "offline"])
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `without retries a session is asked for once`() async throws {
+        let network = ScriptedTransport()
+        var configuration = SanguineClient.Configuration.inMemory(
+            server: URL(string: TestClient.server)
+        )
+        configuration.transport = network
+        configuration.delay = ManualClock()
+        configuration.retries = false
+        let client = try SanguineClient(configuration)
+        defer { client.close() }
+
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.value(of: .balance)
+        }
+        #expect(error?.code == "offline")
+        #expect(network.requests.map(\.url.path) == ["/v1/accounts/guest"])
+    }
+
     @Test func `a refusal is the caller's at once`() async throws {
         let test = try TestClient()
         test.network.script(.json(Problem(.notFound, "Look elsewhere."), status: 404))

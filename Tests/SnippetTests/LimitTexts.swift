@@ -7,7 +7,7 @@ import SanguineSQLite
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + balance + metrics + ranges + authority + driver
+        wire + client + events + pages + ranges + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -29,6 +29,20 @@ enum LimitTexts {
         ("ClientLimits.readTimeout", time(ClientLimits.readTimeout)),
         ("ClientLimits.balanceTimeout", time(ClientLimits.balanceTimeout)),
         ("ClientLimits.connectionsPerHost", count(ClientLimits.connectionsPerHost)),
+        ("ClientLimits.readsPerHost", count(ClientLimits.readsPerHost)),
+        ("ClientLimits.mostReadsPerHost", count(ClientLimits.mostReadsPerHost)),
+        ("ClientLimits.prefetchesPerHost", count(ClientLimits.prefetchesPerHost)),
+        ("ClientLimits.waitingReadsPerHost", count(ClientLimits.waitingReadsPerHost)),
+        ("ClientLimits.readPatience", count(ClientLimits.readPatience)),
+        ("ClientLimits.retryWindow", time(ClientLimits.retryWindow)),
+        ("ClientLimits.retryReserve", count(ClientLimits.retryReserve)),
+        ("ClientLimits.requestsPerRetry", count(ClientLimits.requestsPerRetry)),
+        ("ClientLimits.retryHosts", count(ClientLimits.retryHosts)),
+        ("ClientLimits.longestPause", time(ClientLimits.longestPause)),
+        ("ClientLimits.batchSize", count(ClientLimits.batchSize)),
+        ("ClientLimits.largestBatch", count(ClientLimits.largestBatch)),
+        ("ClientLimits.batchWindow", time(ClientLimits.batchWindow)),
+        ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
         ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
         ("ClientLimits.entryOverheadBytes", bytes(ClientLimits.entryOverheadBytes)),
@@ -41,6 +55,31 @@ enum LimitTexts {
         ("RetrySchedule.base", time(RetrySchedule.standard.base)),
         ("RetrySchedule.cap", time(RetrySchedule.standard.cap)),
         ("RetrySchedule.jitter", "\(Int(RetrySchedule.standard.jitter * 100)) %"),
+    ]
+
+    private static let events: [(String, String)] = [
+        ("EventLimits.foregroundAfter", time(EventLimits.foregroundAfter)),
+        ("EventLimits.longestSleep", time(EventLimits.longestSleep)),
+        ("EventLimits.shortestSleep", time(EventLimits.shortestSleep)),
+        ("EventLimits.midnightSpread", time(EventLimits.midnightSpread)),
+        ("EventLimits.networkPause", time(EventLimits.networkPause)),
+        ("EventLimits.pollJitter", "\(Int(EventLimits.pollJitter * 100)) %"),
+        ("EventLimits.adaptiveFraction", "\(Int(EventLimits.adaptiveFraction * 100)) %"),
+        ("EventLimits.adaptiveMemory", "\(Int(EventLimits.adaptiveMemory * 100)) %"),
+        ("EventLimits.adaptiveAbsence", count(Int(EventLimits.adaptiveAbsence))),
+        ("EventLimits.matrixNames", count(EventLimits.matrixNames)),
+        ("EventLimits.matrixPolicies", count(EventLimits.matrixPolicies)),
+    ]
+
+    private static let pages: [(String, String)] = [
+        ("PageLimits.size", count(PageLimits.size)),
+        ("PageLimits.largestSize", count(PageLimits.largestSize)),
+        ("PageLimits.kept", count(PageLimits.kept)),
+        ("PageLimits.cursorsKept", count(PageLimits.cursorsKept)),
+        ("PageLimits.refreshRequests", count(PageLimits.refreshRequests)),
+        ("PageLimits.recoveryRequests", count(PageLimits.recoveryRequests)),
+        ("PageLimits.emptyPages", count(PageLimits.emptyPages)),
+        ("PageLimits.prefetchDistance", count(PageLimits.prefetchDistance)),
     ]
 
     private static let balance: [(String, String)] = [
@@ -92,6 +131,7 @@ enum LimitTexts {
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
             ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
             ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AuthoritySettings.sessionsPerAccount", count(settings.sessionsPerAccount)),
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
             ("AuthoritySettings.holdsKept", time(settings.holdsKept)),

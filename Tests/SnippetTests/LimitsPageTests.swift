@@ -35,7 +35,9 @@ struct LimitsPageTests {
 
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
-        "Sanguine/Metrics/MetricsLimits", "Sanguine/Range/RangeLimits",
+        "Sanguine/Events/EventLimits",
+        "Sanguine/Metrics/MetricsLimits",
+        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {

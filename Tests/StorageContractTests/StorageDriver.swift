@@ -35,21 +35,6 @@ enum StorageDriver: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-/// A random number generator that repeats itself exactly for the same seed.
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
-
 extension Storage {
     /// Stores changes without looking at anything.
     func store(_ changes: Change...) async throws {
@@ -150,14 +135,16 @@ extension AccountRow {
 extension SessionRow {
     static func sample(
         _ id: Identifier = .fresh(),
+        of account: Identifier = .numbered(1),
+        rotatedAt: Timestamp = .at(0),
         expiresAt: Timestamp = .at(1_000),
         endedAt: Timestamp? = nil
     ) -> SessionRow {
         SessionRow(
             id: id,
-            account: .numbered(1),
+            account: account,
             generation: 0,
-            rotatedAt: .at(0),
+            rotatedAt: rotatedAt,
             expiresAt: expiresAt,
             endedAt: endedAt
         )

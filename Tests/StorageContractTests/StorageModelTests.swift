@@ -1,6 +1,7 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Testing
 
 /// Compares every driver with a model that is too simple to be wrong.
@@ -22,14 +23,20 @@ struct StorageModelTests {
                     }
                     let keys = (0..<3).map { _ in randomRow(using: &random).key }
                     let isRefused = Int.random(in: 0..<5, using: &random) == 0
-                    let command = Command(keys: keys) { loaded throws(Problem) in
+                    let surplus = SurplusSessions(
+                        of: randomAccount(using: &random),
+                        kept: .random(in: 0..<3, using: &random)
+                    )
+                    let command = Command(keys: keys, surplus: surplus) { loaded throws(Problem) in
                         if isRefused { throw Problem(.notFound, "As the dice say.") }
-                        return Decision(keys.map(loaded.row), changes: changes)
+                        let found = (keys.map(loaded.row), loaded.surplusSessions)
+                        return Decision(found, changes: changes)
                     }
                     let expected = keys.map { model.rows[$0] }
                     switch try await storage.perform(command) {
-                    case .success(let found):
+                    case .success(let (found, sessions)):
                         #expect(found == expected, place)
+                        #expect(sessions == model.sessions(surplus), place)
                         for change in changes { model.apply(change) }
                     case .failure:
                         #expect(isRefused, place)
@@ -118,6 +125,16 @@ private struct Model {
         return found
     }
 
+    func sessions(_ surplus: SurplusSessions) -> [SessionRow] {
+        var found: [SessionRow] = []
+        for case .session(let row) in rows.values
+        where row.account == surplus.account && row.endedAt == nil {
+            found.append(row)
+        }
+        found.sort { ($0.rotatedAt, $0.id) < ($1.rotatedAt, $1.id) }
+        return found.dropLast(surplus.kept)
+    }
+
     mutating func sweep(_ horizon: SweepHorizon) -> Int {
         var count = 0
         for (key, row) in rows {
@@ -190,6 +207,8 @@ private func randomRow(using random: inout SplitMix64) -> Row {
         return .session(
             .sample(
                 account,
+                of: .numbered(UInt64(amount % 2) + 1),
+                rotatedAt: randomMoment(using: &random),
                 expiresAt: randomMoment(using: &random),
                 endedAt: Bool.random(using: &random) ? randomMoment(using: &random) : nil
             )

@@ -45,6 +45,7 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+                "NIOHTTPTypes",
                 "SanguineAuthority", "SanguineModel", "ServiceLifecycle",
             ]
         ),

@@ -37,6 +37,17 @@ extension BalanceKeeper {
         if isObserved { fetch() }
     }
 
+    /// Fetches, if anybody observes.
+    func poll() {
+        guard guarded.withLock({ !$0.observers.isEmpty }) else { return }
+        fetch()
+    }
+
+    /// Has the hook told of each who observes, and of each who no longer does.
+    func onObserved(_ hook: @escaping ObservationHook) {
+        observationHook.withLock { $0 = hook }
+    }
+
     func updates() -> AsyncStream<QueryState<Balance>> {
         // Each element is whole, so the newest is all that a slow reader needs.
         let (stream, continuation) = AsyncStream.makeStream(
@@ -56,8 +67,12 @@ extension BalanceKeeper {
             continuation.finish()
             return stream
         }
+        let polling = configuration.balancePolling
+        let hook = observationHook.withLock { $0 }
+        hook?(true, polling)
         continuation.onTermination = { [weak self] _ in
             self?.leave { $0.observers[number] = nil }
+            hook?(false, polling)
         }
         if !isFresh { fetch() }
         return stream
@@ -135,7 +150,7 @@ extension BalanceKeeper {
             } catch {
                 failures += 1
                 var random = configuration.random
-                let delay = RetrySchedule.standard.delay(
+                let delay = configuration.schedule(.standard).delay(
                     afterFailures: failures,
                     of: error,
                     using: &random

@@ -62,7 +62,12 @@ final class BalanceKeeper: DerivedQuery {
         var revision: UInt64 = 0
     }
 
+    /// Is told who observes, and how often it is to be fetched then.
+    typealias ObservationHook = @Sendable (_ isObserved: Bool, _ polling: Duration?) -> Void
+
     let guarded: Mutex<Guarded>
+    /// Set once, when the client is put together.
+    let observationHook = Mutex<ObservationHook?>(nil)
     private let stored = Mutex<UInt64>(0)
     private let store: ClientStore
     let call: ServerCall

@@ -96,7 +96,9 @@ struct EntryState: Sendable {
         case .never: return false
         case .session: return held.isOfSession
         case .untilMidnight:
-            return held.day.map { $0 == CalendarDay(containing: now, in: zone) } ?? false
+            return held.day.map {
+                DayRule.isFresh(fetchedOn: $0, asOf: held.asOf, now: now, zone: zone)
+            } ?? false
         case .forever: return true
         }
     }

@@ -39,18 +39,23 @@ extension QueryCache {
 
     /// Entries whose policy names the event no longer count as fresh; observed ones are fetched.
     ///
-    /// Entries on disk alone are not touched: they are judged when they are read.
+    /// Entries on disk alone are not touched: they are judged when they are read. Nor is, at a
+    /// midnight, what was fetched since.
     func invalidate(event: RefetchEvents) {
+        let now = clock.now()
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
+            let today = CalendarDay(containing: now, in: guarded.zone)
+            func isMeant(_ record: QueryRecord) -> Bool {
+                let events = record.policy.refetchEvents.intersection(event)
+                guard events == .midnight else { return !events.isEmpty }
+                return record.state.isFetching || record.state.held?.day != today
+            }
             let generation = guarded.marks.next()
-            for record in guarded.records.values
-            where !record.policy.refetchEvents.isDisjoint(with: event) {
+            for record in guarded.records.values where isMeant(record) {
                 record.state.note(generation: generation)
             }
-            return refetch(in: &guarded, generation: generation) { record in
-                !record.policy.refetchEvents.isDisjoint(with: event)
-            }
+            return refetch(in: &guarded, generation: generation, where: isMeant)
         }
         for ending in endings { ending() }
         deliver()
@@ -67,9 +72,9 @@ extension QueryCache {
         deliver()
     }
 
-    /// Has the hook told which polled entries are observed, from now on.
-    func onPolling(_ hook: @escaping PollingHook) {
-        pollingHook.withLock { $0 = hook }
+    /// Has the hook told which entries are observed that are polled or follow the days.
+    func onObserved(_ hook: @escaping ObservationHook) {
+        observationHook.withLock { $0 = hook }
     }
 
     /// The zone of the user's days.

@@ -108,11 +108,12 @@ extension QueryCache {
         } else {
             guarded.observed.remove(record.key)
         }
-        guard let interval = record.policy.polling else { return }
+        let policy = record.policy
+        guard policy.polling != nil || policy.followsDays else { return }
         // Told like observers: in order, and outside of the lock.
         guarded.deliveries.append { [key = record.key, weak self] in
-            let hook = self?.pollingHook.withLock { $0 }
-            hook?(key, isObserved ? interval : nil)
+            let hook = self?.observationHook.withLock { $0 }
+            hook?(key, policy, isObserved)
         }
     }
 
@@ -123,9 +124,14 @@ extension QueryCache {
     ) -> QueryRecord? {
         if let record = guarded.records[query.key] { return record }
         guard creating else { return nil }
-        let record = TypedRecord(query, epoch: guarded.epoch.number)
+        let record = TypedRecord(
+            query,
+            epoch: guarded.epoch.number,
+            metrics: metrics.named(query.name)
+        )
         guarded.records[query.key] = record
         guarded.bytes += record.cost
+        registry.saw(query.name, query.policy)
         return record
     }
 
@@ -136,11 +142,15 @@ extension QueryCache {
         let candidates = guarded.records.values
             .filter { !$0.state.isInUse }
             .sorted { $0.lastUse < $1.lastUse }
+        var evicted = 0
         for record in candidates {
-            guard guarded.bytes > target else { return }
+            guard guarded.bytes > target else { break }
             guarded.records[record.key] = nil
             guarded.bytes -= record.cost
+            evicted += 1
         }
+        guard evicted > 0 else { return }
+        guarded.deliveries.append { [metrics, evicted] in metrics.note(.evicted(entries: evicted)) }
     }
 
     /// What the values in memory cost, in bytes.

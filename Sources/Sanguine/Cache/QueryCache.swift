@@ -44,17 +44,20 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// Is told when a polled entry is observed, with its interval, and when it no longer is.
-    typealias PollingHook = @Sendable (QueryKey, Duration?) -> Void
+    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
+    /// longer is.
+    typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
     let store: ClientStore
     let authorizer: any Authorizer
     let clock: any WallClock
     let memoryBytes: Int
+    let metrics: ClientMetrics
     let attempts: ReadAttempts
     let writer: EntryWriter
-    let pollingHook = Mutex<PollingHook?>(nil)
+    let observationHook = Mutex<ObservationHook?>(nil)
+    let registry: QueryRegistry
 
     init(
         store: ClientStore,
@@ -62,13 +65,17 @@ final class QueryCache: Sendable {
         authorizer: any Authorizer,
         clock: any WallClock,
         zone: TimeZone = .gmt,
-        memoryBytes: Int
+        memoryBytes: Int,
+        metrics: ClientMetrics,
+        registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
+        self.registry = registry
         self.store = store
         self.attempts = attempts
         self.authorizer = authorizer
         self.clock = clock
         self.memoryBytes = memoryBytes
+        self.metrics = metrics
         let epoch = authorizer.epoch
         guarded = Mutex(Guarded(epoch: epoch, zone: zone))
         writer = EntryWriter(store: store)
@@ -82,17 +89,23 @@ final class QueryCache: Sendable {
     /// The value in memory or, at the first use, on disk; whatever its age.
     func cached<Value>(_ query: Query<Value>) -> Value? {
         // Nothing under the lock knows the value's type: see `ValueBox`.
-        let (box, isMissing) = guarded.withLock { guarded -> (ValueBox?, Bool) in
-            guard let record = guarded.records[query.key] else {
-                return (nil, query.policy.tier == .onDisk)
-            }
+        let box = guarded.withLock { guarded -> ValueBox? in
+            guard let record = guarded.records[query.key], let box = record.box else { return nil }
             guarded.uses &+= 1
             record.lastUse = guarded.uses
-            return (record.box, record.box == nil && !record.isLookedUp)
+            record.metrics.hit()
+            return box
         }
-        guard isMissing else { return box?.value(as: Value.self) }
+        return box?.value(as: Value.self) ?? restored(query)
+    }
+
+    // What the first look-up of a value finds on disk.
+    private func restored<Value>(_ query: Query<Value>) -> Value? {
         restore(query)
-        return guarded.withLock { ($0.records[query.key] as? TypedRecord<Value>)?.value }
+        let value = held(by: query)?.value
+        let counters = metrics.named(query.name)
+        if value == nil { counters.miss() } else { counters.hit() }
+        return value
     }
 
     /// Value, age and the state of the network, in one piece.
@@ -115,16 +128,20 @@ final class QueryCache: Sendable {
     }
 
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
+    ///
+    /// A flight that is under way is raised to the priority, which is the policy's by default.
     func value<Value>(
         of query: Query<Value>,
-        refreshing: Bool = false
+        refreshing: Bool = false,
+        priority: FetchPriority? = nil
     ) async throws(SanguineError) -> Value {
         guard !Task.isCancelled else { throw .cancelled }
         if !refreshing { restore(query) }
         let waiter = guarded.withLock { $0.nextNumber() }
         let answer = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                join(query, as: waiter, continuation, refreshing: refreshing)
+                let wanted = priority ?? query.policy.priority
+                join(query, as: waiter, continuation, refreshing: refreshing, wanted)
                 // The handler below has run already if the task was cancelled before it joined.
                 if Task.isCancelled { leave(query, waiter) }
             }
@@ -165,9 +182,11 @@ final class QueryCache: Sendable {
         restore(query)
         let number = guarded.withLock { $0.nextNumber() }
         let now = clock.now()
+        var raised: RequestPriority?
         let isObserving = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value> else { return nil }
             record.query = query
+            raised = record.want(query.policy.priority)
             let effect = record.state.observe(
                 number,
                 isFresh: record.isFresh(query.policy, at: now, in: guarded.zone),
@@ -177,6 +196,7 @@ final class QueryCache: Sendable {
             guarded.deliveries.append(record.add(observer, as: number))
             return effect
         }
+        raised?.raise(to: query.policy.priority)
         return isObserving ? number : nil
     }
 
@@ -258,25 +278,53 @@ final class QueryCache: Sendable {
     /// Runs one flight to its end.
     ///
     /// Called by the record's task alone.
-    func fly<Value>(_ query: Query<Value>, flight: UInt64, epoch: UInt64) async {
+    func fly<Value>(
+        _ query: Query<Value>,
+        flight: UInt64,
+        epoch: UInt64,
+        priority: RequestPriority
+    ) async {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
-        switch await attempts.fetch(query.plan, epoch: requestEpoch, query.fetch) {
+        let departure = clock.now()
+        let counters = metrics.named(query.name)
+        let ticket = counters.flightBegan()
+        var plan = query.plan
+        plan.metrics = counters
+        let attempted = AttemptCount()
+        plan.attempts = attempted
+        let outcome = await attempts.fetch(
+            plan,
+            epoch: requestEpoch,
+            priority: priority,
+            query.fetch
+        )
+        counters.flightEnded(
+            ticket,
+            outcome: FlightOutcome(outcome),
+            attempts: attempted.value
+        )
+        switch outcome {
         case .success(let value):
-            land(value, of: query, flight: flight, epoch: epoch)
+            land(value, of: query, flight: flight, epoch: epoch, departure: departure)
         case .failure(let error):
             fail(query, flight: flight, epoch: epoch, with: error)
         }
     }
 
-    private func land<Value>(_ value: Value, of query: Query<Value>, flight: UInt64, epoch: UInt64)
-    {
+    private func land<Value>(
+        _ value: Value,
+        of query: Query<Value>,
+        flight: UInt64,
+        epoch: UInt64,
+        departure: Timestamp
+    ) {
         let present = authorizer.epoch
         guard query.policy.audience != .user || present.number == epoch else {
             return fail(query, flight: flight, epoch: epoch, with: .userChanged)
         }
         adoptAccount(present)
-        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
+        let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
         let old = held(by: query)
         let isEqual = old.map { $0.value == value } ?? false
         var answer = value
@@ -294,6 +342,9 @@ final class QueryCache: Sendable {
             if effect.isOvertaken {
                 answer = record.value ?? value
             } else {
+                if old?.version == record.version || old == nil, query.policy.adaptive != nil {
+                    record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
+                }
                 record.set(value, isEqual: isEqual && record.version == old?.version)
                 keep(value, record, arrival)
             }
@@ -326,10 +377,12 @@ final class QueryCache: Sendable {
         _ query: Query<Value>,
         as waiter: UInt64,
         _ continuation: TypedRecord<Value>.Waiter,
-        refreshing: Bool
+        refreshing: Bool,
+        _ priority: FetchPriority
     ) {
         let now = clock.now()
         var answer: TypedRecord<Value>.Answer?
+        var raised: RequestPriority?
         let hasJoined = change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value> else {
                 answer = .failure(.conflictingQuery(name: query.name))
@@ -339,13 +392,17 @@ final class QueryCache: Sendable {
             if !refreshing, let value = record.value,
                 record.isFresh(query.policy, at: now, in: guarded.zone)
             {
+                record.metrics.hit()
                 answer = .success(value)
                 return nil
             }
+            if record.box == nil { record.metrics.miss() } else { record.metrics.staleHit() }
             record.waiters[waiter] = continuation
+            raised = record.want(priority)
             return record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
         }
         if !hasJoined { continuation.resume(returning: answer ?? .failure(.closed)) }
+        raised?.raise(to: priority)
     }
 
     private func leave<Value>(_ query: Query<Value>, _ waiter: UInt64) {
@@ -360,16 +417,24 @@ extension QueryCache {
     private struct Arrival {
         let asOf: Timestamp
         let epoch: SessionEpoch
-        let goesByDays: Bool
+        private let departure: Timestamp
+        private let goesByDays: Bool
 
-        init<Value>(of query: Query<Value>, at now: Timestamp, epoch: SessionEpoch) {
+        init<Value>(
+            of query: Query<Value>,
+            since departure: Timestamp? = nil,
+            at now: Timestamp,
+            epoch: SessionEpoch
+        ) {
             asOf = now
             self.epoch = epoch
-            goesByDays = query.policy.freshness == .untilMidnight
+            self.departure = departure ?? now
+            goesByDays = query.policy.followsDays
         }
 
+        /// The day of the departure: an answer that was under way at midnight may be the old day's.
         func day(in zone: TimeZone) -> CalendarDay? {
-            goesByDays ? CalendarDay(containing: asOf, in: zone) : nil
+            goesByDays ? CalendarDay(containing: min(departure, asOf), in: zone) : nil
         }
     }
 
@@ -415,6 +480,7 @@ extension QueryCache {
             }
             evict(from: &guarded)
         }
+        deliver()
     }
 
     /// Reads the query's row, unless there is a value already or none to expect.

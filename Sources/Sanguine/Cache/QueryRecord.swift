@@ -21,9 +21,20 @@ class QueryRecord: @unchecked Sendable {
     var version: UInt64 = 0
     /// The revision of the marks that the state knows of.
     var revision: UInt64 = 0
+    /// How often the value really changes, if its policy wants to know.
+    var adaptive = AdaptiveState()
 
-    init(key: QueryKey, epoch: UInt64) {
+    /// How much the flight under way matters.
+    var flightPriority: RequestPriority?
+    /// How much the next one matters, if anybody has said so.
+    var nextPriority: FetchPriority?
+
+    /// Where reads are counted.
+    let metrics: NamedMetrics
+
+    init(key: QueryKey, epoch: UInt64, metrics: NamedMetrics) {
         self.key = key
+        self.metrics = metrics
         state = EntryState(epoch: epoch)
     }
 
@@ -32,7 +43,28 @@ class QueryRecord: @unchecked Sendable {
 
     /// Whether the value counts as true without asking again.
     func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
-        state.isFresh(policy.freshness, at: now, in: zone)
+        let adapted = policy.adaptive.map { Policy.Freshness.duration(adaptive.ttl(within: $0)) }
+        guard state.isFresh(adapted ?? policy.freshness, at: now, in: zone) else { return false }
+        // Whatever else it is: what is to be fetched at midnight is not fresh after it.
+        return !policy.refetchEvents.contains(.midnight)
+            || state.isFresh(.untilMidnight, at: now, in: zone)
+    }
+
+    /// Somebody who joins wants the value that much.
+    ///
+    /// - Returns: What is to be raised, outside of the lock: the flight that they share.
+    func want(_ priority: FetchPriority) -> RequestPriority? {
+        nextPriority = state.isFetching ? max(nextPriority ?? priority, priority) : priority
+        return state.isFetching ? flightPriority : nil
+    }
+
+    /// How much the flight matters that takes off now.
+    func takePriority() -> RequestPriority {
+        defer { nextPriority = nil }
+        let wanted = nextPriority ?? policy.priority
+        let priority = RequestPriority(state.isObserved ? max(wanted, policy.priority) : wanted)
+        flightPriority = priority
+        return priority
     }
 
     /// Forgets the value.
@@ -77,9 +109,9 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     private var observers: [UInt64: Observer] = [:]
     private var told: Told?
 
-    init(_ query: Query<Value>, epoch: UInt64) {
+    init(_ query: Query<Value>, epoch: UInt64, metrics: NamedMetrics) {
         self.query = query
-        super.init(key: query.key, epoch: epoch)
+        super.init(key: query.key, epoch: epoch, metrics: metrics)
         isLookedUp = query.policy.tier == .inMemory
     }
 
@@ -113,6 +145,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
 
     override func forget() {
         box = nil
+        adaptive = AdaptiveState()
         version += 1
         cost = ClientLimits.entryOverheadBytes
     }
@@ -135,9 +168,10 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     override func launch(_ flight: UInt64, in cache: QueryCache) {
         let query = query
         let epoch = state.epoch
+        let priority = takePriority()
         // Detached: the flight belongs to all its callers, so it has the cancellation of none.
         self.flight = Task.detached(priority: Task.currentPriority) { [weak cache] in
-            await cache?.fly(query, flight: flight, epoch: epoch)
+            await cache?.fly(query, flight: flight, epoch: epoch, priority: priority)
         }
     }
 

@@ -8,14 +8,30 @@ public struct QueryRequest: Sendable {
     public let timeout: Duration
 
     let base: URL?
-    let backend: Backend
+    let attempts: ReadAttempts
     let epoch: SessionEpoch?
+    let flight: RequestFlight
 
-    /// The two ways out of a client.
+    var backend: Backend { attempts.backend }
+    var priority: RequestPriority { flight.priority }
+
+    /// The two ways out of a client, and what stands before them.
     struct Backend: Sendable {
         let call: ServerCall
         let baseURL: URL?
         let baseHeaders: @Sendable () -> [String: String]
+        let queue: RequestQueue
+        let retries: RetryGuard
+        let batches: Batches
+
+        init(call: ServerCall, configuration: SanguineClient.Configuration) {
+            self.call = call
+            baseURL = configuration.baseURL
+            baseHeaders = configuration.baseHeaders
+            queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
+            retries = RetryGuard(clock: configuration.delay)
+            batches = Batches(delay: configuration.delay)
+        }
     }
 
     /// Gets a path and decodes the JSON of the answer.
@@ -39,6 +55,9 @@ public struct QueryRequest: Sendable {
 
     /// Sends a request and returns the response, undecoded.
     ///
+    /// It waits for a lane to its host first, behind those that matter more; see
+    /// ``FetchPriority``. The time allowed begins when it goes out.
+    ///
     /// - Parameters:
     ///   - path: Below the query's base address; or an absolute address.
     ///   - method: The HTTP method. It must be one that changes nothing: reads are repeated.
@@ -46,7 +65,8 @@ public struct QueryRequest: Sendable {
     ///   - headers: More header fields.
     ///   - json: A body in JSON.
     /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299;
+    ///   ``SanguineError/queueFull(limit:)`` if too many wait that matter as much.
     public func response(
         _ path: String,
         method: String = "GET",
@@ -63,6 +83,10 @@ public struct QueryRequest: Sendable {
             json: json,
             timeout: timeout
         )
+        let host = request.url.hostKey
+        let ticket = try await backend.queue.enter(host, priority)
+        defer { ticket.release() }
+        flight.asks(host)
         if let server = backend.call.server, request.url.origin == server.origin {
             return try await backend.call.send(request, epoch: epoch)
         }

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import Synchronization
 
 /// What is fetched, and how.
 struct FetchPlan: Sendable {
@@ -8,6 +9,19 @@ struct FetchPlan: Sendable {
     var policy: Policy
     /// The backend's address, if not the client's.
     var base: URL?
+    /// Where retries are counted.
+    var metrics: NamedMetrics?
+    /// Counts the attempts of this fetch.
+    var attempts: AttemptCount?
+}
+
+/// How often a fetch was tried, read after it has ended.
+final class AttemptCount: Sendable {
+    private let count = Atomic(1)
+
+    var value: Int { count.load(ordering: .relaxed) }
+
+    func add() { count.add(1, ordering: .relaxed) }
 }
 
 /// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
@@ -15,50 +29,77 @@ struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
+    /// The schedule that is kept instead of a query's own.
+    let schedule: @Sendable (RetrySchedule) -> RetrySchedule
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     ///
     /// - Parameters:
     ///   - plan: What is fetched, and how.
     ///   - epoch: Whose data it is; `nil` if it is no user's.
+    ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
     ///   - body: Fetches once.
+    /// - Returns: The value, or the last attempt's error.
     func fetch<Value: Sendable>(
         _ plan: FetchPlan,
         epoch: SessionEpoch?,
+        priority: RequestPriority? = nil,
         _ body: @escaping @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
-        await withDeadline(ClientLimits.readTimeout) {
-            await attempt(plan, epoch: epoch, body)
+        let request = QueryRequest(
+            timeout: plan.policy.timeout,
+            base: plan.base,
+            attempts: self,
+            epoch: epoch,
+            flight: RequestFlight(
+                priority: priority ?? RequestPriority(plan.policy.priority),
+                host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
+            )
+        )
+        return await withDeadline(ClientLimits.readTimeout) {
+            await attempt(plan, request, body)
         }
     }
 
     private func attempt<Value: Sendable>(
         _ plan: FetchPlan,
-        epoch: SessionEpoch?,
+        _ request: QueryRequest,
         _ body: @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
-        let request = QueryRequest(
-            timeout: plan.policy.timeout,
-            base: plan.base,
-            backend: backend,
-            epoch: epoch
-        )
         var random = random
         var failures = 0
+        if request.priority.current == .prefetch,
+            let pause = backend.retries.pause(of: request.flight.host)
+        {
+            return .failure(pause.error)
+        }
         while true {
-            let failure: SanguineError
-            do {
-                return .success(try await body(request))
-            } catch {
-                failure = Task.isCancelled ? .cancelled : SanguineError(error)
-            }
+            let outcome = await once(request, body)
+            let host = request.flight.host
+            if failures == 0 { backend.retries.requested(host) }
+            guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
-            guard
-                let wait = plan.policy.retry
-                    .delay(afterFailures: failures, of: failure, using: &random)
+            let retry = schedule(plan.policy.retry)
+            backend.retries.failed(host, with: failure)
+            guard !request.flight.isSettled,
+                let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
+                let all = backend.retries.wait(wait, upTo: retry.cap, for: host)
             else { return .failure(failure) }
+            plan.attempts?.add()
+            plan.metrics?.flightRetried(afterAttempt: failures, failedWith: failure)
             // Sleeping fails only when the last one who wanted the value has gone.
-            guard (try? await delay.sleep(for: wait)) != nil else { return .failure(.cancelled) }
+            guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
+        }
+    }
+
+    private func once<Value: Sendable>(
+        _ request: QueryRequest,
+        _ body: @Sendable (QueryRequest) async throws -> Value
+    ) async -> Result<Value, SanguineError> {
+        do {
+            return .success(try await body(request))
+        } catch {
+            return .failure(Task.isCancelled ? .cancelled : SanguineError(error))
         }
     }
 

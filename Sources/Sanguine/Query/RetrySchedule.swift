@@ -71,23 +71,6 @@ public struct RetrySchedule: Hashable, Sendable {
 }
 
 extension SanguineError {
-    /// Whether the same read may succeed if it is made again.
-    ///
-    /// | error | again |
-    /// |---|---|
-    /// | no answer: timed out, offline, interrupted | yes |
-    /// | status 408, 429, 500, 502, 503, 504 | yes |
-    /// | any other status | no: the same question gets the same answer |
-    /// | answer too large, not decodable, no HTTP | no |
-    /// | cancelled, closed, user changed, store | no |
-    var isWorthAnotherRead: Bool {
-        switch self {
-        case .transport(.timedOut), .transport(.offline), .transport(.interrupted): true
-        case .problem(let problem): [408, 429, 500, 502, 503, 504].contains(problem.status)
-        default: false
-        }
-    }
-
     /// How long the server asked to wait; `nil` if it did not.
     public var retryAfter: Duration? {
         guard case .problem(let problem) = self else { return nil }

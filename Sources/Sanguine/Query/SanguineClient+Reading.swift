@@ -5,7 +5,12 @@ extension SanguineClient {
     /// waits for a write of the client's store that is under way, which is one sync of the disk,
     /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
-        if let source = derived.source(of: query) { return source.cached() }
+        if let source = derived.source(of: query) {
+            let value = source.cached()
+            let counters = metrics.named(query.name)
+            if value == nil { counters.miss() } else { counters.hit() }
+            return value
+        }
         return queries.cached(query)
     }
 
@@ -106,9 +111,26 @@ extension SanguineClient {
         return queries.update(query, body)
     }
 
-    /// The query as an observable object for a view.
+    /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor
     public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {
-        QueryModel(query, client: self)
+        models.model(query.key) { QueryModel(query, client: self) }
+    }
+
+    /// Tells of the present state and of every change, under no lock and in order, until the result
+    /// is released.
+    func follow<Value>(
+        _ query: Query<Value>,
+        _ tell: @escaping @Sendable (QueryState<Value>) -> Void
+    ) -> Following {
+        if let source = derived.source(of: query) {
+            let updates = source.updates()
+            let following = Task { for await state in updates { tell(state) } }
+            return Following { following.cancel() }
+        }
+        let number = queries.observe(query, .init(tell: tell, finish: {}))
+        return Following { [weak queries] in
+            if let number { queries?.unobserve(query, number) }
+        }
     }
 }

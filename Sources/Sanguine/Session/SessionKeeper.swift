@@ -43,7 +43,7 @@ final class SessionKeeper: Authorizer {
     private let exchange: Exchange
     private let store: ClientStore
     private let vault: any IdentityVault
-    private let schedule = RetrySchedule(attempts: SessionLimits.attempts)
+    private let schedule: RetrySchedule
 
     /// Restores the session that an earlier process left.
     init(
@@ -53,6 +53,7 @@ final class SessionKeeper: Authorizer {
         vault: any IdentityVault
     ) {
         self.configuration = configuration
+        schedule = configuration.schedule(RetrySchedule(attempts: SessionLimits.attempts))
         self.exchange = exchange
         self.store = store
         self.vault = vault

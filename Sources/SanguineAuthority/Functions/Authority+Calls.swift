@@ -35,6 +35,22 @@ extension Authority {
         try await perform(calls.settle(call, end))
     }
 
+    /// How long it is until the hold of a call that runs expires, which ends the call.
+    ///
+    /// - Returns: The time, negative if the expiry is due; `nil` for a call that does not run, or
+    ///   is free.
+    public func timeToExpiry(of call: OperationPosition) async throws(Problem) -> Duration? {
+        let operation = try await read { storage throws(StorageError) in
+            try await storage.load([.operation(call.account, key: call.key)])
+        }.operation(call.account, key: call.key)
+        guard case .running(let id?) = operation?.state else { return nil }
+        let hold = try await read { storage throws(StorageError) in
+            try await storage.load([.hold(id)])
+        }.hold(id)
+        guard let hold, hold.state == .open else { return nil }
+        return hold.expiresAt - clock.now()
+    }
+
     /// Ends holds whose time is over, a group at a time, so that they share commits.
     ///
     /// A hold that cannot be ended keeps no other one from its end.

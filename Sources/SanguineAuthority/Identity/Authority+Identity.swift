@@ -15,7 +15,8 @@ extension Authority {
     /// Creates the device's account or finds it, and signs the device in.
     ///
     /// Safe under concurrency and retries: of any number of simultaneous first calls one creates
-    /// the account, and all are answered with it.
+    /// the account, and all are answered with it. Past
+    /// ``AuthoritySettings/sessionsPerAccount`` the session that was used longest ago ends.
     ///
     /// - Throws: `invalid_content`, `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
@@ -151,8 +152,12 @@ extension Authority {
     }
 
     private func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
-        let (account, session) = try await perform(identity.signIn(account))
-        let signedIn = SignedIn(account: account.profile, session: try await issue(session))
+        let done = try await perform(identity.signIn(account))
+        for session in done.ended { tokens.end(session.id, at: clock.now()) }
+        let signedIn = SignedIn(
+            account: done.account.profile,
+            session: try await issue(done.session)
+        )
         return GuestOutcome(signedIn: signedIn, isNew: false)
     }
 

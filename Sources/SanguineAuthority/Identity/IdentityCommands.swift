@@ -75,12 +75,28 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Begins a session of an account that exists.
-    func signIn(_ account: Identifier) -> Command<(AccountRow, SessionRow)> {
-        Command(keys: [.account(account)]) { loaded throws(Problem) in
+    /// What a sign-in makes, and what it ends.
+    struct SignIn: Sendable {
+        var account: AccountRow
+        var session: SessionRow
+        var ended: [SessionRow]
+    }
+
+    /// Begins a session of an account that exists, and ends the ones for which there is no room.
+    func signIn(_ account: Identifier) -> Command<SignIn> {
+        let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
+        return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
             guard let row = loaded.account(account) else { throw .noAccount }
             let session = newSession(for: account)
-            return Decision((row, session), changes: [.put(.session(session))])
+            let ended = loaded.surplusSessions.map { row in
+                var row = row
+                row.endedAt = now
+                return row
+            }
+            return Decision(
+                SignIn(account: row, session: session, ended: ended),
+                changes: (ended + [session]).map { .put(.session($0)) }
+            )
         }
     }
 

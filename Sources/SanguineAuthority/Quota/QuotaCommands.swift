@@ -77,7 +77,7 @@ struct QuotaCommands: Sendable {
             name: name,
             day: today,
             used: 0,
-            resetsAt: today.next.start(in: zone),
+            resetsAt: CalendarDay.nextMidnight(after: now, in: zone),
             seq: row?.seq ?? 0
         )
     }

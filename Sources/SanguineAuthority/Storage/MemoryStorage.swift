@@ -10,16 +10,27 @@ import Synchronization
 /// Invariants:
 /// 1. A command's changes are all there or none; nothing comes between its load and its changes.
 /// 2. Transfers are numbered from 1 without gaps, and never change.
+/// 3. `liveSessions` has the ids of exactly those sessions in `rows` that have not ended.
 ///
 /// Mutable state: one `State`, guarded by its mutex. Commands decide while it is held, against the
 /// rule: the decision *is* the critical section, it is pure, and it cannot call back, because every
 /// call to the storage is asynchronous.
 public final class MemoryStorage: Storage {
     fileprivate struct State {
-        var rows: [Key: Row] = [:]
+        private(set) var rows: [Key: Row] = [:]
+        private(set) var liveSessions: [Identifier: Set<Identifier>] = [:]
         var ledgers: [Identifier: [NumberedTransfer]] = [:]
         var lastNumber: Int64 = 0
         var isClosed = false
+
+        /// The one door through which rows change.
+        mutating func set(_ key: Key, to row: Row?) {
+            if case .session(let old) = rows[key] { liveSessions[old.account]?.remove(old.id) }
+            if case .session(let new) = row, new.endedAt == nil {
+                liveSessions[new.account, default: []].insert(new.id)
+            }
+            rows[key] = row
+        }
     }
 
     private let state = Mutex(State())
@@ -33,7 +44,7 @@ public final class MemoryStorage: Storage {
     ) async throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
-                let decision = try command.decide(state.loaded(command.keys))
+                let decision = try command.decide(state.loaded(command))
                 for change in decision.changes { state.store(change) }
                 return .success(decision.outcome)
             } catch {
@@ -146,10 +157,28 @@ extension MemoryStorage.State {
         return loaded
     }
 
+    func loaded<Outcome>(_ command: Command<Outcome>) -> Loaded {
+        var loaded = loaded(command.keys)
+        if let surplus = command.surplus { loaded.surplusSessions = sessions(surplus) }
+        return loaded
+    }
+
+    private func sessions(_ surplus: SurplusSessions) -> [SessionRow] {
+        let live = liveSessions[surplus.account] ?? []
+        guard live.count > surplus.kept else { return [] }
+        let found = live.compactMap { id -> SessionRow? in
+            guard case .session(let row) = rows[.session(id)] else { return nil }
+            return row
+        }
+        return found.first(min(live.count - surplus.kept, SurplusSessions.limit)) {
+            ($0.rotatedAt, $0.id) < ($1.rotatedAt, $1.id)
+        }
+    }
+
     mutating func store(_ change: Change) {
         switch change {
-        case .put(let row): rows[row.key] = row
-        case .delete(let key): rows[key] = nil
+        case .put(let row): set(row.key, to: row)
+        case .delete(let key): set(key, to: nil)
         case .append(let transfer):
             lastNumber += 1
             ledgers[transfer.account, default: []].append(
@@ -183,19 +212,19 @@ extension MemoryStorage.State {
         for var row in answers {
             if case .done(let answer) = row.state, answer.head != nil {
                 row.state = .forgotten
-                rows[.operation(row.account, key: row.key)] = .operation(row)
+                set(.operation(row.account, key: row.key), to: .operation(row))
             } else {
-                rows[.operation(row.account, key: row.key)] = nil
+                set(.operation(row.account, key: row.key), to: nil)
             }
         }
         let over = sessions.filter { row in
             row.expiresAt < horizon.sessions || row.endedAt.map { $0 < horizon.sessions } ?? false
         }
         .first(limit) { $0.id < $1.id }
-        for row in over { rows[.session(row.id)] = nil }
+        for row in over { set(.session(row.id), to: nil) }
         let settled = holds.filter { $0.state != .open && $0.expiresAt < horizon.holds }
             .first(limit) { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
-        for row in settled { rows[.hold(row.id)] = nil }
+        for row in settled { set(.hold(row.id), to: nil) }
         return answers.count + over.count + settled.count
     }
 

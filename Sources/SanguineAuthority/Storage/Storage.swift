@@ -90,6 +90,9 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// What to load before deciding.
     public let keys: [Key]
 
+    /// Which sessions to look for before deciding, beside the rows; `nil` for none.
+    public let surplus: SurplusSessions?
+
     /// Looks at what was loaded and says what happens.
     ///
     /// Performs no I/O and reads no clock: a driver may ask again, and only the last decision
@@ -99,10 +102,32 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// Creates a command.
     public init(
         keys: [Key],
+        surplus: SurplusSessions? = nil,
         decide: @escaping @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
     ) {
         self.keys = keys
+        self.surplus = surplus
         self.decide = decide
+    }
+}
+
+/// Asks for an account's sessions that have not ended, but for those used last.
+///
+/// A driver gives the ones whose newest refresh token was made longest ago first, and of equal ones
+/// those with the smaller id. It finds them by an index: nobody else pays for the question.
+public struct SurplusSessions: Hashable, Sendable {
+    /// How many are given at most, so that no command grows without bound.
+    public static let limit = 16
+
+    /// Whose sessions.
+    public var account: Identifier
+    /// How many of those used last are left out; never negative.
+    public let kept: Int
+
+    /// Creates the question.
+    public init(of account: Identifier, kept: Int) {
+        self.account = account
+        self.kept = max(0, kept)
     }
 }
 
@@ -136,6 +161,9 @@ public enum Change: Hashable, Sendable {
 public struct Loaded: Sendable {
     // Commands ask for one to four keys: searching so few beats hashing them.
     private var rows: [Row] = []
+
+    /// The sessions that the command's ``SurplusSessions`` asked for.
+    public var surplusSessions: [SessionRow] = []
 
     /// Creates an empty set, to which a driver adds what it finds.
     public init() {}

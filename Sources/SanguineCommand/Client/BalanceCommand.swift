@@ -21,7 +21,7 @@ struct BalanceCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try options.client()
+        let client = try options.client(retries: false)
         defer { client.close() }
         let failure = await LastKnown.refresh(.balance, of: client)
         let state = client.snapshot(of: .balance)
@@ -49,20 +49,32 @@ struct BalanceCommand: AsyncParsableCommand {
 
 /// What the commands do that show something also when the server cannot be reached.
 enum LastKnown {
+    /// How long a server may take before the last value is shown instead.
+    static let patience = Duration.seconds(2)
+
     /// Fetches the query's value.
     ///
     /// Returns why that failed, or `nil`.
     static func refresh<Value>(
         _ query: Query<Value>,
-        of client: SanguineClient
-    ) async
-        -> SanguineError?
-    {
-        do throws(SanguineError) {
-            _ = try await client.refresh(query)
-            return nil
-        } catch {
-            return error
+        of client: SanguineClient,
+        delay: any Clock<Duration> = ContinuousClock()
+    ) async -> SanguineError? {
+        await withTaskGroup(of: SanguineError?.self) { group in
+            group.addTask {
+                do throws(SanguineError) {
+                    _ = try await client.refresh(query)
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            group.addTask {
+                try? await delay.sleep(for: patience)
+                return .transport(.timedOut)
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
         }
     }
 

@@ -22,6 +22,7 @@ struct ClientOptions: ParsableArguments {
     var json = false
 
     func validate() throws {
+        guard folder != "" else { throw ValidationError("Set '--folder' to a path, or omit it.") }
         guard url != nil else {
             throw ValidationError(
                 "Set '--server' to an http or https URL, such as http://127.0.0.1:8080."
@@ -30,9 +31,14 @@ struct ClientOptions: ParsableArguments {
     }
 
     /// The client, with its state restored.
-    func client() throws -> SanguineClient {
+    ///
+    /// - Parameter retries: Whether to send again what failed, or to go on with what is known.
+    /// - Returns: The client; its owner closes it.
+    /// - Throws: What the client's initializer throws.
+    func client(retries: Bool = true) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration(server: url)
         configuration.folder = stateFolder
+        configuration.retries = retries
         return try SanguineClient(configuration)
     }
 

@@ -12,7 +12,7 @@ struct QuotaCommand: AsyncParsableCommand {
     @OptionGroup var options: ClientOptions
 
     func run() async throws {
-        let client = try options.client()
+        let client = try options.client(retries: false)
         defer { client.close() }
         let failure = await LastKnown.refresh(.quotas, of: client)
         let state = client.snapshot(of: .quotas)

@@ -41,7 +41,7 @@ struct Serve: AsyncParsableCommand {
                 accessLog: accessLog,
                 logger: logger
             ) { ports in
-                Output.write("listening on http://\(settings.http.host):\(ports.http)")
+                Output.write("listening on http://\(settings.http.urlHost):\(ports.http)")
             }
             try await ServiceGroup(
                 services: [server],
@@ -55,4 +55,9 @@ struct Serve: AsyncParsableCommand {
         await storage.close()
         await accessLog?.flush()
     }
+}
+
+extension ServerSettings.HTTP {
+    /// The host as URLs write it: an IPv6 address in brackets (RFC 3986, section 3.2.2).
+    var urlHost: String { host.contains(":") ? "[\(host)]" : host }
 }

@@ -56,6 +56,12 @@ struct DataOptions: ParsableArguments {
     @Option(help: "The data folder. Default: what SANGUINE_DATA names, or 'sanguine-data' here.")
     var data: String?
 
+    func validate() throws {
+        guard data != "" else {
+            throw ValidationError("Set '--data' to the path of a folder, or omit it.")
+        }
+    }
+
     var folder: URL {
         let named = ProcessInfo.processInfo.environment[Self.variable].flatMap {
             $0.isEmpty ? nil : $0

@@ -230,7 +230,7 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
 }
 
 /// A page of a list.
-public struct Page<Item: Hashable & Codable & Sendable>: Hashable, Codable, Sendable {
+public struct Page<Item: Codable & Sendable>: Codable, Sendable {
     /// The items, in the list's order.
     public var items: [Item]
     /// Whether more follow.
@@ -245,6 +245,10 @@ public struct Page<Item: Hashable & Codable & Sendable>: Hashable, Codable, Send
         self.nextCursor = nextCursor
     }
 }
+
+extension Page: Equatable where Item: Equatable {}
+
+extension Page: Hashable where Item: Hashable {}
 
 /// A list that is always whole.
 public struct Items<Item: Hashable & Codable & Sendable>: Hashable, Codable, Sendable {

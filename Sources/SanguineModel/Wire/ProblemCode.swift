@@ -25,7 +25,8 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let unauthenticated = Self(rawValue: "unauthenticated")
     /// 401: the access token has expired; refresh it.
     public static let tokenExpired = Self(rawValue: "token_expired")
-    /// 401: the session was ended, by sign-out or because its refresh token was reused.
+    /// 401: the session was ended: by sign-out, because its refresh token was reused, or because
+    /// the account has too many and this one was used longest ago.
     public static let sessionEnded = Self(rawValue: "session_ended")
     /// 401: the device is known by another secret.
     public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
@@ -41,6 +42,8 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
     /// 404: there is no such thing, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
+    /// 405: the resource does not take the method; `Allow` names those that it takes.
+    public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
     /// 409: the first request with this key still runs.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
     /// 409: the hold was settled otherwise before.
@@ -90,6 +93,7 @@ extension ProblemCode {
         .quotaExhausted: (402, "The quota is used up."),
         .identityMismatch: (403, "The user id is another's."),
         .notFound: (404, "There is no such resource."),
+        .methodNotAllowed: (405, "The resource does not take the method."),
         .operationInProgress: (409, "The operation is still running."),
         .holdSettled: (409, "The hold is settled."),
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),

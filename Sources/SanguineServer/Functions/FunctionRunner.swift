@@ -33,6 +33,8 @@ final class FunctionRunner: Service {
     // Guarded by the mutex: whether a call may begin is decided before the handler suspends.
     private struct State {
         var running = 0
+        /// How many requests of this process are about a call now: its run and its repetitions.
+        var present: [OperationPosition: Int] = [:]
         var whenIdle: CheckedContinuation<Void, Never>?
     }
     private let state = Mutex(State())
@@ -96,6 +98,46 @@ final class FunctionRunner: Service {
     ///   whose end the storage does not take is `operation_in_progress` or `internal_fault`: the
     ///   same key gets its end.
     func call(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<FunctionRequest<JSONValue>>
+    ) async throws(Problem) -> Answer {
+        let position = OperationPosition(account: account, key: submission.key)
+        state.withLock { $0.present[position, default: 0] += 1 }
+        defer { leave(position) }
+        do throws(Problem) {
+            return try await run(name, account, submission)
+        } catch {
+            guard error.code == .operationInProgress, isAlone(position) else { throw error }
+            throw await patient(error, position)
+        }
+    }
+
+    /// The refusal of a call that does not run in this process: nobody but its hold's expiry will
+    /// end it, so that an earlier try is in vain.
+    private func patient(_ refusal: Problem, _ position: OperationPosition) async -> Problem {
+        guard let rest = try? await authority.timeToExpiry(of: position) else { return refusal }
+        var refusal = refusal
+        let end = rest.secondsRoundedUp + Housekeeping.interval.secondsRoundedUp
+        refusal.retryAfter = min(max(1, end), Self.longestRetryAfter)
+        return refusal
+    }
+
+    /// The longest wait that a client is told, in seconds: clients heed no longer one.
+    static let longestRetryAfter = 60
+
+    private func isAlone(_ position: OperationPosition) -> Bool {
+        state.withLock { $0.present[position] == 1 }
+    }
+
+    private func leave(_ position: OperationPosition) {
+        state.withLock { state in
+            let others = (state.present[position] ?? 1) - 1
+            state.present[position] = others > 0 ? others : nil
+        }
+    }
+
+    private func run(
         _ name: String,
         _ account: Identifier,
         _ submission: Submission<FunctionRequest<JSONValue>>
@@ -179,7 +221,7 @@ final class FunctionRunner: Service {
             guard try await mayLeave(call, prepared) else { throw CallFault.failed(.expiredUnsent) }
             let (text, charge) = try await perform(function, prepared)
             end = .succeeded(charge: charge) { balance in
-                Answers.encode(
+                AnswerEncoder.encode(
                     FunctionResult(
                         output: text,
                         charged: charge,

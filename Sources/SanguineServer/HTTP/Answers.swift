@@ -1,5 +1,4 @@
 import Crypto
-import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -56,7 +55,7 @@ enum Answers {
         status: HTTPResponse.Status = .ok,
         head: Int64?
     ) -> Response {
-        let stored = StoredAnswer(status: status.code, body: encode(body), head: head)
+        let stored = StoredAnswer(status: status.code, body: AnswerEncoder.encode(body), head: head)
         return answer(Answer(stored))
     }
 
@@ -94,7 +93,7 @@ enum Answers {
         isPersonal: Bool = true,
         to request: Request
     ) -> Response {
-        read(encode(body), isPersonal: isPersonal, to: request)
+        read(AnswerEncoder.encode(body), isPersonal: isPersonal, to: request)
     }
 
     static func problem(_ problem: Problem) -> Response {
@@ -107,18 +106,8 @@ enum Answers {
         return Response(
             status: .init(code: problem.status),
             headers: headers,
-            body: .init(byteBuffer: ByteBuffer(bytes: encode(problem)))
+            body: .init(byteBuffer: ByteBuffer(bytes: AnswerEncoder.encode(problem)))
         )
-    }
-
-    static func encode(_ body: some Encodable) -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return Array(try encoder.encode(body))
-        } catch {
-            preconditionFailure("The wire's messages hold nothing that JSON cannot: \(error)")
-        }
     }
 
     /// `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.

@@ -43,7 +43,7 @@ struct FunctionRoutes: Sendable {
             context,
             as: FunctionRequest<JSONValue>.self
         ) {
-            String(decoding: Answers.encode($0), as: UTF8.self)
+            String(decoding: AnswerEncoder.encode($0), as: UTF8.self)
         }
         let answer = try await functions.call(
             name,

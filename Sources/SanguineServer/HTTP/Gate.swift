@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import NIOHTTPTypes
 import SanguineAuthority
 import SanguineModel
 
@@ -123,6 +124,12 @@ struct Gate: Sendable {
         defer { uploads.leave(ticket) }
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > bodyBytes {
             throw Problem(.bodyTooLarge, "Send at most \(bodyBytes) bytes.")
+        }
+        if request.headers[.expect]?.lowercased() == "100-continue" {
+            // RFC 9110, section 10.1.1: the client waits for it before it sends the body. Whoever
+            // is refused before this is never asked for one.
+            let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
+            context.channel.writeAndFlush(goOn, promise: nil)
         }
         do {
             bytes = try await request.body.collect(upTo: bodyBytes)

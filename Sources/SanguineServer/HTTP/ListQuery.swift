@@ -37,7 +37,7 @@ struct ListQuery: Sendable {
 
     /// The page as an answer, with the items' members that were asked for.
     func response<Item>(to request: Request, _ page: Page<Item>) throws -> Response {
-        let body = Answers.encode(page)
+        let body = AnswerEncoder.encode(page)
         guard let fields else { return Answers.read(body, to: request) }
         var json = try JSONDecoder().decode(JSONValue.self, from: Data(body))
         guard case .object(var members) = json, case .array(let items) = members["items"] else {

@@ -11,8 +11,6 @@ public struct UpstreamPrompt: Hashable, Sendable {
             case system
             /// The user.
             case user
-            /// The model, earlier.
-            case assistant
         }
 
         /// Who speaks.
@@ -75,14 +73,11 @@ public struct UpstreamAnswer: Hashable, Sendable {
     public let text: String
     /// What the call has used; `nil` if the upstream does not say, or says nonsense.
     public let usage: UpstreamUsage?
-    /// The model that answered, if the upstream says which.
-    public let model: String?
 
     /// Creates an answer.
-    public init(text: String, usage: UpstreamUsage?, model: String?) {
+    public init(text: String, usage: UpstreamUsage?) {
         self.text = text
         self.usage = usage
-        self.model = model
     }
 
     /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
@@ -92,7 +87,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
             case .array(let choices) = json["choices"],
             let text = choices.first?["message"]?["content"]?.string
         else { return nil }
-        self.init(text: text, usage: UpstreamUsage(json["usage"]), model: json["model"]?.string)
+        self.init(text: text, usage: UpstreamUsage(json["usage"]))
     }
 }
 
@@ -112,7 +107,8 @@ struct UpstreamRequestBody: Encodable {
 
 /// Why an upstream gave no answer.
 ///
-/// Holds nothing of the prompt, the key or the answer.
+/// Holds nothing of the prompt, the key or the answer. Where `mayHaveBeenSent` is false, the
+/// upstream has certainly done no work.
 public enum UpstreamError: Error, Hashable, Sendable {
     /// It took longer than the configured time.
     case timeout(mayHaveBeenSent: Bool)
@@ -126,16 +122,6 @@ public enum UpstreamError: Error, Hashable, Sendable {
     case tooLarge(limit: Int)
     /// The caller gave up.
     case cancelled(mayHaveBeenSent: Bool)
-
-    /// Whether the upstream may have seen the whole request, and so may have done the work.
-    ///
-    /// When false, the call certainly cost nothing, and may be made again without thought.
-    public var mayHaveBeenSent: Bool {
-        switch self {
-        case .timeout(let sent), .failed(let sent), .cancelled(let sent): sent
-        case .refused, .unreadable, .tooLarge: true
-        }
-    }
 }
 
 extension UpstreamError: CustomStringConvertible {

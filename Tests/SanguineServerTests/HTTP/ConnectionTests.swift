@@ -16,7 +16,7 @@ struct ConnectionTests {
                 GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n
                 """
             )
-            #expect(received.hasPrefix("HTTP/1.1 404"))
+            #expect(received.hasPrefix("HTTP/1.1 405"))
             #expect(received.contains("\r\n\r\nHTTP/1.1 200"))
         }
     }
@@ -49,8 +49,48 @@ struct ConnectionTests {
         }
     }
 
+    private static func guestCall(length: Int, expect: String = "100-continue") -> String {
+        """
+        POST /v1/accounts/guest HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+        Expect: \(expect)\r\nContent-Length: \(length)\r\nConnection: close\r\n\r\n
+        """
+    }
+
+    @Test(arguments: ["100-continue", "100-Continue"])
+    func `a client that asks first is told to go on, and then answered`(
+        expect: String
+    ) async throws {
+        try await LiveServer.with { server in
+            let body = #"{"deviceId":"a-device-that-asks","deviceSecret":"\#(Guest.secret(7))"}"#
+            let head = Self.guestCall(length: body.utf8.count, expect: expect)
+            let goOn = "HTTP/1.1 100 Continue\r\n\r\n"
+            let received = try await exchange(server.ports.http, head, after: goOn, body)
+            #expect(received.hasPrefix(goOn + "HTTP/1.1 201"))
+        }
+    }
+
+    @Test func `a client that asks first is not told to send what would be refused`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let large = try await exchange(server.ports.http, Self.guestCall(length: 99_999_999))
+            #expect(large.hasPrefix("HTTP/1.1 413"))
+            let nowhere = Self.guestCall(length: 2).replacing("/guest", with: "/nobody")
+            #expect(try await exchange(server.ports.http, nowhere).hasPrefix("HTTP/1.1 404"))
+            let keyless = Self.guestCall(length: 2).replacing("accounts/guest", with: "spend")
+            #expect(try await exchange(server.ports.http, keyless).hasPrefix("HTTP/1.1 400"))
+        }
+    }
+
     /// Sends bytes, and returns all that comes until the server ends the connection.
-    private func exchange(_ port: Int, _ text: String) async throws -> String {
+    ///
+    /// What is to be sent after something is sent once exactly that has come.
+    private func exchange(
+        _ port: Int,
+        _ text: String,
+        after awaited: String? = nil,
+        _ rest: String = ""
+    ) async throws -> String {
         let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .connect(host: "127.0.0.1", port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -63,7 +103,10 @@ struct ConnectionTests {
             try await outbound.write(ByteBuffer(string: text))
             var received = ""
             do {
-                for try await part in inbound { received += String(buffer: part) }
+                for try await part in inbound {
+                    received += String(buffer: part)
+                    if received == awaited { try await outbound.write(ByteBuffer(string: rest)) }
+                }
             } catch is IOError {
                 // A reset is an end, too: the server closed with bytes unread.
             }

@@ -46,7 +46,13 @@ struct FailingStorageTests {
 
             storage.fail { _ in nil }
             #expect(try await guest.balance().held == 1)
-            #expect(try await guest.echo("a", key: "k", delayMs: 1_000).status == 409)
+            // No run is left that could end it: only its hold's expiry will, in ten minutes.
+            let later = try await guest.echo("a", key: "k", delayMs: 1_000)
+            #expect(later.status == 409)
+            #expect(later["Retry-After"] == "60")
+            server.setup.wall.advance(by: .seconds(590))
+            let last = try await guest.echo("a", key: "k", delayMs: 1_000)
+            #expect(last["Retry-After"] == "11")
         }
     }
 

@@ -117,7 +117,7 @@ struct LifecycleTests {
                 fingerprint: Fingerprint(
                     "POST",
                     "/v1/functions/echo",
-                    String(decoding: Answers.encode(request), as: UTF8.self)
+                    String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
                 ),
                 content: Result<CallTerms, Problem>.success(terms)
             )

@@ -179,14 +179,43 @@ struct MalformedRequestTests {
     @Test func `what is not served is not found, as a problem`() async throws {
         try await LiveServer.with { server in
             for (method, path) in [
-                ("GET", "/"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("DELETE", "/v1/balance"),
-                ("POST", "/v1/balance"), ("PUT", "/v1/balance"), ("GET", "/v1/spend"),
-                ("OPTIONS", "/v1/balance"),
+                ("GET", "/"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("DELETE", "/v1/nothing"),
+                ("PURGE", "/v1/balance"), ("OPTIONS", "/v1/nothing"),
             ] {
                 let reply = try await server.send(method, path)
                 #expect(reply.status == 404)
                 #expect(reply.code == "not_found", "\(method) \(path)")
             }
+        }
+    }
+
+    @Test(arguments: [
+        ("DELETE", "/v1/balance", "GET, HEAD"), ("POST", "/v1/balance", "GET, HEAD"),
+        ("PUT", "/v1/balance", "GET, HEAD"), ("OPTIONS", "/v1/balance", "GET, HEAD"),
+        ("GET", "/v1/spend", "POST"), ("TRACE", "/v1/spend", "POST"),
+        ("POST", "/v1/account", "GET, HEAD, PATCH"), ("GET", "/v1/holds/1/capture", "POST"),
+        ("POST", "/health/live", "GET, HEAD"),
+    ])
+    func `a method that a path does not take is refused, and told which it takes`(
+        method: String,
+        path: String,
+        allow: String
+    ) async throws {
+        try await LiveServer.with { server in
+            let reply = try await server.send(method, path)
+            #expect(reply.status == 405)
+            #expect(reply.code == "method_not_allowed")
+            #expect(reply["Allow"] == allow)
+        }
+    }
+
+    @Test func `the admin port refuses methods likewise`() async throws {
+        try await LiveServer.with { server in
+            let reply = try await server.send("DELETE", "/metrics", toAdmin: true)
+            #expect(reply.status == 405)
+            #expect(reply["Allow"] == "GET, HEAD")
+            let plan = try await server.send("GET", "/admin/v1/accounts/1/plan", toAdmin: true)
+            #expect(plan["Allow"] == "PUT")
         }
     }
 

@@ -14,13 +14,29 @@ import Darwin
 /// Each connection is answered once, by what the request's path names, on a thread of its own:
 /// `/hello` answers, `/large/<bytes>` answers so much, `/chunked/<bytes>` the same without saying
 /// how much, `/half` hangs up in the middle of the body, `/silent` never answers, `/away` redirects
-/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text.
+/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text. A test may
+/// give it answers of its own, which come first.
 final class LoopbackServer: Sendable {
+    /// What a test's own backend answers.
+    struct Reply: Sendable {
+        var status = 200
+        /// Lines of the head.
+        var headers: [String] = []
+        var body = ""
+    }
+
+    /// Answers a request by its target and its text.
+    ///
+    /// It may block its thread.
+    typealias Backend = @Sendable (_ target: String, _ text: String) -> Reply?
+
     let port: UInt16
+    private let backend: Backend
     private let listener: Int32
     private let requests = Mutex<[String]>([])
 
-    init() throws {
+    init(_ backend: @escaping Backend = { _, _ in nil }) throws {
+        self.backend = backend
         #if canImport(Darwin)
         let stream = SOCK_STREAM
         #else
@@ -76,6 +92,11 @@ final class LoopbackServer: Sendable {
         }
         requests.withLock { $0.append(text) }
         let target = text.split(separator: " ").dropFirst().first ?? "/"
+        if let reply = backend(String(target), text) {
+            let head = ["HTTP/1.1 \(reply.status) X", "Content-Length: \(reply.body.utf8.count)"]
+            let lines = head + reply.headers + ["Connection: close", "", reply.body]
+            return write(connection, lines.joined(separator: "\r\n"))
+        }
         let path = target.prefix { $0 != "?" }
         let size = Int(path.split(separator: "/").last ?? "") ?? 0
         switch path.split(separator: "/").first {

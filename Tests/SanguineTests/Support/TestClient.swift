@@ -71,6 +71,7 @@ final class TestAuthorizer: Authorizer {
     /// What a session does at a sign-out, or a sign-in of somebody else.
     func change(to account: Identifier?, in client: SanguineClient) {
         client.queries.adopt(advance(to: account))
+        client.pages.userChanged()
     }
 
     /// The first half of that: the user has changed, and the cache does not know.

@@ -16,8 +16,9 @@ public import SanguineModel
 /// ```
 ///
 /// What is cached is there when the model is created. A property changes only when its value does,
-/// so that a view is drawn again only for what it shows. The model stops following when it is
-/// released.
+/// so that a view is drawn again only for what it shows, and all changes of one moment come in one
+/// turn of the main actor. Views of the same query share one model; it stops following when the last
+/// of them releases it.
 @MainActor
 @Observable
 public final class QueryModel<Value: Codable & Sendable & Equatable> {
@@ -46,22 +47,18 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
 
     @ObservationIgnored private let client: SanguineClient
     @ObservationIgnored private let query: Query<Value>
-    @ObservationIgnored private var following: Task<Void, Never>?
+    @ObservationIgnored private var following: Following?
 
     init(_ query: Query<Value>, client: SanguineClient) {
         self.client = client
         self.query = query
-        let updates = client.updates(of: query)
-        apply(client.snapshot(of: query))
-        following = Task { [weak self] in
-            for await state in updates {
-                guard let self else { return }
-                apply(state)
-            }
+        let turn = client.turn
+        let owner = turn.newOwner()
+        following = client.follow(query) { [weak self] state in
+            turn.schedule({ self?.apply(state) }, for: owner)
         }
+        apply(client.snapshot(of: query))
     }
-
-    deinit { following?.cancel() }
 
     /// Fetches now, and returns when the fetch has ended.
     ///

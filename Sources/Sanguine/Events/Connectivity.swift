@@ -1,0 +1,51 @@
+#if canImport(Network)
+import Dispatch
+import Network
+#endif
+
+/// Says whether there is a network.
+///
+/// A hint, and no promise: requests are made whatever it says. It is used to fetch again when the
+/// network is back, and to poll only while there is one. The default follows the system's on Apple's
+/// platforms; elsewhere there always is one.
+public protocol Connectivity: Sendable {
+    /// Whether there is a network, and each change of that.
+    var isOnline: Signal<Bool> { get }
+}
+
+/// A network that is always there.
+public struct AlwaysOnline: Connectivity {
+    /// True, for good.
+    public let isOnline = Signal(true)
+
+    /// Creates the connectivity.
+    public init() {}
+}
+
+#if canImport(Network)
+/// The connectivity of Apple's platforms.
+final class PathConnectivity: Connectivity {
+    let isOnline = Signal(true)
+    private let monitor = NWPathMonitor()
+
+    init() {
+        monitor.pathUpdateHandler = { [isOnline] path in
+            isOnline.set(path.status == .satisfied)
+        }
+        monitor.start(queue: DispatchQueue(label: "sanguine.connectivity"))
+    }
+
+    deinit { monitor.cancel() }
+}
+#endif
+
+/// The connectivity of this platform.
+enum PlatformConnectivity {
+    static let shared: any Connectivity = {
+        #if canImport(Network)
+        PathConnectivity()
+        #else
+        AlwaysOnline()
+        #endif
+    }()
+}

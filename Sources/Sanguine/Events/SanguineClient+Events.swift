@@ -1,0 +1,78 @@
+import Foundation
+import SanguineModel
+
+extension SanguineClient {
+    /// The zone in which the user's days begin and end, an IANA name: `Europe/Berlin`.
+    ///
+    /// What ``setTimeZone(_:)`` set last for this user, in this process or an earlier one; otherwise
+    /// the configuration's, which is the device's when the client is created.
+    public var timeZone: String { zone.current.identifier }
+
+    /// Sets the zone in which the user's days begin and end, and keeps it until they sign out.
+    ///
+    /// If it is another day there, values that are fresh until midnight are stale at once, and those
+    /// that are observed are fetched.
+    ///
+    /// The app decides: the client follows neither the device's zone nor the account's, because a
+    /// daily page that changes while its reader flies is right for one app and wrong for another.
+    ///
+    /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
+    ///   name; nothing changes then.
+    public func setTimeZone(_ name: String) throws(SanguineError) {
+        guard let zone = zone.set(name) else {
+            throw .problem(
+                Problem(
+                    .invalidContent,
+                    "Set a time zone by its name in the IANA database, such as Europe/Berlin."
+                )
+            )
+        }
+        apply(zone)
+    }
+
+    private func apply(_ zone: TimeZone) {
+        queries.zone = zone
+        events.zoneIs(zone)
+    }
+}
+
+/// What keeps queries fresh by itself, put together.
+enum EventWiring {
+    /// Connects the keeper of events with those who fetch.
+    static func connect(_ events: EventKeeper, _ queries: QueryCache, _ balance: BalanceKeeper) {
+        let key = Query<Balance>.balance.key
+        let ofBalance = Query<Balance>.balance.policy.refetchEvents
+        events.start { [weak queries, weak balance] effect in
+            if !effect.events.isEmpty { queries?.invalidate(event: effect.events) }
+            if !effect.events.isDisjoint(with: ofBalance) { balance?.invalidate() }
+            for polled in effect.polls {
+                if polled == key {
+                    balance?.poll()
+                } else {
+                    queries?.refetch(polled)
+                }
+            }
+        }
+        queries.onObserved { [weak events] key, policy, isObserved in
+            let (polling, followsDays) = (policy.polling, policy.followsDays)
+            guard polling != nil || followsDays else { return }
+            if isObserved {
+                events?.observed(key, polling: polling, followsDays: followsDays)
+            } else {
+                events?.unobserved(key, polling: polling, followsDays: followsDays)
+            }
+        }
+        balance.onObserved { [weak events] isObserved, polling in
+            if isObserved {
+                events?.observed(key, polling: polling, followsDays: false)
+            } else {
+                events?.unobserved(key, polling: polling, followsDays: false)
+            }
+        }
+    }
+}
+
+extension Policy {
+    /// Whether values cease to be fresh when the user's day ends.
+    var followsDays: Bool { freshness == .untilMidnight || refetchEvents.contains(.midnight) }
+}

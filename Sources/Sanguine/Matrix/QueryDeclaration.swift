@@ -1,0 +1,24 @@
+/// What a query's declaration says, without its closure and parameters: a row of the storage matrix.
+///
+/// ```swift
+/// configuration.queries = [Query.profile("").declaration, Query.feed.declaration]
+/// ```
+public struct QueryDeclaration: Hashable, Sendable {
+    /// What the query is called.
+    public var name: String
+    /// How its values are kept.
+    public var policy: Policy
+
+    /// Declares a query by name.
+    public init(name: String, policy: Policy) {
+        self.name = name
+        self.policy = policy
+    }
+}
+
+extension Query {
+    /// The query's declaration.
+    ///
+    /// The same for all parameters: any will do.
+    public var declaration: QueryDeclaration { QueryDeclaration(name: name, policy: policy) }
+}

@@ -1,0 +1,95 @@
+import SanguineModel
+
+/// What an item of a list must be.
+public typealias PageItem = Codable & Sendable & Equatable & Identifiable
+
+/// A run of rows that came in one answer, or what is left of it.
+struct PageMark: Codable, Hashable, Sendable {
+    /// The cursor that it follows; `nil` at the list's beginning.
+    var start: String?
+    /// How many rows.
+    var count: Int
+    /// The refresh since which it was seen.
+    var round: UInt64
+
+    /// Covers the part of the list that an emptied mark before it covered.
+    mutating func takeOver(_ orphan: PageMark) {
+        start = orphan.start
+        round = min(round, orphan.round)
+    }
+}
+
+/// The rows of a list as far as they are held: a window without gaps.
+///
+/// The value that the cache keeps, in memory and on disk. The rows are in one array, so that who
+/// shows them copies nothing; the marks say where pages begin.
+///
+/// Invariants: the marks' counts are positive and sum to the number of rows; no id stands twice.
+struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sendable {
+    var rows: [Item] = []
+    var marks: [PageMark] = []
+    /// The cursor that follows the last row; `nil` at the list's end.
+    var next: String?
+    /// How often the list was refreshed.
+    var round: UInt64 = 0
+
+    /// Where the mark's rows begin.
+    func offset(ofMark index: Int) -> Int {
+        marks[..<index].reduce(0) { $0 + $1.count }
+    }
+
+    /// The mark whose rows contain that index.
+    func mark(ofRow row: Int) -> Int? {
+        var end = 0
+        return marks.firstIndex { mark in
+            end += mark.count
+            return row < end
+        }
+    }
+
+    /// Removes rows wherever they stand, and marks that are left without any.
+    ///
+    /// A mark that goes leaves its beginning to the next one, which so covers its part of the list.
+    ///
+    /// - Returns: A mark without rows, if the last one went: its beginning is left to whatever
+    ///   follows.
+    mutating func remove(_ ids: Set<Item.ID>) -> PageMark? {
+        var kept: [Item] = []
+        kept.reserveCapacity(rows.count)
+        var keptMarks: [PageMark] = []
+        var offset = 0
+        var orphan: PageMark?
+        for var mark in marks {
+            let range = offset..<(offset + mark.count)
+            offset = range.upperBound
+            let before = kept.count
+            kept += rows[range].filter { !ids.contains($0.id) }
+            mark.count = kept.count - before
+            if let start = orphan { mark.takeOver(start) }
+            orphan = mark.count == 0 ? mark : nil
+            if mark.count > 0 { keptMarks.append(mark) }
+        }
+        rows = kept
+        marks = keptMarks
+        return orphan
+    }
+
+    /// Joins neighbours that together are no more than a page.
+    ///
+    /// Each refresh cuts one, and a list must not end as many small ones. What was seen since the
+    /// last refresh is not joined with what was not: that would be asked for for ever.
+    mutating func joinSmallMarks(upTo size: Int) {
+        var joined: [PageMark] = []
+        for mark in marks {
+            if let last = joined.last, last.count + mark.count <= size,
+                (last.round == round) == (mark.round == round)
+            {
+                joined[joined.count - 1].count += mark.count
+                joined[joined.count - 1].round = min(last.round, mark.round)
+            } else {
+                joined.append(mark)
+            }
+        }
+        marks = joined
+    }
+}

@@ -1,0 +1,366 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+/// Keeps one list: the shell around ``PagesState``.
+///
+/// The rows as they are shown stand in the state. The cache holds them as one entry, whose fetch is
+/// the list's refresh: so freshness, invalidation, events, polling, the disk and users are the
+/// cache's business. What else is loaded is added to that entry.
+///
+/// Invariants:
+///
+/// 1. Every waiter is answered once.
+/// 2. A list of the audience `user` holds nothing of an epoch other than the present one, from the
+///    first look after the change on.
+/// 3. The entry holds the list from its beginning, or nothing: a window whose first pages were
+///    dropped is not stored.
+///
+/// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
+/// over outside code.
+final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable {
+    typealias State = PagesState<Item>
+
+    private struct Guarded {
+        var state: State
+        var epoch: UInt64
+        var tasks: [UInt64: Task<Void, Never>] = [:]
+        var waiters: [UInt64: CheckedContinuation<SanguineError?, Never>] = [:]
+        var observers: [UInt64: AsyncStream<Void>.Continuation] = [:]
+        var lastNumber: UInt64 = 0
+        /// How many rows the cache's entry has.
+        var savedRows = 0
+        var isClosed: Bool
+
+        mutating func nextNumber() -> UInt64 {
+            lastNumber += 1
+            return lastNumber
+        }
+    }
+
+    let pages: Pages<Item>
+    let queries: QueryCache
+    private let guarded: Mutex<Guarded>
+    private weak let registry: PagesRegistry?
+
+    init(
+        _ pages: Pages<Item>,
+        queries: QueryCache,
+        registry: PagesRegistry,
+        isClosed: Bool
+    ) {
+        self.pages = pages
+        self.queries = queries
+        self.registry = registry
+        guarded = Mutex(
+            Guarded(
+                state: State(pageSize: pages.size),
+                epoch: queries.authorizer.epoch.number,
+                isClosed: isClosed
+            )
+        )
+    }
+
+    deinit {
+        let (list, epoch, isUnsaved) = guarded.withLock { guarded in
+            let state = guarded.state
+            let isUnsaved = state.list.rows.count != guarded.savedRows
+            return (state.list, guarded.epoch, isUnsaved && state.isLoaded && !state.hasPrevious)
+        }
+        if isUnsaved { queries.amend(list, for: entry, epoch: epoch) }
+    }
+
+    /// The list as an entry of the cache; fetching it refreshes the list.
+    var entry: Query<PageList<Item>> {
+        Query(
+            list: pages.name,
+            key: pages.key,
+            // The refresh's own requests are tried again, not all of it.
+            policy: pages.policy.retry(.never),
+            base: pages.base
+        ) { [weak registry, weak queries, pages] _ in
+            guard let registry, let queries else { throw SanguineError.closed }
+            return try await registry.keeper(of: pages, in: queries).refreshed()
+        }
+    }
+
+    // MARK: - Reading
+
+    /// Takes the cache's entry over, if nothing is known yet.
+    func restore() {
+        let (isNeeded, epoch) = guarded.withLock { guarded in
+            (!guarded.state.isLoaded && !guarded.isClosed, guarded.epoch)
+        }
+        // Between a user's leaving and the cache's hearing of it, what it has is the other user's.
+        let isUsers = pages.policy.audience == .user
+        guard isNeeded, !isUsers || queries.guarded.withLock({ $0.epoch.number == epoch }),
+            let list = queries.cached(entry)
+        else { return }
+        change { guarded in
+            guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
+            guarded.savedRows = list.rows.count
+            return State.Effect()
+        }
+    }
+
+    /// What is known, at once.
+    func snapshot() -> PagesSnapshot<Item> {
+        userChanged()
+        restore()
+        let status = queries.snapshot(of: entry)
+        let state = guarded.withLock { $0.state }
+        var snapshot = PagesSnapshot<Item>()
+        snapshot.items = state.list.rows
+        snapshot.hasMore = state.hasMore
+        snapshot.hasPrevious = state.hasPrevious
+        snapshot.asOf = state.isLoaded ? status.asOf : nil
+        snapshot.error = status.error ?? state.headError
+        snapshot.nextError = state.tailError
+        let isRefreshing = status.isFetching || state.isLoading(.refresh)
+        let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
+        snapshot.phase =
+            switch (state.isLoaded, isRefreshing) {
+            case (false, true): .loading
+            case (false, false): snapshot.error == nil ? .empty : .failed
+            case (true, true): .refreshing
+            case (true, false): isLoadingMore ? .loadingMore : .ready
+            }
+        return snapshot
+    }
+
+    /// A signal at once and at every change of ``snapshot()``; one stands for all that are missed.
+    ///
+    /// Who takes them observes the list: it is refreshed if it is not fresh.
+    func signals() -> AsyncStream<Void> {
+        let (stream, signal) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let entry = entry
+        let number = guarded.withLock { guarded in
+            let number = guarded.nextNumber()
+            guarded.observers[number] = signal
+            return number
+        }
+        let observer = TypedRecord<PageList<Item>>.Observer(
+            tell: { _ in signal.yield() },
+            finish: { signal.finish() }
+        )
+        guard let observation = queries.observe(entry, observer) else {
+            signal.finish()
+            return stream
+        }
+        signal.onTermination = { [weak self, weak queries] _ in
+            queries?.unobserve(entry, observation)
+            self?.guarded.withLock { $0.observers[number] = nil }
+        }
+        return stream
+    }
+
+    /// How many callers wait.
+    var waiterCount: Int { guarded.withLock { $0.state.waiterCount } }
+
+    // MARK: - Loading
+
+    /// Loads the next page, or the one before; without a list its first page.
+    func load(_ load: PagesLoad, priority: FetchPriority) async throws(SanguineError) {
+        userChanged()
+        restore()
+        guard guarded.withLock({ $0.state.isLoaded }) else {
+            _ = try await queries.value(of: entry)
+            return
+        }
+        try await wait(for: load, priority: priority)
+        save(onlyIfWorthwhile: true)
+    }
+
+    /// Refreshes the list, and returns all of it.
+    ///
+    /// What the cache calls to fetch its entry.
+    func refreshed() async throws(SanguineError) -> PageList<Item> {
+        userChanged()
+        try await wait(for: .refresh, priority: pages.policy.priority)
+        return guarded.withLock { guarded in
+            guarded.savedRows = guarded.state.list.rows.count
+            return guarded.state.list
+        }
+    }
+
+    /// A row is shown.
+    ///
+    /// - Returns: Whether the next page should be loaded ahead.
+    func show(_ id: Item.ID) -> Bool {
+        var isNearEnd = false
+        change { guarded in
+            let effect = guarded.state.show(id)
+            isNearEnd =
+                guarded.state.isNearEnd(id) && guarded.state.tailError == nil
+                && !guarded.state.isLoading(.next)
+            return effect
+        }
+        return isNearEnd
+    }
+
+    /// The first row that the reader sees.
+    func setAnchor(_ id: Item.ID?) { guarded.withLock { $0.state.setAnchor(id) } }
+
+    private func wait(
+        for load: PagesLoad,
+        priority: FetchPriority
+    ) async throws(SanguineError) {
+        let waiter = guarded.withLock { $0.nextNumber() }
+        let error = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                join(load, as: waiter, continuation, priority)
+                // The handler below has run already if the task was cancelled before it joined.
+                if Task.isCancelled { leave(waiter) }
+            }
+        } onCancel: {
+            leave(waiter)
+        }
+        if let error { throw error }
+    }
+
+    private func join(
+        _ load: PagesLoad,
+        as waiter: UInt64,
+        _ continuation: CheckedContinuation<SanguineError?, Never>,
+        _ priority: FetchPriority
+    ) {
+        let hasJoined = change { guarded in
+            guarded.waiters[waiter] = continuation
+            return guarded.state.join(load, waiter: waiter, priority: priority)
+        }
+        if !hasJoined { continuation.resume(returning: .closed) }
+    }
+
+    private func leave(_ waiter: UInt64) {
+        change { $0.state.leave(waiter: waiter) }
+    }
+
+    /// Has the cache take over the rows that were loaded since it last did.
+    ///
+    /// Encoding a list costs as much as it is long, so a list that grows page by page is taken over
+    /// each time it has grown by a quarter, and when its keeper goes.
+    private func save(onlyIfWorthwhile: Bool) {
+        let (list, epoch, isDue) = guarded.withLock { guarded in
+            let state = guarded.state
+            let grown = state.list.rows.count - guarded.savedRows
+            let isWorthwhile = grown >= max(pages.size, guarded.savedRows / 4)
+            let isDue =
+                state.isLoaded && !state.hasPrevious && (isWorthwhile || !onlyIfWorthwhile)
+            if isDue { guarded.savedRows = state.list.rows.count }
+            return (state.list, guarded.epoch, isDue)
+        }
+        if isDue { queries.amend(list, for: entry, epoch: epoch) }
+    }
+
+    // MARK: - Life
+
+    func userChanged() {
+        guard pages.policy.audience == .user else { return }
+        let present = queries.authorizer.epoch.number
+        change { guarded in
+            guard guarded.epoch < present else { return nil }
+            guarded.epoch = present
+            guarded.savedRows = 0
+            return guarded.state.reset(.userChanged)
+        }
+    }
+
+    func close() {
+        let observers = guarded.withLock { $0.observers.values.map { $0 } }
+        save(onlyIfWorthwhile: false)
+        change { guarded in
+            guarded.isClosed = true
+            return guarded.state.reset(.closed)
+        }
+        for observer in observers { observer.finish() }
+    }
+}
+
+// MARK: - Machinery
+
+extension PagesKeeper {
+    /// Plays one event, and does what the state then asks for.
+    ///
+    /// - Returns: Whether something has changed.
+    @discardableResult
+    private func change(_ event: (inout Guarded) -> State.Effect?) -> Bool {
+        let ending = guarded.withLock { guarded -> (@Sendable () -> Void)? in
+            guard !guarded.isClosed, let effect = event(&guarded) else { return nil }
+            return perform(effect, in: &guarded)
+        }
+        ending?()
+        return ending != nil
+    }
+
+    // Under the lock; what it returns must be done outside of it.
+    private func perform(
+        _ effect: State.Effect,
+        in guarded: inout Guarded
+    ) -> @Sendable () -> Void {
+        let cancelled = effect.cancel.compactMap { guarded.tasks.removeValue(forKey: $0) }
+        let answers = effect.answer.compactMap { answer in
+            guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
+        }
+        for request in effect.start {
+            let epoch = guarded.epoch
+            // Detached: the load belongs to all its callers, so it has the cancellation of none.
+            guarded.tasks[request.number] = Task.detached(priority: Task.currentPriority) {
+                [weak self] in
+                await self?.fly(request, epoch: epoch)
+            }
+        }
+        let observers = Array(guarded.observers.values)
+        return {
+            for task in cancelled { task.cancel() }
+            for (waiter, error) in answers { waiter.resume(returning: error) }
+            for observer in observers { observer.yield() }
+        }
+    }
+
+    /// Runs one request to its end.
+    private func fly(_ request: PagesRequest, epoch: UInt64) async {
+        let isUsers = pages.policy.audience == .user
+        let page = PageRequest(cursor: request.cursor, limit: request.limit)
+        let plan = FetchPlan(
+            name: pages.name,
+            policy: pages.policy.priority(request.priority),
+            base: pages.base
+        )
+        let result = await queries.attempts.fetch(
+            plan,
+            epoch: isUsers ? SessionEpoch(number: epoch, account: nil) : nil
+        ) { [pages] in try await pages.fetch($0, page) }
+        // Whoever changed the user has done so before this look; an answer of before is refused.
+        if isUsers, queries.authorizer.epoch.number != epoch { return userChanged() }
+        change { guarded in
+            guard guarded.epoch == epoch || !isUsers else { return nil }
+            guarded.tasks[request.number] = nil
+            switch result {
+            case .success(let page):
+                return guarded.state.land(request.number, page)
+            case .failure(let error):
+                return guarded.state.fail(
+                    request.number,
+                    error,
+                    isCursorExpired: request.cursor != nil && pages.isCursorExpired(error)
+                )
+            }
+        }
+        if request.load == .review { save(onlyIfWorthwhile: false) }
+    }
+}
+
+extension Query {
+    /// A list's entry in the cache.
+    init(list name: String, key: QueryKey, policy: Policy, base: URL?, fetch: @escaping Fetch) {
+        self.name = name
+        self.key = key
+        self.policy = policy
+        self.base = base
+        self.fetch = fetch
+        isDerived = false
+    }
+}

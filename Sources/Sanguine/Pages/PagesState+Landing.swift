@@ -1,0 +1,301 @@
+import SanguineModel
+
+extension PagesState {
+    /// A request brought its page.
+    ///
+    /// Returns `nil` if it must be dropped: it came too late.
+    mutating func land(_ number: UInt64, _ page: Page<Item>) -> Effect? {
+        defer { checkInvariants() }
+        var effect = Effect()
+        if var flight = head, flight.number == number {
+            flight.chain.append(page, round: flight.round)
+            head = nil
+            if flight.isRecovering {
+                landRecovery(flight, &effect)
+            } else {
+                landHead(flight, &effect)
+            }
+        } else if var flight = tail, flight.number == number {
+            flight.chain.append(page, round: flight.round)
+            tail = nil
+            if flight.isRecovering {
+                landRecovery(flight, &effect)
+            } else {
+                landNext(flight, &effect)
+            }
+        } else {
+            return nil
+        }
+        proceed(&effect)
+        return effect
+    }
+
+    /// A request failed.
+    ///
+    /// The rows stay, and so does the cursor: the next try goes on where this one failed.
+    ///
+    /// - Parameters:
+    ///   - number: Which request.
+    ///   - error: Why.
+    ///   - isCursorExpired: Whether the cursor is the reason: then the load recovers.
+    /// - Returns: What to do now, or `nil` if the failure came too late to matter.
+    mutating func fail(
+        _ number: UInt64,
+        _ error: SanguineError,
+        isCursorExpired: Bool = false
+    ) -> Effect? {
+        defer { checkInvariants() }
+        guard let flight = [head, tail].compactMap({ $0 }).first(where: { $0.number == number })
+        else { return nil }
+        var effect = Effect()
+        if flight.load == .next { tail = nil } else { head = nil }
+        if isCursorExpired, canRecover(flight) {
+            if flight.load == .refresh {
+                // One of the pages on the way to the reader's row; without them, then.
+                merge(flight, at: 0, reach: nil, &effect)
+            } else {
+                hasRecovered = hasRecovered || flight.load == .next
+                var recovery = flight
+                recovery.chain = PageChain(start: nil)
+                recovery.isRecovering = true
+                recovery.round = list.round + 1
+                proceed(with: recovery, limit: PageLimits.largestSize, &effect)
+            }
+        } else {
+            switch flight.load {
+            case .next:
+                tailError = error
+                hasRecovered = false
+            case .review: reviewsLeft = 0
+            case .refresh, .previous: headError = error
+            }
+            answer(flight.load, error: error, in: &effect)
+        }
+        proceed(&effect)
+        return effect
+    }
+
+    /// Whether another cursor may help: not twice in a row.
+    private func canRecover(_ flight: PagesFlight<Item>) -> Bool {
+        flight.chain.next != nil && !flight.isRecovering && !(flight.load == .next && hasRecovered)
+    }
+}
+
+// MARK: - Head
+
+extension PagesState {
+    private mutating func landHead(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+        let chain = flight.chain
+        var index = 0
+        var before: [Item.ID] = []
+        switch flight.load {
+        case .review:
+            // The list may have changed meanwhile, and the page be gone.
+            guard let mark = list.marks.firstIndex(where: { $0.start == chain.start })
+            else { return }
+            index = mark
+        case .previous:
+            // The last row of the page that is missing: where it touches the rows that are held.
+            guard let page = dropped.last, page.start == chain.start else { return }
+            before = [page.last]
+        case .refresh, .next:
+            break
+        }
+        let offset = list.offset(ofMark: index)
+        let held = before + list.rows[offset...].map(\.id)
+        let alignment = PageAlignment(
+            held: held,
+            fresh: chain.rows.map(\.id),
+            freshSet: chain.ids
+        )
+        guard chain.next != nil else {
+            return merge(flight, at: index, reach: list.rows.count - offset, &effect)
+        }
+        if let reach = alignment.reach {
+            return merge(
+                flight,
+                at: index,
+                reach: max(0, reach - before.count),
+                isSure: !alignment.hasLoss,
+                &effect
+            )
+        }
+        let isTooLittle = chain.rows.isEmpty || isLosing(flight, heldFrom: offset)
+        if isTooLittle, chain.requests < PageLimits.refreshRequests {
+            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+        }
+        merge(flight, at: index, reach: nil, &effect)
+    }
+
+    /// Whether beginning anew would take the reader's row away.
+    private func isLosing(_ flight: PagesFlight<Item>, heldFrom offset: Int) -> Bool {
+        guard let anchor = flight.anchor, !flight.chain.ids.contains(anchor),
+            !hasPrevious || flight.load != .refresh
+        else { return false }
+        return list.rows[offset...].contains { $0.id == anchor }
+    }
+
+    /// Puts a chain into the list, in the place of the rows for which it stands.
+    ///
+    /// - Parameters:
+    ///   - flight: What has landed.
+    ///   - index: The mark where the chain begins.
+    ///   - reach: For how many rows from there it stands; `nil` for all, because what follows it is
+    ///     not known.
+    ///   - isSure: Whether no row went, so that the rows behind need no other look.
+    ///   - effect: What to do now.
+    private mutating func merge(
+        _ flight: PagesFlight<Item>,
+        at index: Int,
+        reach: Int?,
+        isSure: Bool = true,
+        _ effect: inout Effect
+    ) {
+        let chain = flight.chain
+        var round = list.round
+        if flight.load == .refresh || flight.isRecovering { round += 1 }
+        let offset = list.offset(ofMark: index)
+        var front = PageList<Item>(
+            rows: Array(list.rows[..<offset]),
+            marks: Array(list.marks[..<index])
+        )
+        var back = behind(list, offset + (reach ?? list.rows.count - offset))
+        let gap = front.remove(chain.ids)
+        let end = back.remove(chain.ids)
+        var marks = chain.marks
+        if let gap, !marks.isEmpty { marks[0].takeOver(gap) }
+        if !back.marks.isEmpty {
+            if let next = chain.next { back.marks[0].start = next }
+            if !isSure { back.marks[0].round = min(back.marks[0].round, round - min(round, 1)) }
+        }
+        var merged = PageList<Item>(
+            rows: front.rows + chain.rows + back.rows,
+            marks: front.marks + marks + back.marks,
+            next: back.rows.isEmpty ? chain.next : end?.start ?? list.next,
+            round: round
+        )
+        merged.joinSmallMarks(upTo: pageSize)
+        if flight.load == .previous, !flight.isRecovering {
+            dropped.removeLast()
+        } else if index == 0, chain.start == nil {
+            dropped = []
+        }
+        replaceList(by: merged)
+        isLoaded = true
+        if flight.load == .refresh || flight.load == .previous { headError = nil }
+        if flight.load == .refresh { reviewsLeft = PageLimits.refreshRequests }
+        dropFarEnd(atHead: false)
+        if flight.load != .next { answer(flight.load, error: nil, in: &effect) }
+        effect.hasNewList = true
+    }
+
+    /// The rows from that one on, with their marks.
+    private func behind(_ list: PageList<Item>, _ row: Int) -> PageList<Item> {
+        var offset = 0
+        var marks: [PageMark] = []
+        for var mark in list.marks {
+            offset += mark.count
+            guard offset > row else { continue }
+            mark.count = min(mark.count, offset - row)
+            marks.append(mark)
+        }
+        return PageList(rows: Array(list.rows[row...]), marks: marks)
+    }
+}
+
+// MARK: - Tail
+
+extension PagesState {
+    private mutating func landNext(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+        let chain = flight.chain
+        // The list was cut or begun anew meanwhile: its end is elsewhere. `proceed` goes there.
+        guard list.next == chain.start else { return }
+        if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
+            return proceed(with: flight, limit: pageSize, &effect)
+        }
+        var marks = chain.marks
+        if !ids.isDisjoint(with: chain.ids) {
+            let gap = list.remove(chain.ids)
+            if let gap, !marks.isEmpty { marks[0].takeOver(gap) }
+        }
+        list.rows += chain.rows
+        list.marks += marks
+        list.next = chain.next
+        ids.formUnion(chain.ids)
+        dropFarEnd(atHead: true)
+        tailError = nil
+        hasRecovered = false
+        answer(.next, error: nil, in: &effect)
+        effect.hasNewList = true
+    }
+
+    /// Keeps the list within its limit.
+    private mutating func dropFarEnd(atHead: Bool) {
+        while list.marks.count > pageLimit {
+            if atHead {
+                let mark = list.marks.removeFirst()
+                dropped.append(Dropped(start: mark.start, last: list.rows[mark.count - 1].id))
+                if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
+                for row in list.rows[..<mark.count] { ids.remove(row.id) }
+                list.rows.removeFirst(mark.count)
+            } else {
+                let mark = list.marks.removeLast()
+                for row in list.rows.suffix(mark.count) { ids.remove(row.id) }
+                list.rows.removeLast(mark.count)
+                list.next = mark.start
+            }
+        }
+    }
+}
+
+// MARK: - Recovery
+
+extension PagesState {
+    /// A page on the way from the beginning to where a cursor has expired.
+    private mutating func landRecovery(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+        let chain = flight.chain
+        let alignment = PageAlignment(
+            held: list.rows.lazy.map(\.id),
+            fresh: chain.rows.map(\.id),
+            freshSet: chain.ids
+        )
+        let isThere =
+            chain.next == nil || hasPrevious || alignment.reach == list.rows.count
+            || hasPassed(flight.anchor, chain) || chain.requests >= PageLimits.recoveryRequests
+        guard isThere else {
+            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+        }
+        guard flight.load == .next else {
+            let reach = hasPrevious || chain.next == nil ? nil : alignment.reach
+            return merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
+        }
+        // Those who wait for the next page still do: `proceed` asks for it.
+        merge(flight, at: 0, reach: nil, &effect)
+    }
+
+    /// Whether the chain goes a page further than the row.
+    private func hasPassed(_ anchor: Item.ID?, _ chain: PageChain<Item>) -> Bool {
+        guard let anchor, chain.ids.contains(anchor) else { return false }
+        return !chain.rows.suffix(pageSize).contains { $0.id == anchor }
+    }
+
+    /// Sends the load's next request.
+    private mutating func proceed(
+        with flight: PagesFlight<Item>,
+        limit: Int,
+        _ effect: inout Effect
+    ) {
+        var flight = flight
+        flight.number = nextNumber()
+        effect.start.append(
+            PagesRequest(
+                number: flight.number,
+                load: flight.load,
+                cursor: flight.chain.next,
+                limit: limit,
+                priority: priority(of: flight.load)
+            )
+        )
+        if flight.load == .next { tail = flight } else { head = flight }
+    }
+}

@@ -1,0 +1,315 @@
+import SanguineModel
+
+/// What is held of a list and what is under way for it, and the only code that decides what
+/// happens next.
+///
+/// Two lanes, because they do not disturb each other: at the *head* the list is refreshed, a page
+/// reviewed, or the page before loaded; at the *tail* the next page is loaded. Each method records
+/// one event and returns what the caller must now do, see ``Effect``. No I/O, no clock.
+///
+/// **Refreshing** asks for the first page only. If that connects with the rows that are held, see
+/// ``PageAlignment``, it takes the place of those for which it stands, and the others stay behind
+/// it. If not, the list begins anew with the fresh page; but if the reader's row
+/// (``anchor``) would be lost, more pages are asked for first, until they connect, contain
+/// it, or are too many. Until then the old rows stay.
+///
+/// **Reviewing.** Rows behind the fresh ones are from an earlier *round*. When one of them is
+/// shown, its page is asked for again, from the cursor where it begins, and takes its place by the
+/// same rule. So what is on the screen is as new as the refresh, and what is not costs nothing.
+///
+/// **Recovering.** A cursor that has expired is replaced by walking from the list's beginning, in
+/// the largest pages, to the reader's row or else to the end of what is held.
+///
+/// Invariants, checked after every event in debug builds:
+///
+/// 1. At most one load is under way in each lane.
+/// 2. Whoever waits waits for a load that is under way or comes after the one in its lane.
+/// 3. No id stands twice; marks are not empty and sum to the rows.
+/// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
+/// 5. Requests are numbered upwards; only one that is under way can land.
+struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
+    /// What the owner of the state must do now, in this order.
+    struct Effect: Sendable {
+        /// The requests to cancel.
+        var cancel: [UInt64] = []
+        /// The waiters to answer; with the error, or `nil` for success.
+        var answer: [(waiter: UInt64, error: SanguineError?)] = []
+        /// The requests to send.
+        var start: [PagesRequest] = []
+        /// The requests under way that somebody waits for more urgently than before.
+        var raise: [(number: UInt64, priority: FetchPriority)] = []
+        /// Whether ``PagesState/list`` has changed.
+        var hasNewList = false
+    }
+
+    /// A page before the first one that is held.
+    struct Dropped: Sendable {
+        var start: String?
+        /// Its last row: where it touches the rows that are held.
+        var last: Item.ID
+    }
+
+    let pageSize: Int
+    let pageLimit: Int
+    /// The rows; empty before the first load.
+    var list = PageList<Item>()
+    /// The pages before the rows, the nearest last.
+    var dropped: [Dropped] = []
+    /// Whether the list was loaded, and may be empty for this reason.
+    var isLoaded = false
+    /// Why the last refresh, or load of the page before, failed; `nil` after one that did not.
+    var headError: SanguineError?
+    /// Why the last load of the next page failed; `nil` after one that did not.
+    var tailError: SanguineError?
+    /// The first row that the reader sees, if the app tells.
+    private(set) var anchor: Item.ID?
+    var head: PagesFlight<Item>?
+    var tail: PagesFlight<Item>?
+    var ids: Set<Item.ID> = []
+    private var shown: Item.ID?
+    private var waiters: [PagesLoad: [UInt64: FetchPriority]] = [:]
+    private var lastNumber: UInt64 = 0
+    /// How many more pages may be reviewed before the reader moves on, or refreshes.
+    var reviewsLeft = 0
+    /// Whether the next page's cursor was renewed, and the page has not come since.
+    var hasRecovered = false
+
+    /// Creates the state of a list that was never loaded.
+    init(pageSize: Int, pageLimit: Int = PageLimits.kept) {
+        self.pageSize = min(max(1, pageSize), PageLimits.largestSize)
+        self.pageLimit = max(2, pageLimit)
+    }
+
+    // MARK: - Questions
+
+    var hasMore: Bool { list.next != nil }
+    var hasPrevious: Bool { !dropped.isEmpty }
+    var isIdle: Bool { head == nil && tail == nil }
+    var waiterCount: Int { waiters.values.reduce(0) { $0 + $1.count } }
+
+    func isLoading(_ load: PagesLoad) -> Bool { head?.load == load || tail?.load == load }
+
+    /// Whether the row is among the last ones, so that the next page should be on its way.
+    func isNearEnd(_ id: Item.ID, distance: Int = PageLimits.prefetchDistance) -> Bool {
+        hasMore && list.rows.suffix(distance).contains { $0.id == id }
+    }
+
+    // MARK: - Readers
+
+    /// A caller wants something loaded, and waits.
+    ///
+    /// If there is nothing to load, no more rows say, the caller is answered at once. Without a list
+    /// the next page is the first one.
+    mutating func join(
+        _ load: PagesLoad,
+        waiter: UInt64,
+        priority: FetchPriority = .normal
+    ) -> Effect {
+        defer { checkInvariants() }
+        let load = isLoaded ? load : .refresh
+        waiters[load, default: [:]][waiter] = priority
+        var effect = Effect()
+        raise(load, to: priority, &effect)
+        proceed(&effect)
+        return effect
+    }
+
+    /// A caller gave up.
+    ///
+    /// The last one takes the load with it; no other notices.
+    mutating func leave(waiter: UInt64) -> Effect {
+        defer { checkInvariants() }
+        var effect = Effect()
+        let load = [PagesLoad.next, .refresh, .previous].first { waiters[$0]?[waiter] != nil }
+        guard let load else { return effect }
+        waiters[load]?[waiter] = nil
+        effect.answer = [(waiter, .cancelled)]
+        if let flight = head, flight.load != .review, !isWanted(flight.load) {
+            effect.cancel.append(flight.number)
+            head = nil
+        }
+        if let flight = tail, !isWanted(.next) {
+            effect.cancel.append(flight.number)
+            tail = nil
+        }
+        proceed(&effect)
+        return effect
+    }
+
+    /// A row is shown.
+    ///
+    /// If its page is from before the last refresh, it is asked for again.
+    mutating func show(_ id: Item.ID) -> Effect {
+        defer { checkInvariants() }
+        shown = id
+        reviewsLeft = PageLimits.refreshRequests
+        var effect = Effect()
+        proceed(&effect)
+        return effect
+    }
+
+    /// The first row that the reader sees; `nil` if that does not matter.
+    mutating func setAnchor(_ id: Item.ID?) { anchor = id }
+
+    // MARK: - Life
+
+    /// A list of an earlier process was found.
+    ///
+    /// Ignored if there is a newer one already.
+    mutating func restore(_ list: PageList<Item>) -> Bool {
+        defer { checkInvariants() }
+        guard !isLoaded, head == nil, list.isValid else { return false }
+        replaceList(by: list)
+        isLoaded = true
+        return true
+    }
+
+    /// Everything is forgotten, and all that is under way ends: another user is there, or the client
+    /// is closed.
+    mutating func reset(_ error: SanguineError) -> Effect {
+        defer { checkInvariants() }
+        let effect = Effect(
+            cancel: [head, tail].compactMap { $0?.number },
+            answer: waiters.values.flatMap { $0.keys.map { ($0, error) } },
+            hasNewList: isLoaded
+        )
+        waiters = [:]
+        head = nil
+        tail = nil
+        replaceList(by: PageList())
+        dropped = []
+        isLoaded = false
+        headError = nil
+        tailError = nil
+        anchor = nil
+        shown = nil
+        reviewsLeft = 0
+        hasRecovered = false
+        return effect
+    }
+
+    // MARK: - For the landings
+
+    mutating func nextNumber() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    /// Answers all who wait for such a load.
+    mutating func answer(_ load: PagesLoad, error: SanguineError?, in effect: inout Effect) {
+        guard let answered = waiters.removeValue(forKey: load) else { return }
+        for waiter in answered.keys { effect.answer.append((waiter, error)) }
+    }
+
+    func isWanted(_ load: PagesLoad) -> Bool { !(waiters[load]?.isEmpty ?? true) }
+
+    func priority(of load: PagesLoad) -> FetchPriority { waiters[load]?.values.max() ?? .normal }
+
+    private mutating func raise(
+        _ load: PagesLoad,
+        to priority: FetchPriority,
+        _ effect: inout Effect
+    ) {
+        if let flight = head, flight.load == load, flight.priority < priority {
+            head?.priority = priority
+            effect.raise.append((flight.number, priority))
+        }
+        if let flight = tail, flight.load == load, flight.priority < priority {
+            tail?.priority = priority
+            effect.raise.append((flight.number, priority))
+        }
+    }
+
+    mutating func replaceList(by list: PageList<Item>) {
+        self.list = list
+        ids = Set(list.rows.lazy.map(\.id))
+    }
+
+    /// Starts whatever is wanted and can start.
+    mutating func proceed(_ effect: inout Effect) {
+        if !hasMore, tail == nil, isLoaded { answer(.next, error: nil, in: &effect) }
+        if !hasPrevious, head?.load != .previous { answer(.previous, error: nil, in: &effect) }
+        let wanted = [PagesLoad.refresh, .previous].first { isWanted($0) }
+        if let wanted {
+            if let flight = head, flight.load == .review {
+                effect.cancel.append(flight.number)
+                head = nil
+            }
+            if head == nil { head = fly(wanted, from: start(of: wanted), &effect) }
+        }
+        if tail == nil, isWanted(.next), let next = list.next {
+            tail = fly(.next, from: next, &effect)
+        }
+        if head == nil, reviewsLeft > 0, let page = pageToReview() {
+            reviewsLeft -= 1
+            head = fly(.review, from: page.start, limit: page.count, &effect)
+            head?.anchor = shown
+        }
+    }
+
+    private func start(of load: PagesLoad) -> String? {
+        load == .previous ? dropped.last?.start : nil
+    }
+
+    private mutating func fly(
+        _ load: PagesLoad,
+        from start: String?,
+        limit: Int = 0,
+        _ effect: inout Effect
+    ) -> PagesFlight<Item> {
+        let flight = PagesFlight<Item>(
+            number: nextNumber(),
+            load: load,
+            priority: priority(of: load),
+            chain: PageChain(start: start),
+            round: load == .refresh ? list.round + 1 : list.round,
+            anchor: load == .previous ? list.rows.first?.id : anchor
+        )
+        effect.start.append(
+            PagesRequest(
+                number: flight.number,
+                load: load,
+                cursor: start,
+                limit: min(max(pageSize, limit), PageLimits.largestSize),
+                priority: flight.priority
+            )
+        )
+        return flight
+    }
+
+    /// The page of the row that was shown last, if it is from before the last refresh.
+    private mutating func pageToReview() -> PageMark? {
+        guard let shown else { return nil }
+        var offset = 0
+        for mark in list.marks {
+            let range = offset..<(offset + mark.count)
+            offset = range.upperBound
+            guard mark.round < list.round else { continue }
+            if list.rows[range].contains(where: { $0.id == shown }) { return mark }
+        }
+        reviewsLeft = 0
+        return nil
+    }
+
+    func checkInvariants() {
+        assert(head?.load != .next && tail?.load ?? .next == .next)
+        assert(head.map { $0.load == .review || isWanted($0.load) } ?? true, "Nobody wants it.")
+        assert(tail == nil || isWanted(.next), "Nobody wants the next page.")
+        assert(waiters.values.allSatisfy(\.isEmpty) || !isIdle, "A waiter waits for nothing.")
+        assert(list.marks.count <= pageLimit && dropped.count <= PageLimits.cursorsKept)
+        assert(max(head?.number ?? 0, tail?.number ?? 0) <= lastNumber)
+        assert(ids.count == list.rows.count, "An id stands twice.")
+        // Of a long list this would cost more than the event.
+        guard list.rows.count <= 256 else { return }
+        assert(list.isValid && list.rows.allSatisfy { ids.contains($0.id) })
+    }
+}
+
+extension PageList {
+    /// Whether it keeps its invariants.
+    var isValid: Bool {
+        marks.allSatisfy { $0.count > 0 && $0.round <= round }
+            && marks.reduce(0) { $0 + $1.count } == rows.count
+            && Set(rows.lazy.map(\.id)).count == rows.count
+    }
+}

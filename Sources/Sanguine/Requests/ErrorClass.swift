@@ -1,0 +1,131 @@
+import SanguineModel
+
+/// What an error means for whoever asked: the column by which clients decide.
+///
+/// ```swift
+/// switch error.errorClass {
+/// case .needsSignIn: signIn()
+/// case .gone: close()
+/// default: show(error.description)
+/// }
+/// ```
+public enum ErrorClass: String, Hashable, Sendable, CaseIterable {
+    /// The same question may be answered if it is asked again soon.
+    case retryable
+    /// The same question may be answered later; when, the server says in `Retry-After`.
+    case waits
+    /// The user must sign in first.
+    case needsSignIn
+    /// The answer is no, and stays no for the same question.
+    case refused
+    /// What was asked for is not there, or no longer.
+    case gone
+    /// Nobody wants the answer any more.
+    case cancelled
+    /// The app, the backend or the device must be mended; asking again does not help.
+    case defect
+
+    /// Whether a read is worth another attempt.
+    ///
+    /// True for ``retryable`` and ``waits``.
+    public var isWorthAnotherRead: Bool { self == .retryable || self == .waits }
+}
+
+extension SanguineError {
+    /// What the error means for whoever asked.
+    public var errorClass: ErrorClass {
+        guard case .problem(let problem) = self else { return ErrorTable.cases[code] ?? .defect }
+        return ErrorTable.errorClass(of: problem)
+    }
+
+    /// Whether the same read may succeed if it is made again.
+    var isWorthAnotherRead: Bool { errorClass.isWorthAnotherRead }
+}
+
+/// The classes of all errors, as data.
+///
+/// A problem is looked up by its code first, then by its status, then by the hundred of its status.
+/// The code counts only beside its own status: a backend that answers 404 and calls it a fault of
+/// its own has still said 404.
+enum ErrorTable {
+    /// Errors without a status, by ``SanguineError/code``.
+    static let cases: [String: ErrorClass] = [
+        "timed_out": .retryable,
+        "offline": .retryable,
+        "interrupted": .retryable,
+        "cancelled": .cancelled,
+        "closed": .cancelled,
+        "user_changed": .cancelled,
+        "queue_full": .refused,
+        "outcome_unknown": .refused,
+        "balance_unsettled": .refused,
+        "answer_too_large": .defect,
+        "invalid_exchange": .defect,
+        "decoding": .defect,
+        "store": .defect,
+        "not_configured": .defect,
+        "conflicting_query": .defect,
+        "query_failed": .defect,
+    ]
+
+    /// Problems by their code, if they come with the code's own status.
+    static let codes: [ProblemCode: ErrorClass] = [
+        .malformedBody: .defect,
+        .malformedRequest: .defect,
+        .idempotencyKeyMissing: .defect,
+        .idempotencyKeyInvalid: .defect,
+        .bodyTooLarge: .refused,
+        .unsupportedMediaType: .defect,
+        .unauthenticated: .needsSignIn,
+        .tokenExpired: .needsSignIn,
+        .sessionEnded: .needsSignIn,
+        .deviceSecretMismatch: .needsSignIn,
+        .refreshInvalid: .needsSignIn,
+        .refreshReused: .needsSignIn,
+        .insufficientTokens: .refused,
+        .quotaExhausted: .refused,
+        .identityMismatch: .defect,
+        .notFound: .gone,
+        .methodNotAllowed: .defect,
+        .operationInProgress: .waits,
+        .holdSettled: .refused,
+        .idempotencyMismatch: .defect,
+        .idempotencyExpired: .refused,
+        .invalidContent: .refused,
+        .rateLimited: .waits,
+        .internalFault: .retryable,
+        .upstreamFailed: .retryable,
+        .upstreamMissing: .waits,
+        .overloaded: .waits,
+        .upstreamTimeout: .retryable,
+    ]
+
+    /// Problems by their HTTP status (RFC 9110, section 15; 429: RFC 6585).
+    static let statuses: [Int: ErrorClass] = [
+        400: .defect,
+        401: .needsSignIn,
+        404: .gone,
+        405: .defect,
+        406: .defect,
+        408: .retryable,
+        410: .gone,
+        415: .defect,
+        429: .waits,
+        500: .retryable,
+        502: .retryable,
+        503: .waits,
+        504: .retryable,
+    ]
+
+    /// Problems by the hundred of their status.
+    ///
+    /// 3 is a redirect to another origin, which is not followed: the address is wrong.
+    static let hundreds: [Int: ErrorClass] = [3: .defect, 4: .refused, 5: .defect]
+
+    static func errorClass(of problem: Problem) -> ErrorClass {
+        if let found = codes[problem.code], problem.status == problem.code.meaning.status {
+            return found
+        }
+        return statuses[problem.status] ?? hundreds[problem.status / 100] ?? .defect
+    }
+}

@@ -1,0 +1,230 @@
+/// Which reads may go out to a host now, and which wait; the only code that decides it.
+///
+/// Each host has a number of *lanes*. A request that finds one goes; others wait in three lines,
+/// one for each ``FetchPriority``, and within a line in the order in which they came. A request
+/// that is raised takes its place in the higher line by its age, as if it had always stood there.
+///
+/// Only some of the lanes are open to `.prefetch`, so that a request that somebody waits for finds
+/// one soon, however much is prefetched. A prefetch that is raised while it is under way no longer
+/// counts as one.
+///
+/// Nothing starves: a line whose head could go and is passed over in favour of higher ones
+/// ``Limits/patience`` times gets the next lane.
+///
+/// A full line-up turns away the one that is least missed: the youngest of the lowest priority, be
+/// it the newcomer itself.
+///
+/// Requests are numbered by their owner, upwards. The state performs no I/O and reads no clock.
+///
+/// Invariants, checked after every event in debug builds:
+///
+/// 1. At most `lanes` requests of a host are under way, and at most `prefetchLanes` prefetches.
+/// 2. Whoever waits could not go: no lane that is open to them is free.
+/// 3. At most `waiting` requests of a host wait; each stands in one line, sorted by number.
+/// 4. No line that could go is passed over more than `patience + 1` times.
+/// 5. A host that has nothing under way and nothing waiting is forgotten.
+struct RequestQueueState: Sendable {
+    struct Limits: Hashable, Sendable {
+        /// Requests under way to one host.
+        let lanes: Int
+        /// Of those, at most so many of priority `.prefetch`.
+        let prefetchLanes: Int
+        /// Requests that wait for one host.
+        let waiting: Int
+        /// How often a line is passed over before it gets the next lane.
+        let patience: Int
+
+        init(
+            lanes: Int = ClientLimits.readsPerHost,
+            prefetchLanes: Int = ClientLimits.prefetchesPerHost,
+            waiting: Int = ClientLimits.waitingReadsPerHost,
+            patience: Int = ClientLimits.readPatience
+        ) {
+            self.lanes = min(max(1, lanes), ClientLimits.mostReadsPerHost)
+            // Never all of them, unless there is but one.
+            self.prefetchLanes = max(1, min(prefetchLanes, self.lanes - 1))
+            self.waiting = max(0, waiting)
+            self.patience = max(1, patience)
+        }
+    }
+
+    /// What the owner must do now.
+    struct Effect: Hashable, Sendable {
+        /// The requests that go, in this order.
+        var granted: [UInt64] = []
+        /// The request that is turned away because too many wait.
+        var refused: UInt64?
+
+        static let nothing = Effect()
+    }
+
+    private struct Request {
+        let host: String
+        var priority: FetchPriority
+        var isUnderWay: Bool
+    }
+
+    fileprivate struct Line {
+        var waiting: [UInt64] = []  // A thousand at most: moving them costs nothing.
+        var passedOver = 0
+    }
+
+    private struct Host {
+        var underWay = 0
+        var prefetches = 0
+        var lines = [Line](repeating: Line(), count: FetchPriority.allCases.count)
+
+        var waiting: Int { lines.reduce(0) { $0 + $1.waiting.count } }
+        var isIdle: Bool { underWay == 0 && lines.allSatisfy(\.waiting.isEmpty) }
+    }
+
+    let limits: Limits
+    private var requests: [UInt64: Request] = [:]
+    private var hosts: [String: Host] = [:]
+
+    init(limits: Limits = Limits()) { self.limits = limits }
+
+    // MARK: - Questions
+
+    /// How many requests to the host are under way.
+    func underWay(to host: String) -> Int { hosts[host]?.underWay ?? 0 }
+
+    /// How many requests to the host wait.
+    func waiting(for host: String) -> Int { hosts[host]?.waiting ?? 0 }
+
+    /// How many requests to the host wait that have this priority.
+    func waiting(for host: String, of priority: FetchPriority) -> Int {
+        hosts[host]?.lines[priority.rawValue].waiting.count ?? 0
+    }
+
+    /// The request's priority; `nil` if there is no such request.
+    func priority(of number: UInt64) -> FetchPriority? { requests[number]?.priority }
+
+    /// Whether nothing waits and nothing is under way.
+    var isIdle: Bool { hosts.isEmpty }
+
+    // MARK: - Events
+
+    /// A request wants to go.
+    mutating func enter(_ number: UInt64, host name: String, priority: FetchPriority) -> Effect {
+        defer { checkInvariants(of: name) }
+        var host = hosts[name] ?? Host()
+        defer { hosts[name] = host }
+        requests[number] = Request(host: name, priority: priority, isUnderWay: false)
+        host.lines[priority.rawValue].waiting.append(number)
+        let granted = grant(in: &host)
+        guard granted.isEmpty, host.waiting > limits.waiting else {
+            return Effect(granted: granted)
+        }
+        // Lines are sorted from the lowest priority to the highest.
+        let line = host.lines.firstIndex { !$0.waiting.isEmpty } ?? priority.rawValue
+        let refused = host.lines[line].waiting.last ?? number
+        host.lines[line].remove(refused)
+        requests[refused] = nil
+        return Effect(refused: refused)
+    }
+
+    /// A request matters more than it did.
+    ///
+    /// Priorities never fall; one that has ended is of no account.
+    mutating func raise(_ number: UInt64, to priority: FetchPriority) -> Effect {
+        guard var request = requests[number], request.priority < priority,
+            var host = hosts[request.host]
+        else { return .nothing }
+        defer { checkInvariants(of: request.host) }
+        let old = request.priority
+        request.priority = priority
+        requests[number] = request
+        if request.isUnderWay {
+            if old == .prefetch { host.prefetches -= 1 }
+        } else {
+            host.lines[old.rawValue].remove(number)
+            host.lines[priority.rawValue].insert(number)
+        }
+        let granted = grant(in: &host)
+        hosts[request.host] = host
+        return Effect(granted: granted)
+    }
+
+    /// A request has ended, or whoever made it no longer wants it.
+    mutating func leave(_ number: UInt64) -> Effect {
+        guard let request = requests.removeValue(forKey: number), var host = hosts[request.host]
+        else { return .nothing }
+        defer { checkInvariants(of: request.host) }
+        if request.isUnderWay {
+            host.underWay -= 1
+            if request.priority == .prefetch { host.prefetches -= 1 }
+        } else {
+            host.lines[request.priority.rawValue].remove(number)
+        }
+        let granted = grant(in: &host)
+        hosts[request.host] = host.isIdle ? nil : host
+        return Effect(granted: granted)
+    }
+
+    // MARK: - Choice
+
+    private mutating func grant(in host: inout Host) -> [UInt64] {
+        var granted: [UInt64] = []
+        while let line = nextLine(in: host) {
+            for lower in 0..<line where canGo(lower, in: host) { host.lines[lower].passedOver += 1 }
+            let number = host.lines[line].waiting.removeFirst()
+            host.lines[line].passedOver = 0
+            host.underWay += 1
+            if line == FetchPriority.prefetch.rawValue { host.prefetches += 1 }
+            requests[number]?.isUnderWay = true
+            granted.append(number)
+        }
+        return granted
+    }
+
+    /// The line that is passed over most, if one has lost its patience; or else the highest.
+    private func nextLine(in host: Host) -> Int? {
+        let able = host.lines.indices.reversed().filter { canGo($0, in: host) }
+        let impatient = able.filter { host.lines[$0].passedOver >= limits.patience }
+        // The first of equals, which is the higher one.
+        let most = impatient.map { host.lines[$0].passedOver }.max()
+        return impatient.first { host.lines[$0].passedOver == most } ?? able.first
+    }
+
+    private func canGo(_ line: Int, in host: Host) -> Bool {
+        guard !host.lines[line].waiting.isEmpty, host.underWay < limits.lanes else { return false }
+        return line != FetchPriority.prefetch.rawValue || host.prefetches < limits.prefetchLanes
+    }
+
+    private func checkInvariants(of name: String) {
+        #if DEBUG
+        guard let host = hosts[name] else { return }
+        assert(!host.isIdle, "An idle host is remembered.")
+        assert(host.underWay <= limits.lanes && host.prefetches <= limits.prefetchLanes)
+        assert(host.prefetches >= 0 && host.prefetches <= host.underWay)
+        assert(host.waiting <= limits.waiting, "Too many wait.")
+        assert(nextLine(in: host) == nil, "Somebody waits who could go.")
+        assert(host.lines.allSatisfy { $0.passedOver <= limits.patience + 1 }, "A line starves.")
+        #endif
+    }
+}
+
+extension RequestQueueState.Line {
+    /// The place of the number, or where it would stand.
+    private func place(of number: UInt64) -> Int {
+        var low = 0
+        var high = waiting.count
+        while low < high {
+            let middle = (low + high) / 2
+            if waiting[middle] < number { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    fileprivate mutating func insert(_ number: UInt64) {
+        waiting.insert(number, at: place(of: number))
+    }
+
+    fileprivate mutating func remove(_ number: UInt64) {
+        let place = place(of: number)
+        guard place < waiting.count, waiting[place] == number else { return }
+        waiting.remove(at: place)
+        if waiting.isEmpty { passedOver = 0 }
+    }
+}

@@ -1,0 +1,55 @@
+import Synchronization
+
+/// The retries of all reads of a client, in one place.
+///
+/// The shell around ``RetryBudget``: it knows the time.
+final class RetryGuard: Sendable {
+    // The only mutable state, guarded by the mutex. The clock is read before it is taken.
+    private let budget: Mutex<RetryBudget>
+    private let elapsed: @Sendable () -> Duration
+
+    init(limits: RetryBudget.Limits = .init(), clock: any Clock<Duration>) {
+        budget = Mutex(RetryBudget(limits: limits))
+        elapsed = Self.stopwatch(clock)
+    }
+
+    /// A read was tried for the first time.
+    func requested(_ host: String) {
+        let now = elapsed()
+        budget.withLock { $0.requested(host, at: now) }
+    }
+
+    /// The host answered an error.
+    func failed(_ host: String, with error: SanguineError) {
+        let now = elapsed()
+        budget.withLock { $0.failed(host, with: error, at: now) }
+    }
+
+    /// How long to wait before a retry, which is taken out of the host's budget.
+    ///
+    /// - Parameters:
+    ///   - wanted: How long to wait at least.
+    ///   - cap: How long the host may keep the retry waiting.
+    ///   - host: Which host is asked.
+    /// - Returns: The wait, or `nil` if there is to be no retry: the budget is used up, or the host
+    ///   asked to be left alone for longer.
+    func wait(_ wanted: Duration, upTo cap: Duration, for host: String) -> Duration? {
+        let now = elapsed()
+        return budget.withLock { budget in
+            let pause = budget.pause(of: host, at: now)?.remaining ?? .zero
+            guard pause <= cap, budget.withdraw(host, at: now) else { return nil }
+            return max(wanted, pause)
+        }
+    }
+
+    /// For how long the host is to be left alone; `nil` if it is not.
+    func pause(of host: String) -> RetryBudget.Pause? {
+        let now = elapsed()
+        return budget.withLock { $0.pause(of: host, at: now) }
+    }
+
+    private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+}

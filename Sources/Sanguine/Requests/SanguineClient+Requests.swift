@@ -1,0 +1,46 @@
+extension SanguineClient {
+    /// The value, fetched first unless it is fresh, before or after what else waits.
+    ///
+    /// A fetch that is under way is raised, never lowered: if it waits for its turn behind others,
+    /// it takes the place that it would have had.
+    ///
+    /// - Parameters:
+    ///   - query: Whose value.
+    ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    /// - Returns: The value.
+    /// - Throws: As ``value(of:)`` does.
+    public func value<Value>(
+        of query: Query<Value>,
+        priority: FetchPriority
+    ) async throws(SanguineError) -> Value {
+        if let source = derived.source(of: query) { return try await source.value() }
+        return try await queries.value(of: query, priority: priority)
+    }
+
+    /// Fetches the value although it may be fresh, before or after what else waits.
+    ///
+    /// - Parameters:
+    ///   - query: Whose value.
+    ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    /// - Returns: The value.
+    /// - Throws: As ``value(of:)`` does.
+    @discardableResult
+    public func refresh<Value>(
+        _ query: Query<Value>,
+        priority: FetchPriority
+    ) async throws(SanguineError) -> Value {
+        if let source = derived.source(of: query) { return try await source.refresh() }
+        return try await queries.value(of: query, refreshing: true, priority: priority)
+    }
+
+    /// Fetches what is likely to be needed soon; returns at once.
+    ///
+    /// A value that is fresh is not fetched. A prefetch takes few lanes and the last place, and
+    /// whoever asks for the same value meanwhile raises it. A failure is not told: the one who
+    /// needs the value asks again.
+    public func prefetch<Value>(_ query: Query<Value>) {
+        Task(priority: .utility) { [weak self] in
+            _ = try? await self?.value(of: query, priority: .prefetch)
+        }
+    }
+}

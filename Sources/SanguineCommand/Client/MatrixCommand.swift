@@ -1,0 +1,25 @@
+import ArgumentParser
+import Sanguine
+
+/// `sanguine matrix`.
+struct MatrixCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "matrix",
+        abstract: "Show how each query of this client is kept: its storage matrix.",
+        discussion: "An app prints its own with 'print(client.matrix())'."
+    )
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    // Nothing is asked or stored: the matrix is what the declarations say.
+    static var matrix: StorageMatrix { StorageMatrix(declared: SanguineClient.builtInQueries) }
+
+    func run() throws {
+        if json {
+            try Output.write(json: Self.matrix)
+        } else {
+            Output.write(Self.matrix.description)
+        }
+    }
+}

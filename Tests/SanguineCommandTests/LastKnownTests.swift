@@ -1,0 +1,54 @@
+import Foundation
+import Sanguine
+import SanguineServer
+import SanguineTesting
+import Testing
+
+@testable import SanguineCommand
+
+@Suite("What commands show of an absent server", .timeLimit(.minutes(1)))
+struct LastKnownTests {
+    private func client(_ network: ScriptedTransport) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory(
+            server: URL(string: "http://sanguine.test")
+        )
+        configuration.transport = network
+        configuration.delay = ManualClock()
+        configuration.retries = false
+        return try SanguineClient(configuration)
+    }
+
+    @Test func `a server that is slow is waited for two seconds`() async throws {
+        let network = ScriptedTransport()
+        let client = try client(network)
+        defer { client.close() }
+        let delay = ManualClock()
+        network.hold()
+        async let failure = LastKnown.refresh(.balance, of: client, delay: delay)
+        await network.waitForHeld(1)
+        await delay.waitForSleepers(1)
+        #expect(delay.timeToNextWake == .seconds(2))
+        delay.advance(by: .seconds(2))
+
+        #expect(await failure == .transport(.timedOut))
+    }
+
+    @Test func `a server that is not there is not waited for`() async throws {
+        let network = ScriptedTransport()
+        let client = try client(network)
+        defer { client.close() }
+
+        let failure = await LastKnown.refresh(.quotas, of: client, delay: ManualClock())
+        #expect(failure?.code == "offline")
+        #expect(network.requests.count == 1)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]"), ("::", "[::]"),
+    ])
+    func `a server says where it listens as URLs do`(host: String, written: String) {
+        var settings = ServerSettings()
+        settings.http.host = host
+        #expect(settings.http.urlHost == written)
+    }
+}

@@ -1,0 +1,22 @@
+import Foundation
+import Sanguine
+import Testing
+
+@testable import SanguineCommand
+
+@Suite("sanguine matrix")
+struct MatrixCommandTests {
+    @Test func `the command's client has three queries, all declared`() {
+        let matrix = MatrixCommand.matrix
+
+        #expect(matrix.rows.map(\.name) == ["$account", "$balance", "$quotas"])
+        #expect(matrix.rows.allSatisfy { $0.standing == .declared })
+        #expect(matrix.rows.map(\.freshness) == ["1 h", "2 min", "1 min"])
+    }
+
+    @Test func `the command is known, and takes a flag for programs`() throws {
+        let command = try SanguineTool.parseAsRoot(["matrix", "--json"])
+
+        #expect((command as? MatrixCommand)?.json == true)
+    }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Fresh until midnight")
+struct DayRuleTests {
+    private func zone(_ name: String) throws -> TimeZone {
+        try #require(TimeZone(identifier: name))
+    }
+
+    private func isFresh(
+        _ asOf: String,
+        in fetchZone: String,
+        at now: String,
+        in zoneNow: String? = nil
+    ) throws -> Bool {
+        let fetched = try #require(Timestamp(asOf))
+        return DayRule.isFresh(
+            fetchedOn: CalendarDay(containing: fetched, in: try zone(fetchZone)),
+            asOf: fetched,
+            now: try #require(Timestamp(now)),
+            zone: try zone(zoneNow ?? fetchZone)
+        )
+    }
+
+    @Test(arguments: [
+        // 23 hours: 24 hours later it is tomorrow, 22:59 later it is not.
+        ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T21:59:59.999Z", true),
+        ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z", false),
+        // 25 hours: 24 hours later it is still today.
+        ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T22:30:00Z", true),
+        ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", false),
+        // Midnight does not exist.
+        ("America/Sao_Paulo", "2018-11-03T20:00:00Z", "2018-11-04T02:59:59.999Z", true),
+        ("America/Sao_Paulo", "2018-11-03T20:00:00Z", "2018-11-04T03:00:00Z", false),
+        ("Asia/Beirut", "2022-03-26T12:00:00Z", "2022-03-26T22:00:00Z", false),
+        ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T21:59:59Z", true),
+        ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T22:00:00Z", false),
+        // Half a second on either side of a midnight that is not the server's.
+        ("Pacific/Kiritimati", "2026-11-21T09:59:59.500Z", "2026-11-21T10:00:00Z", false),
+        ("Etc/GMT+12", "2026-11-21T12:00:00Z", "2026-11-22T11:59:59.999Z", true),
+        // A day that the zone skipped.
+        ("Pacific/Apia", "2011-12-30T09:59:59Z", "2011-12-30T10:00:00Z", false),
+    ])
+    func `a value is fresh on the day on which it was fetched, however long that is`(
+        zone: String,
+        asOf: String,
+        now: String,
+        expected: Bool
+    ) throws {
+        #expect(try isFresh(asOf, in: zone, at: now) == expected)
+    }
+
+    @Test func `a value from the future is not fresh`() throws {
+        #expect(
+            try !isFresh("2026-11-21T12:00:00Z", in: "Europe/Berlin", at: "2026-11-21T11:59:59Z")
+        )
+    }
+
+    @Test func `a user who moves to another day gets a new value`() throws {
+        let (fetched, now) = ("2026-11-21T23:30:00Z", "2026-11-21T23:31:00Z")
+
+        // It is the 22nd in Berlin, and the 21st in New York; and in Madrid it is the 22nd as well.
+        #expect(
+            try !isFresh(fetched, in: "Europe/Berlin", at: now, in: "America/New_York")
+        )
+        #expect(try isFresh(fetched, in: "Europe/Berlin", at: now, in: "Europe/Madrid"))
+    }
+
+    @Test(arguments: UInt64(1)...5)
+    func `a value is fresh right up to the next midnight and not at it`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        for name in TimeZone.knownTimeZoneIdentifiers {
+            let zone = try zone(name)
+            let fetched = Timestamp(
+                millisecondsSince1970: .random(in: 0...2_000_000_000_000, using: &random)
+            )
+            let day = CalendarDay(containing: fetched, in: zone)
+            let midnight = DayRule.nextMidnight(after: fetched, zone: zone)
+            func isFresh(_ now: Timestamp) -> Bool {
+                DayRule.isFresh(fetchedOn: day, asOf: fetched, now: now, zone: zone)
+            }
+
+            #expect(isFresh(fetched) && isFresh(midnight - .milliseconds(1)), "\(name)")
+            #expect(!isFresh(midnight), "\(name)")
+        }
+    }
+}

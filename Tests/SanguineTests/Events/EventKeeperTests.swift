@@ -1,0 +1,242 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Fetching again by itself", .timeLimit(.minutes(1)))
+struct EventKeeperTests {
+    private struct World {
+        let test: TestClient
+        let lifecycle = ManualLifecycle()
+        let connectivity = ManualConnectivity()
+
+        init(change: (inout SanguineClient.Configuration) -> Void = { _ in }) throws {
+            let (lifecycle, connectivity) = (lifecycle, connectivity)
+            test = try TestClient(network: .profiles()) { configuration in
+                configuration.lifecycle = lifecycle
+                configuration.connectivity = connectivity
+                configuration.timeZone = "Europe/Berlin"
+                change(&configuration)
+            }
+        }
+
+        var client: SanguineClient { test.client }
+        var fetches: Int { test.network.requests.count }
+
+        func query(_ policy: Policy) -> Query<Profile> {
+            Query("profile", "ada", policy: policy) { try await $0.get("profiles/ada") }
+        }
+
+        /// Moves the clock of waits in steps until the condition holds.
+        func pass(_ step: Duration, until condition: () -> Bool) async {
+            while !condition() {
+                await test.delay.waitForSleepers(1)
+                test.delay.advance(by: step)
+                await Task.yield()
+            }
+        }
+    }
+
+    /// Follows a query up to the state in which it has the value and is not being fetched.
+    private struct Reader {
+        var states: AsyncStream<QueryState<Profile>>.Iterator
+
+        mutating func wait(for name: String) async {
+            while let state = await states.next() {
+                if state.value?.name == name, !state.isFetching { return }
+            }
+        }
+    }
+
+    private func reader(_ world: World, _ policy: Policy) -> Reader {
+        Reader(states: world.client.updates(of: world.query(policy)).makeAsyncIterator())
+    }
+
+    @Test func `coming back after five minutes fetches what is observed`() async throws {
+        let world = try World()
+        var reader = reader(world, .session.refetched(on: .foreground))
+        await reader.wait(for: "ada 1")
+        world.lifecycle.enterBackground()
+        world.test.wall.advance(by: .seconds(299))
+        world.lifecycle.enterForeground()
+        #expect(world.fetches == 1)
+        world.lifecycle.enterBackground()
+        world.test.wall.advance(by: .seconds(300))
+        world.lifecycle.enterForeground()
+
+        await reader.wait(for: "ada 2")
+        #expect(world.fetches == 2)
+    }
+
+    @Test func `coming back makes what nobody observes stale`() async throws {
+        let world = try World()
+        let query = world.query(.session.refetched(on: .foreground))
+        _ = try await world.client.value(of: query)
+        world.lifecycle.enterBackground()
+        world.test.wall.advance(by: .minutes(5))
+        world.lifecycle.enterForeground()
+        #expect(world.fetches == 1)
+
+        #expect(try await world.client.value(of: query).name == "ada 2")
+    }
+
+    @Test func `a query that does not ask for it is left alone`() async throws {
+        let world = try World()
+        let query = world.query(.session)
+        _ = try await world.client.value(of: query)
+        world.lifecycle.enterBackground()
+        world.test.wall.advance(by: .hours(50))
+        world.connectivity.disconnect()
+        world.lifecycle.enterForeground()
+        world.connectivity.connect()
+
+        #expect(try await world.client.value(of: query).name == "ada 1")
+    }
+
+    @Test func `a network that is back fetches what is observed`() async throws {
+        let world = try World()
+        var reader = reader(world, .session.refetched(on: .networkBack))
+        await reader.wait(for: "ada 1")
+        world.connectivity.disconnect()
+        world.connectivity.connect()
+
+        await reader.wait(for: "ada 2")
+    }
+
+    @Test func `at the user's midnight what is observed is fetched, once`() async throws {
+        let world = try World()
+        var reader = reader(world, .untilMidnight)
+        await reader.wait(for: "ada 1")
+        // 12:00 in Greenwich; Berlin's day ends at 23:00.
+        world.test.wall.advance(by: .hours(11) - .milliseconds(1))
+        world.test.delay.advance(by: .hours(10))
+        #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 1")
+        world.test.wall.advance(by: .seconds(6))
+        await world.pass(.hours(1)) { world.fetches == 2 }
+        await reader.wait(for: "ada 2")
+
+        #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 2")
+        #expect(world.fetches == 2)
+    }
+
+    @Test func `an answer that was under way at midnight counts as the old day's`() async throws {
+        let world = try World()
+        let query = world.query(.untilMidnight)
+        world.test.network.hold()
+        async let value = world.client.value(of: query)
+        await world.test.network.waitForHeld(1)
+        world.test.wall.advance(by: .hours(11))
+        world.test.network.release()
+        _ = try await value
+
+        #expect(!world.client.queries.isFresh(query))
+    }
+
+    @Test func `a value that is fresh for longer is stale after midnight if it asks for that`()
+        async throws
+    {
+        let world = try World()
+        let query = world.query(.fresh(for: .hours(48)).refetched(on: .midnight))
+        _ = try await world.client.value(of: query)
+        world.test.wall.advance(by: .hours(11) - .milliseconds(1))
+        #expect(world.client.queries.isFresh(query))
+        world.test.wall.advance(by: .milliseconds(1))
+
+        #expect(!world.client.queries.isFresh(query))
+    }
+
+    @Test func `a zone in which it is another day fetches what is observed at once`() async throws {
+        let world = try World()
+        var reader = reader(world, .untilMidnight)
+        await reader.wait(for: "ada 1")
+        try world.client.setTimeZone("Europe/Madrid")
+        #expect(world.fetches == 1)
+        try world.client.setTimeZone("Pacific/Kiritimati")
+
+        await reader.wait(for: "ada 2")
+        #expect(world.client.timeZone == "Pacific/Kiritimati")
+    }
+
+    @Test func `a polled query is fetched at its interval while it is observed`() async throws {
+        let world = try World()
+        let policy = Policy.session.polled(every: .seconds(60))
+        do {
+            var reader = reader(world, policy)
+            await reader.wait(for: "ada 1")
+            for name in ["ada 2", "ada 3"] {
+                let fetches = world.fetches
+                await world.pass(.seconds(1)) { world.fetches > fetches }
+                await reader.wait(for: name)
+            }
+            #expect(world.test.delay.now.offset >= .seconds(2 * 54))
+        }
+        world.test.delay.advance(by: .hours(2))
+
+        #expect(world.fetches == 3)
+    }
+
+    @Test func `after hours in the background a polled query is fetched once`() async throws {
+        let world = try World()
+        var reader = reader(world, .session.polled(every: .seconds(10)))
+        await reader.wait(for: "ada 1")
+        world.lifecycle.enterBackground()
+        world.test.delay.advance(by: .hours(8))
+        #expect(world.fetches == 1)
+        world.lifecycle.enterForeground()
+        await reader.wait(for: "ada 2")
+
+        #expect(world.fetches == 2)
+    }
+
+    @Test func `a client that nobody keeps ends its timer`() async throws {
+        let delay = ManualClock()
+        let lifecycle = ManualLifecycle()
+        weak var released: SanguineClient?
+        weak var events: EventKeeper?
+        do {
+            let world = try World {
+                $0.delay = delay
+                $0.lifecycle = lifecycle
+            }
+            var reader = reader(world, .untilMidnight.polled(every: .seconds(60)))
+            await reader.wait(for: "ada 1")
+            await delay.waitForSleepers(1)
+            (released, events) = (world.client, world.client.events)
+            #expect(released != nil)
+        }
+
+        #expect(released == nil && events == nil)
+    }
+
+    @Test func `a closed client does nothing by itself any more`() async throws {
+        let world = try World()
+        var reader = reader(world, .session.refetched(on: .foreground).polled(every: .seconds(10)))
+        await reader.wait(for: "ada 1")
+        world.client.close()
+        world.lifecycle.enterBackground()
+        world.test.wall.advance(by: .hours(1))
+        world.test.delay.advance(by: .hours(1))
+        world.lifecycle.enterForeground()
+
+        #expect(world.fetches == 1)
+    }
+
+    @Test func `a freshness that adapts grows while nothing changes`() async throws {
+        let network = ScriptedTransport { _ in .json(Profile(name: "ada")) }
+        let test = try TestClient(network: network)
+        let query = Query<Profile>(
+            "profile",
+            "ada",
+            policy: .fresh(for: .minutes(1)).adaptive(within: .minutes(1) ... .hours(4))
+        ) { try await $0.get("profiles/ada") }
+        for _ in 0..<300 {
+            _ = try await test.client.value(of: query)
+            test.wall.advance(by: .minutes(1))
+        }
+
+        // At 0, 1, 3, 7, 15, 31, 63, 127 and 255 minutes: the time doubles.
+        #expect(network.requests.count == 9)
+    }
+}

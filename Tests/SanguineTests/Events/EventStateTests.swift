@@ -1,0 +1,294 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("What happens around the app")
+struct EventStateTests {
+    /// The state with clocks that a test moves.
+    private struct World {
+        static let key = QueryKey(name: "q", parameters: [])
+
+        var state: EventState
+        var wall: Timestamp
+        var uptime = Duration.zero
+        var zone: TimeZone
+        var random = SplitMix64(seed: 1)
+
+        init(
+            isForeground: Bool = true,
+            isOnline: Bool = true,
+            at wall: String = "2026-11-21T12:00:00Z"
+        ) throws {
+            self.wall = try #require(Timestamp(wall))
+            zone = .gmt
+            state = EventState(
+                isForeground: isForeground,
+                isOnline: isOnline,
+                at: .init(
+                    wall: self.wall,
+                    uptime: .zero,
+                    day: CalendarDay(containing: self.wall, in: .gmt)
+                ),
+                foregroundAfter: .minutes(5),
+                spread: .seconds(2)
+            )
+        }
+
+        var moment: EventState.Moment {
+            .init(wall: wall, uptime: uptime, day: CalendarDay(containing: wall, in: zone))
+        }
+        var wait: Duration? {
+            state.wait(at: moment) { CalendarDay.nextMidnight(after: wall, in: zone) }
+        }
+
+        mutating func pass(_ duration: Duration) {
+            wall = wall + duration
+            uptime += duration
+        }
+
+        mutating func lifecycle(_ foreground: Bool) -> EventState.Effect {
+            state.lifecycleIs(foreground: foreground, at: moment, using: &random)
+        }
+
+        mutating func network(_ online: Bool) -> EventState.Effect {
+            state.networkIs(online: online, at: moment, using: &random)
+        }
+
+        mutating func wake() -> EventState.Effect { state.woke(at: moment, using: &random) }
+
+        mutating func observe(polling: Duration? = nil, followsDays: Bool = false) {
+            state.observed(
+                Self.key,
+                polling: polling,
+                followsDays: followsDays,
+                at: moment,
+                using: &random
+            )
+        }
+    }
+
+    // MARK: - Foreground
+
+    @Test(arguments: [(299, false), (300, true), (86_400, true)])
+    func `a return counts when the app was away for long enough`(
+        seconds: Int,
+        counts: Bool
+    ) throws {
+        var world = try World(at: "2026-11-21T00:00:00Z")
+        #expect(world.lifecycle(false) == .nothing)
+        world.pass(.seconds(seconds))
+
+        #expect(world.lifecycle(true).events.contains(.foreground) == counts)
+    }
+
+    @Test func `a clock that was set back meanwhile hides no absence`() throws {
+        var world = try World()
+        _ = world.lifecycle(false)
+        world.pass(.minutes(10))
+        world.wall = world.wall - .minutes(20)
+
+        #expect(world.lifecycle(true).events == .foreground)
+    }
+
+    @Test func `a clock of waits that stood still meanwhile hides no absence`() throws {
+        var world = try World()
+        _ = world.lifecycle(false)
+        world.wall = world.wall + .minutes(10)
+
+        #expect(world.lifecycle(true).events == .foreground)
+    }
+
+    @Test func `an app that starts in the background comes back like any other`() throws {
+        var world = try World(isForeground: false)
+        world.pass(.minutes(6))
+
+        #expect(world.lifecycle(true).events == .foreground)
+    }
+
+    // MARK: - Network
+
+    @Test func `the network's return counts, and its loss does not`() throws {
+        var world = try World()
+
+        #expect(world.network(false) == .nothing)
+        #expect(world.network(true).events == .networkBack)
+        #expect(world.network(true) == .nothing)
+    }
+
+    @Test func `a network that comes and goes counts once in ten seconds`() throws {
+        var world = try World()
+        _ = world.network(false)
+        _ = world.network(true)
+        for _ in 0..<9 {
+            world.pass(.milliseconds(500))
+            #expect(world.network(false) == .nothing)
+            #expect(world.network(true) == .nothing)
+        }
+        #expect(world.wait == .milliseconds(5_500))
+        world.pass(.milliseconds(5_500))
+
+        #expect(world.wake().events == .networkBack)
+        #expect(world.wait == nil)
+    }
+
+    @Test func `what happened without a network counts again when that is back`() throws {
+        var world = try World(isOnline: false)
+        _ = world.lifecycle(false)
+        world.pass(.minutes(5))
+        #expect(world.lifecycle(true).events == .foreground)
+
+        #expect(world.network(true).events == [.foreground, .networkBack])
+        _ = world.network(false)
+        world.pass(.minutes(1))
+        #expect(world.network(true).events == .networkBack)
+    }
+
+    @Test func `a network that comes back in the background counts in the foreground`() throws {
+        var world = try World(isOnline: false)
+        _ = world.lifecycle(false)
+        #expect(world.network(true) == .nothing)
+
+        #expect(world.lifecycle(true).events == .networkBack)
+    }
+
+    // MARK: - Midnight
+
+    @Test func `midnight is looked for once an hour, and found a moment after it`() throws {
+        var world = try World(at: "2026-11-21T21:30:00Z")
+        #expect(world.wait == nil)
+        world.observe(followsDays: true)
+
+        #expect(world.wait == .hours(1))
+        world.pass(.hours(1))
+        #expect(world.wake() == .nothing)
+        #expect(world.wait == .hours(1))
+        world.pass(.hours(1))
+        #expect(world.wake() == .nothing)
+        #expect(world.wait == .minutes(30) + .seconds(2))
+        world.pass(.minutes(30) + .seconds(2))
+        #expect(world.wake().events == .midnight)
+        #expect(world.wait == .hours(1))
+    }
+
+    @Test func `another zone with another day is a midnight, and with the same day it is none`()
+        throws
+    {
+        var world = try World(at: "2026-11-21T12:00:00Z")
+        world.observe(followsDays: true)
+        world.zone = try #require(TimeZone(identifier: "Europe/Berlin"))
+        #expect(world.wake() == .nothing)
+        world.zone = try #require(TimeZone(identifier: "Pacific/Kiritimati"))
+        #expect(world.wake().events == .midnight)
+        world.zone = .gmt
+        #expect(world.wake().events == .midnight)
+    }
+
+    @Test func `a clock that was set to another day is a midnight`() throws {
+        var world = try World()
+        world.observe(followsDays: true)
+        world.wall = world.wall - .hours(24)
+
+        #expect(world.wake().events == .midnight)
+    }
+
+    @Test func `a midnight in the background counts on return, once`() throws {
+        var world = try World(at: "2026-11-21T23:59:00Z")
+        world.observe(followsDays: true)
+        _ = world.lifecycle(false)
+        #expect(world.wait == nil)
+        world.pass(.hours(50))
+        #expect(world.wake() == .nothing)
+
+        #expect(world.lifecycle(true).events == [.foreground, .midnight])
+        #expect(world.wake() == .nothing)
+    }
+
+    @Test func `whoever begins to observe after midnight is not told of it`() throws {
+        var world = try World(at: "2026-11-21T23:59:00Z")
+        world.pass(.minutes(2))
+        world.observe(followsDays: true)
+
+        #expect(world.wake() == .nothing)
+    }
+
+    // MARK: - Polls
+
+    @Test func `an observed key is polled while the app is in front and there is a network`() throws
+    {
+        var world = try World()
+        world.observe(polling: .seconds(60))
+        world.pass(.seconds(70))
+        #expect(world.wake().polls == [World.key])
+
+        _ = world.lifecycle(false)
+        world.pass(.seconds(200))
+        #expect(world.wake() == .nothing)
+        #expect(world.lifecycle(true) == .init(polls: [World.key]))
+
+        _ = world.network(false)
+        world.pass(.seconds(200))
+        #expect(world.wake() == .nothing)
+        #expect(world.wait == nil)
+        #expect(world.network(true) == .init(events: .networkBack, polls: [World.key]))
+        world.state.unobserved(World.key, polling: .seconds(60), followsDays: false)
+        world.pass(.hours(1))
+        #expect(world.wake() == .nothing)
+        #expect(world.state.polled == 0)
+    }
+
+    // MARK: - Fuzz
+
+    @Test(arguments: UInt64(1)...20)
+    func `no timer and no poll in the background, and no storm anywhere`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        var world = try World()
+        var lastNetwork: Duration?
+        var lastPoll: Duration?
+        var day = world.moment.day
+        var observers = 0
+        for _ in 0..<5_000 {
+            if Bool.random(using: &random) {
+                world.pass(.milliseconds(Int.random(in: 0...600_000, using: &random)))
+            }
+            var effect = EventState.Effect.nothing
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0: effect = world.lifecycle(.random(using: &random))
+            case 1: effect = world.network(.random(using: &random))
+            case 2: world.wall = world.wall + .hours(.random(in: -30...30, using: &random))
+            case 3 where observers < 3:
+                if observers == 0 { (day, lastPoll) = (world.moment.day, world.uptime) }
+                observers += 1
+                world.observe(polling: .seconds(60), followsDays: true)
+            case 4 where observers > 0:
+                observers -= 1
+                world.state.unobserved(World.key, polling: .seconds(60), followsDays: true)
+            default: effect = world.wake()
+            }
+            if effect.events.contains(.networkBack) {
+                #expect(world.state.isOnline)
+                #expect(lastNetwork.map { world.uptime - $0 >= .seconds(10) } ?? true)
+                lastNetwork = world.uptime
+            }
+            if effect.events.contains(.midnight), !effect.events.contains(.networkBack) {
+                #expect(observers == 0 || world.moment.day != day)
+            }
+            if world.state.isForeground, effect != .nothing || observers == 0 {
+                day = world.moment.day
+            }
+            if !effect.polls.isEmpty {
+                #expect(effect.polls == [World.key] && observers > 0 && world.state.isOnline)
+                #expect(lastPoll.map { world.uptime - $0 >= .seconds(54) } ?? true)
+                lastPoll = world.uptime
+            }
+            if !world.state.isForeground {
+                #expect(effect == .nothing && world.wait == nil)
+            } else if observers > 0 {
+                let wait = try #require(world.wait)
+                #expect((Duration.seconds(1) ... .hours(1)).contains(wait))
+            }
+        }
+    }
+}

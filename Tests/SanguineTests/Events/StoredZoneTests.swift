@@ -1,0 +1,66 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("The zone of the user's days")
+struct StoredZoneTests {
+    private func client(
+        _ folder: TemporaryFolder,
+        authorizer: TestAuthorizer = TestAuthorizer(),
+        zone: String = "Europe/Berlin"
+    ) throws -> SanguineClient {
+        try TestClient(folder: folder, authorizer: authorizer) { $0.timeZone = zone }.client
+    }
+
+    @Test func `the zone is the configuration's until the app sets one`() throws {
+        let client = try client(TemporaryFolder())
+
+        #expect(client.timeZone == "Europe/Berlin")
+    }
+
+    @Test func `a zone that was set is there after a restart`() throws {
+        let folder = TemporaryFolder()
+        let first = try client(folder)
+        try first.setTimeZone("Asia/Tokyo")
+        first.close()
+
+        #expect(try client(folder, zone: "America/New_York").timeZone == "Asia/Tokyo")
+    }
+
+    @Test(arguments: ["", "Mars/Olympus", "CEST", "GMT+5", "Europe/Berlin\u{0}"])
+    func `a name that no zone has is refused and changes nothing`(name: String) throws {
+        let client = try client(TemporaryFolder())
+        let error = #expect(throws: SanguineError.self) { try client.setTimeZone(name) }
+
+        #expect(error?.code == "invalid_content")
+        #expect(client.timeZone == "Europe/Berlin")
+    }
+
+    @Test func `the zone is forgotten when its user signs out`() async throws {
+        try await ClientFixture.withFolder { folder in
+            let fixture = ClientFixture()
+            let client = try fixture.client(folder: folder) { $0.timeZone = "Europe/Berlin" }
+            _ = try await client.balance.value()
+            try client.setTimeZone("Asia/Tokyo")
+            await client.signOut()
+            #expect(client.timeZone == "Europe/Berlin")
+            client.close()
+
+            let next = try fixture.client(folder: folder) { $0.timeZone = "Europe/Berlin" }
+            #expect(next.timeZone == "Europe/Berlin")
+        }
+    }
+
+    @Test func `a zone that this system does not know counts as never set`() throws {
+        let folder = TemporaryFolder()
+        let first = try client(folder)
+        try first.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))
+        first.close()
+
+        #expect(try client(folder).timeZone == "Europe/Berlin")
+        #expect(try client(TemporaryFolder(), zone: "Mars/Olympus").timeZone == "GMT")
+    }
+}

@@ -1,0 +1,42 @@
+import Testing
+
+@testable import Sanguine
+
+@Suite("Aligning a fresh page with the rows that are held")
+struct PageAlignmentTests {
+    private func align(_ held: String, _ fresh: String) -> PageAlignment {
+        PageAlignment(held: Array(held), fresh: Array(fresh), freshSet: Set(fresh))
+    }
+
+    @Test func `rows that were pushed down by new ones stay`() {
+        #expect(align("abcdefgh", "xyab").reach == 2)
+    }
+
+    @Test func `a row that was deleted goes`() {
+        let alignment = align("abcdefgh", "acde")
+        #expect(alignment.reach == 5)
+        #expect(alignment.hasLoss)
+    }
+
+    @Test func `a row that moved up does not take the rows above it along`() {
+        #expect(align("abcdefgh", "gabc").reach == 3)
+    }
+
+    @Test func `a row that moved down within the page connects`() {
+        #expect(align("abcdefgh", "bcad").reach == 4)
+    }
+
+    @Test func `one row that moved up from far below is no connection`() {
+        #expect(align("abcdefgh", "gxyz").reach == nil)
+    }
+
+    @Test func `the first held row is one, and so is the one under a deleted one with company`() {
+        #expect(align("abcdefgh", "xyza").reach == 1)
+        #expect(align("abcdefgh", "xybc").reach == 3)
+    }
+
+    @Test func `pages without a common row are not connected`() {
+        #expect(align("abcd", "wxyz").reach == nil)
+        #expect(align("", "wxyz").reach == nil)
+    }
+}

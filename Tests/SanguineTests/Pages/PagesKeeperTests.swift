@@ -1,0 +1,219 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+extension Pages where Item == FeedRow {
+    // As in the documentation: this must stay so short.
+    static func feed(_ name: String) -> Self {
+        Pages("feed", name, path: "feed/\(name)", policy: .fresh(for: .seconds(30)).stored(.onDisk))
+    }
+}
+
+/// A server with one list, over a scripted network.
+final class FeedServer: Sendable {
+    private let feed = Mutex(SimulatedFeed(count: 95, largestPage: 100))
+
+    func change(_ body: (inout SimulatedFeed) -> Void) { feed.withLock { body(&$0) } }
+
+    var ids: [Int] { feed.withLock { $0.rows.map(\.id) } }
+
+    func network() -> ScriptedTransport {
+        ScriptedTransport { [self] request in
+            let items = URLComponents(url: request.url, resolvingAgainstBaseURL: false)?.queryItems
+            let cursor = items?.first { $0.name == "cursor" }?.value
+            let limit = items?.first { $0.name == "limit" }?.value.flatMap { Int($0) } ?? 20
+            let page = feed.withLock { $0.page(after: cursor, limit: limit) }
+            return page.map { .json($0) } ?? .status(410)
+        }
+    }
+}
+
+@Suite("Lists through the client", .timeLimit(.minutes(1)))
+struct PagesKeeperTests {
+    private let server = FeedServer()
+
+    private func ids(_ test: TestClient) -> [Int] {
+        test.client.snapshot(of: .feed("a")).items.map(\.id)
+    }
+
+    @Test func `a list is loaded page by page to its end`() async throws {
+        let test = try TestClient(network: server.network())
+        #expect(test.client.snapshot(of: .feed("a")).phase == .empty)
+        try await test.client.load(.feed("a"))
+        #expect(ids(test) == Array(server.ids.prefix(20)))
+        for _ in 1...4 { try await test.client.loadNext(.feed("a")) }
+
+        #expect(ids(test) == server.ids)
+        #expect(!test.client.snapshot(of: .feed("a")).hasMore)
+        #expect(test.network.requests.count == 5)
+        try await test.client.loadNext(.feed("a"))
+        #expect(test.network.requests.count == 5)
+    }
+
+    @Test func `a thousand simultaneous callers cause one request`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
+        test.network.hold()
+        let callers = (1...1_000).map { _ in Task { try await test.client.loadNext(.feed("a")) } }
+        await test.network.waitForHeld(1)
+        while keeper.waiterCount < 1_000 { await Task.yield() }
+        test.network.release()
+        for caller in callers { try await caller.value }
+
+        #expect(test.network.requests.count == 2)
+        #expect(ids(test).count == 40)
+    }
+
+    @Test func `the last caller who gives up cancels the request`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        test.network.hold()
+        let caller = Task { try await test.client.loadNext(.feed("a")) }
+        await test.network.waitForHeld(1)
+        caller.cancel()
+
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        await test.network.waitForCancelled(1)
+    }
+
+    @Test func `a fresh list is not loaded again, unless one insists`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        test.wall.advance(by: .seconds(29))
+        try await test.client.loadNext(.feed("a"))
+        try await test.client.load(.feed("a"))
+        #expect(test.network.requests.count == 2)
+        test.wall.advance(by: .seconds(1))
+        try await test.client.load(.feed("a"))
+        #expect(test.network.requests.count == 3)
+        try await test.client.refresh(.feed("a"))
+        #expect(test.network.requests.count == 4)
+    }
+
+    @Test func `a refresh of four pages is one request, and an insert doubles no row`() async throws
+    {
+        let test = try TestClient(network: server.network())
+        for _ in 1...4 { try await test.client.loadNext(.feed("a")) }
+        server.change { feed in for _ in 1...3 { feed.insert(onTop: true, jump: 1) } }
+        try await test.client.refresh(.feed("a"))
+
+        #expect(test.network.requests.count == 5)
+        #expect(ids(test) == Array(server.ids.prefix(83)))
+    }
+
+    @Test func `a list is there at once after a restart, with its age and its cursor`() async throws
+    {
+        let folder = TemporaryFolder()
+        do {
+            let test = try TestClient(network: server.network(), folder: folder)
+            for _ in 1...3 { try await test.client.loadNext(.feed("a")) }
+            test.client.close()
+        }
+        let test = try TestClient(network: server.network(), folder: folder)
+        let snapshot = test.client.snapshot(of: .feed("a"))
+        #expect(snapshot.items.map(\.id) == Array(server.ids.prefix(60)))
+        #expect(snapshot.asOf == test.wall.now())
+        try await test.client.loadNext(.feed("a"))
+
+        #expect(ids(test).count == 80)
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `a retry asks for the page that failed, not for the first`() async throws {
+        let test = try TestClient(network: server.network())
+        let updates = test.client.updates(of: .feed("a"))
+        for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
+        test.network.script(.status(404))
+        await #expect(throws: SanguineError.self) { try await test.client.loadNext(.feed("a")) }
+        let failed = test.client.snapshot(of: .feed("a"))
+        #expect(failed.items.count == 40)
+        #expect(failed.nextError?.code == "http_404")
+        try await test.client.loadNext(.feed("a"))
+
+        #expect(ids(test).count == 60)
+        #expect(test.network.requests[2].url == test.network.requests[3].url)
+        #expect(test.client.snapshot(of: .feed("a")).nextError == nil)
+        withExtendedLifetime(updates) {}
+    }
+
+    @Test func `an expired cursor is found again without the reader noticing`() async throws {
+        let test = try TestClient(network: server.network())
+        for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
+        server.change { $0.expireCursors() }
+        try await test.client.loadNext(.feed("a"))
+
+        #expect(ids(test) == server.ids)
+        // The page, the way back in one large page, which is all of the list.
+        #expect(test.network.requests.count == 4)
+    }
+
+    @Test func `a late page of the previous user reaches nobody and nothing`() async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: server.network(), authorizer: user)
+        try await test.client.load(.feed("a"))
+        test.network.hold()
+        let caller = Task { try await test.client.loadNext(.feed("a")) }
+        await test.network.waitForHeld(1)
+        user.advance(to: nil)
+        #expect(test.client.snapshot(of: .feed("a")).items.isEmpty)
+        test.network.release()
+
+        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        #expect(test.client.snapshot(of: .feed("a")).items.isEmpty)
+    }
+
+    @Test func `signing out removes a list from memory and disk`() async throws {
+        let folder = TemporaryFolder()
+        let user = TestAuthorizer()
+        let test = try TestClient(network: server.network(), folder: folder, authorizer: user)
+        try await test.client.load(.feed("a"))
+        test.client.queries.flush()
+        let owner = user.epoch.owner
+        user.change(to: nil, in: test.client)
+
+        #expect(test.client.snapshot(of: .feed("a")) == PagesSnapshot())
+        #expect(try test.client.store.entry(Pages.feed("a").key.text, owner: owner) == nil)
+    }
+
+    @Test func `updates give the list first and then every change`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        var updates = test.client.updates(of: .feed("a")).makeAsyncIterator()
+        #expect(await updates.next()?.items.count == 20)
+        try await test.client.loadNext(.feed("a"))
+        var last = await updates.next()
+        while last?.items.count != 40 { last = await updates.next() }
+
+        #expect(last?.phase == .loadingMore || last?.phase == .ready)
+    }
+
+    @Test func `an invalidated list that is observed is refreshed`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        var updates = test.client.updates(of: .feed("a")).makeAsyncIterator()
+        _ = await updates.next()
+        server.change { $0.insert(onTop: true, jump: 1) }
+        test.client.invalidate(.feed("a"))
+        var last = await updates.next()
+        while last?.items.count != 21 { last = await updates.next() }
+
+        #expect(last?.items.first?.id == server.ids.first)
+    }
+
+    @Test func `what waits is told when the client is closed`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        test.network.hold()
+        let caller = Task { try await test.client.loadNext(.feed("a")) }
+        await test.network.waitForHeld(1)
+        test.client.close()
+
+        await #expect(throws: SanguineError.closed) { try await caller.value }
+        await #expect(throws: SanguineError.closed) { try await test.client.loadNext(.feed("a")) }
+    }
+}

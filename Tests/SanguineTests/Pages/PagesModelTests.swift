@@ -1,0 +1,145 @@
+import Foundation
+import Observation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Lists as a view sees them, without a view.
+@MainActor
+@Suite("Pages model", .timeLimit(.minutes(1)))
+struct PagesModelTests {
+    private let server = FeedServer()
+
+    /// Returns when the condition holds, looking again after each change of what it reads.
+    private func wait(until condition: () -> Bool) async {
+        while !condition() {
+            await withCheckedContinuation { continuation in
+                withObservationTracking {
+                    _ = condition()
+                } onChange: {
+                    continuation.resume()
+                }
+            }
+            // Told before the change: let it happen.
+            await Task.yield()
+        }
+    }
+
+    @Test func `a model goes from loading to ready and on to the next page`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        #expect(model.phase == .loading)
+        await wait { model.phase == .ready }
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(20)))
+        #expect(model.hasMore)
+        #expect(model.asOf == test.wall.now())
+        await model.loadNext()
+
+        #expect(model.items.count == 40)
+    }
+
+    @Test func `what is cached is there when the model is made`() async throws {
+        let test = try TestClient(network: server.network())
+        for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
+        let model = test.client.pages(.feed("a"))
+
+        #expect(model.items.count == 40)
+        #expect(model.phase == .ready)
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a row near the end has the next page loaded ahead, once`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .ready }
+        model.itemAppeared(model.items[2].id)
+        #expect(test.network.requests.count == 1)
+        for row in model.items.suffix(5) { model.itemAppeared(row.id) }
+        await wait { model.items.count == 40 }
+
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a failed next page stands beside the rows, and is not asked for on and on`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .ready }
+        test.network.script(.status(404))
+        await model.loadNext()
+        #expect(model.nextError?.code == "http_404")
+        #expect(model.items.count == 20)
+        model.itemAppeared(model.items[19].id)
+        #expect(test.network.requests.count == 2)
+        await model.retry()
+
+        #expect(model.nextError == nil)
+        #expect(model.items.count == 40)
+    }
+
+    @Test func `a failed refresh leaves the rows`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .ready }
+        test.network.script(.status(404))
+        await model.refresh()
+        #expect(model.error?.code == "http_404")
+        #expect(model.items.count == 20)
+        #expect(model.phase == .ready)
+        await model.retry()
+
+        #expect(model.error == nil)
+    }
+
+    @Test func `a first page that fails is a phase, and retrying cures it`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.script(.status(404))
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .failed }
+        #expect(model.error?.code == "http_404")
+        await model.retry()
+
+        #expect(model.phase == .ready)
+    }
+
+    @Test func `a model shows what another part of the app has loaded`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .ready }
+        try await test.client.loadNext(.feed("a"))
+        await wait { model.items.count == 40 }
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
+    }
+
+    @Test func `an old row that is shown becomes as new as the refresh`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await wait { model.phase == .ready }
+        await model.loadNext()
+        server.change { $0.edit(30) }
+        await model.refresh()
+        #expect(model.items[30].text == 0)
+        model.itemAppeared(model.items[25].id)
+        await wait { model.items[30].text == 1 }
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
+    }
+
+    @Test func `a model that is released stops following and prefetching`() async throws {
+        let test = try TestClient(network: server.network())
+        var model: PagesModel<FeedRow>? = test.client.pages(.feed("a"))
+        while model?.phase != .ready { await Task.yield() }
+        test.network.hold()
+        if let row = model?.items.last { model?.itemAppeared(row.id) }
+        await test.network.waitForHeld(1)
+        weak let released = model
+        model = nil
+
+        #expect(released == nil)
+        await test.network.waitForCancelled(1)
+    }
+}

@@ -1,0 +1,245 @@
+import SanguineModel
+import SanguineTesting
+
+@testable import Sanguine
+
+/// A list, a server whose rows come, go and move, and a network between them that delays, reorders
+/// and fails, all from one seed.
+struct PagesSimulation {
+    private struct Exchange {
+        let request: PagesRequest
+        /// What the server has answered; `nil` while the request is on its way.
+        var answer: Answer?
+    }
+
+    private struct Answer {
+        let page: Page<FeedRow>?
+        let version: Int
+    }
+
+    static let pageSize = 4
+    static let pageLimit = 10
+
+    private(set) var state = PagesState<FeedRow>(pageSize: pageSize, pageLimit: pageLimit)
+    private(set) var feed: SimulatedFeed
+    private(set) var lastEvent = "start"
+    /// What must never be, and was.
+    private(set) var fault: String?
+    private(set) var landings = 0
+    private(set) var recoveries = 0
+    private(set) var reviews = 0
+    private var random: SplitMix64
+    private var exchanges: [Exchange] = []
+    private var waiters: Set<UInt64> = []
+    private var lastWaiter: UInt64 = 0
+    private var lastRequest: UInt64 = 0
+
+    init(seed: UInt64) {
+        random = SplitMix64(seed: seed)
+        feed = SimulatedFeed(count: 60)
+    }
+
+    // MARK: - Events
+
+    /// Plays one event.
+    mutating func step() {
+        switch roll(100) {
+        case 0..<4: event("insert on top") { $0.feed.insert(onTop: true, jump: $0.roll(2)) }
+        case 4..<6:
+            event("insert") { $0.feed.insert(onTop: false, jump: 0, at: $0.roll(1_000)) }
+        case 6..<11: event("delete") { $0.feed.delete($0.roll(1_000)) }
+        case 11..<13: event("bump") { $0.feed.bump($0.roll(1_000), jump: $0.roll(2)) }
+        case 13..<14: event("move") { $0.feed.move($0.roll(1_000), to: $0.roll(1_000)) }
+        case 14..<15: event("edit") { $0.feed.edit($0.roll(1_000)) }
+        case 15..<16:
+            event("many on top") {
+                for _ in 0..<$0.roll(30) { $0.feed.insert(onTop: true, jump: 1) }
+            }
+        case 16: if roll(4) == 0 { event("expire") { $0.feed.expireCursors() } }
+        case 17: if roll(20) == 0 { event("reset") { $0.play($0.state.reset(.userChanged)) } }
+        case 18..<34: event("next") { $0.join(.next) }
+        case 34..<38: event("refresh") { $0.join(.refresh) }
+        case 38..<42: event("previous") { $0.join(.previous) }
+        case 42..<45: event("leave") { $0.leave() }
+        case 45..<53: event("show") { $0.show($0.roll(1_000)) }
+        case 53..<55: event("anchor") { $0.setAnchor() }
+        case 55..<75: event("arrive") { $0.arrive($0.roll(1_000)) }
+        case 75..<98: event("deliver") { $0.deliver($0.roll(1_000)) }
+        default: event("fail") { $0.lose($0.roll(1_000)) }
+        }
+    }
+
+    /// Lets all that is under way end while the server rests, looks at every row, and compares what
+    /// is held with the truth; then goes to the end and back to the beginning.
+    mutating func settle() {
+        lastEvent = "settle"
+        finish()
+        join(.refresh)
+        finish()
+        for _ in 0..<3 {
+            for row in state.list.rows {
+                play(state.show(row.id))
+                finish()
+            }
+        }
+        compare("after looking at every row")
+        for _ in 0..<200 where state.hasMore && fault == nil {
+            join(.next)
+            finish()
+        }
+        if state.list.rows.last?.id != feed.rows.last?.id { blame("the end was not reached") }
+        compare("at the end")
+        for _ in 0..<200 where state.hasPrevious && fault == nil {
+            join(.previous)
+            finish()
+        }
+        if state.list.rows.first?.id != feed.rows.first?.id { blame("the top was not reached") }
+        compare("back at the top")
+    }
+
+    private mutating func event(_ name: String, _ body: (inout PagesSimulation) -> Void) {
+        lastEvent = name
+        body(&self)
+        check()
+    }
+
+    private mutating func roll(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
+
+    // MARK: - The reader
+
+    private mutating func join(_ load: PagesLoad) {
+        lastWaiter += 1
+        waiters.insert(lastWaiter)
+        play(state.join(load, waiter: lastWaiter))
+    }
+
+    private mutating func leave() {
+        guard let waiter = waiters.min() else { return }
+        play(state.leave(waiter: waiter))
+    }
+
+    private mutating func show(_ place: Int) {
+        guard !state.list.rows.isEmpty else { return }
+        play(state.show(state.list.rows[place % state.list.rows.count].id))
+    }
+
+    private mutating func setAnchor() {
+        let rows = state.list.rows
+        state.setAnchor(rows.isEmpty || roll(3) == 0 ? nil : rows[roll(rows.count)].id)
+    }
+
+    // MARK: - The network
+
+    private mutating func play(_ effect: PagesState<FeedRow>.Effect) {
+        for number in effect.cancel {
+            if !exchanges.contains(where: { $0.request.number == number }) {
+                blame("cancelled what is not under way")
+            }
+            exchanges.removeAll { $0.request.number == number }
+        }
+        for (waiter, _) in effect.answer where waiters.remove(waiter) == nil {
+            blame("answered somebody who does not wait")
+        }
+        for request in effect.start {
+            if request.number <= lastRequest { blame("numbers do not rise") }
+            lastRequest = request.number
+            if request.load == .review { reviews += 1 }
+            exchanges.append(Exchange(request: request))
+        }
+    }
+
+    private mutating func arrive(_ pick: Int) {
+        guard !exchanges.isEmpty else { return }
+        let index = pick % exchanges.count
+        guard exchanges[index].answer == nil else { return }
+        let request = exchanges[index].request
+        exchanges[index].answer = Answer(
+            page: feed.page(after: request.cursor, limit: request.limit),
+            version: feed.version
+        )
+    }
+
+    private mutating func deliver(_ pick: Int) {
+        guard !exchanges.isEmpty else { return }
+        let index = pick % exchanges.count
+        guard let answer = exchanges[index].answer else { return }
+        let request = exchanges.remove(at: index).request
+        guard let page = answer.page else {
+            recoveries += 1
+            return end(
+                state.fail(request.number, .queryFailed("expired"), isCursorExpired: true)
+            )
+        }
+        landings += 1
+        let effect = state.land(request.number, page)
+        let hasNewList = effect?.hasNewList ?? false
+        end(effect)
+        if hasNewList, answer.version == feed.version { checkOrder(of: page) }
+    }
+
+    private mutating func lose(_ pick: Int) {
+        guard !exchanges.isEmpty else { return }
+        let request = exchanges.remove(at: pick % exchanges.count).request
+        end(state.fail(request.number, .queryFailed("lost")))
+    }
+
+    private mutating func end(_ effect: PagesState<FeedRow>.Effect?) {
+        guard let effect else { return blame("what was under way is not known") }
+        play(effect)
+    }
+
+    private mutating func finish() {
+        var rounds = 0
+        while !exchanges.isEmpty, fault == nil {
+            arrive(0)
+            deliver(0)
+            check()
+            rounds += 1
+            if rounds > 500 { blame("requests without end") }
+        }
+        if !waiters.isEmpty { blame("somebody waits for ever") }
+    }
+
+    // MARK: - What must be
+
+    private mutating func blame(_ text: String) {
+        if fault == nil { fault = "\(text), at '\(lastEvent)'" }
+    }
+
+    private mutating func check() {
+        if exchanges.count(where: { $0.request.load == .next }) > 1
+            || exchanges.count(where: { $0.request.load != .next }) > 1
+        {
+            blame("two loads in one lane")
+        }
+        if state.isIdle != exchanges.isEmpty { blame("the lanes are not what is under way") }
+        if !state.list.isValid { blame("an id stands twice, or a mark is wrong") }
+        if state.list.marks.count > Self.pageLimit { blame("too many pages") }
+    }
+
+    /// The rows of an answer that is still true stand together and in its order.
+    private mutating func checkOrder(of page: Page<FeedRow>) {
+        let ids = Set(page.items.map(\.id))
+        let places = state.list.rows.indices.filter { ids.contains(state.list.rows[$0].id) }
+        guard let first = places.first, let last = places.last else { return }
+        if last - first + 1 != places.count { blame("a page was torn apart") }
+        let shown = places.map { state.list.rows[$0] }
+        if shown != page.items.filter({ row in shown.contains { $0.id == row.id } }) {
+            blame("a page is not in its order, or not its newest version")
+        }
+    }
+
+    /// What is held is a stretch of the server's list, row for row.
+    private mutating func compare(_ moment: String) {
+        guard fault == nil else { return }
+        let rows = state.list.rows
+        let truth = feed.rows.drop { $0.id != rows.first?.id }.prefix(rows.count)
+        if rows != Array(truth) {
+            blame(
+                "\(moment): held \(rows.map(\.id)), the server has \(truth.map(\.id)); marks "
+                    + "\(state.list.marks), round \(state.list.round)"
+            )
+        }
+        if !state.hasPrevious, rows.first?.id != feed.rows.first?.id { blame("\(moment): no top") }
+    }
+}

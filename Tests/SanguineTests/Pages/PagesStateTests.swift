@@ -1,0 +1,313 @@
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+/// The rules of the list, one by one; the fuzz plays them together.
+@Suite("Pages, the state")
+struct PagesStateTests {
+    private struct Row: Codable, Sendable, Equatable, Identifiable {
+        var id: String
+        var version = 0
+    }
+
+    private var state = PagesState<Row>(pageSize: 4, pageLimit: 5)
+    private var lastWaiter: UInt64 = 0
+
+    private func page(_ ids: String, next: String?, version: Int = 0) -> Page<Row> {
+        let rows = ids.map { Row(id: String($0), version: version) }
+        return Page(items: rows, hasMore: next != nil, nextCursor: next)
+    }
+
+    private var shown: String { state.list.rows.map(\.id).joined() }
+
+    private mutating func join(_ load: PagesLoad) -> PagesState<Row>.Effect {
+        lastWaiter += 1
+        return state.join(load, waiter: lastWaiter)
+    }
+
+    private mutating func request(_ load: PagesLoad) throws -> PagesRequest {
+        let effect = join(load)
+        return try #require(effect.start.first)
+    }
+
+    private mutating func land(
+        _ request: PagesRequest,
+        _ page: Page<Row>
+    ) throws -> PagesState<Row>.Effect {
+        let effect = state.land(request.number, page)
+        return try #require(effect)
+    }
+
+    private mutating func expire(
+        _ request: PagesRequest,
+        _ error: SanguineError = .queryFailed("gone")
+    ) throws -> PagesState<Row>.Effect {
+        let effect = state.fail(request.number, error, isCursorExpired: true)
+        return try #require(effect)
+    }
+
+    /// Loads a page to its end.
+    private mutating func load(_ load: PagesLoad, _ page: Page<Row>) throws {
+        _ = try land(try request(load), page)
+    }
+
+    /// Three pages: abcd, efgh, ijkl.
+    private mutating func loadThree() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("efgh", next: "h"))
+        try load(.next, page("ijkl", next: "l"))
+    }
+
+    @Test mutating func `without a list the next page is the first one`() throws {
+        let request = try request(.next)
+        #expect(request.cursor == nil)
+        #expect(request.limit == 4)
+        let effect = try land(request, page("abcd", next: "d"))
+
+        #expect(effect.answer.map(\.waiter) == [1])
+        #expect(shown == "abcd")
+        #expect(state.hasMore)
+    }
+
+    @Test mutating func `any number of callers cause one request and all are answered`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        let starts = (1...1_000).map { _ in join(.next).start.count }
+        #expect(starts.reduce(0, +) == 1)
+        let number = try #require(state.tail?.number)
+        let landing = state.land(number, page("efgh", next: nil))
+        let effect = try #require(landing)
+
+        #expect(effect.answer.count == 1_000)
+        let late = join(.next)
+        #expect(late.answer.count == 1)
+        #expect(state.isIdle)
+    }
+
+    @Test mutating func `the last caller who leaves takes the request along`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        let number = try request(.next).number
+        _ = join(.next)
+
+        let first = state.leave(waiter: lastWaiter)
+        let last = state.leave(waiter: lastWaiter - 1)
+        #expect(first.cancel.isEmpty)
+        #expect(last.cancel == [number])
+        let late = state.land(number, page("efgh", next: nil))
+        #expect(late?.start == nil)
+        #expect(shown == "abcd")
+    }
+
+    @Test mutating func `a refresh of many pages is one request and keeps the others`() throws {
+        try loadThree()
+        let effect = join(.refresh)
+        #expect(effect.start.count == 1)
+        let landing = try land(effect.start[0], page("xyab", next: "b2", version: 1))
+
+        #expect(landing.start.isEmpty)
+        #expect(shown == "xyabcdefghijkl")
+        #expect(state.list.rows[2].version == 1)
+        #expect(state.list.next == "l")
+    }
+
+    @Test mutating func `a refresh drops what was deleted and moves what has moved`() throws {
+        try loadThree()
+        try load(.refresh, page("kacd", next: "d2"))
+
+        #expect(shown == "kacdefghijl")
+    }
+
+    @Test mutating func `a refresh that reaches the end is the whole list`() throws {
+        try loadThree()
+        try load(.refresh, page("ab", next: nil))
+
+        #expect(shown == "ab")
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `a refresh that does not connect begins anew`() throws {
+        try loadThree()
+        try load(.refresh, page("wxyz", next: "z"))
+
+        #expect(shown == "wxyz")
+        #expect(state.list.next == "z")
+    }
+
+    @Test mutating func `the reader's row is looked for before the list begins anew`() throws {
+        try loadThree()
+        state.setAnchor("f")
+        let first = try request(.refresh)
+        let landing = try land(first, page("wxyz", next: "z"))
+        let second = try #require(landing.start.first)
+        #expect(shown == "abcdefghijkl")
+        #expect(second.cursor == "z")
+        #expect(second.limit == PageLimits.largestSize)
+        let effect = try land(second, page("uvab", next: "b"))
+
+        #expect(effect.answer.count == 1)
+        #expect(shown == "wxyzuvabcdefghijkl")
+    }
+
+    @Test mutating func `a search for the reader's row has an end`() throws {
+        try loadThree()
+        state.setAnchor("f")
+        var request = try request(.refresh)
+        var requests = 1
+        while let next = state.land(
+            request.number,
+            page(["1", "2", "3", "4", "5", "6"][requests], next: "\(requests)")
+        )?.start.first {
+            request = next
+            requests += 1
+        }
+        #expect(requests == PageLimits.refreshRequests)
+        #expect(shown == "23456")
+    }
+
+    @Test mutating func `an old page is asked for again when one of its rows is shown`() throws {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let fresh = state.show("b")
+        #expect(fresh.start.isEmpty)
+        let showing = state.show("f")
+        let request = try #require(showing.start.first)
+        #expect(request.load == .review)
+        #expect(request.cursor == "d2")
+        let effect = state.land(request.number, page("efxg", next: "g2", version: 1))
+
+        #expect(effect?.start.isEmpty == true)
+        #expect(shown == "abcdefxghijkl")
+        #expect(state.list.rows[4].version == 1)
+        #expect(state.list.next == "l")
+    }
+
+    @Test mutating func `a refresh ends a review and goes first`() throws {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let showing = state.show("f")
+        let review = try #require(showing.start.first)
+        let effect = join(.refresh)
+
+        #expect(effect.cancel == [review.number])
+        #expect(effect.start.map(\.load) == [.refresh])
+    }
+
+    @Test mutating func `the page that failed is the one that is tried again`() throws {
+        try loadThree()
+        let first = try request(.next)
+        let failure = state.fail(first.number, .transport(.timedOut))
+        #expect(failure?.answer.first?.error == .transport(.timedOut))
+        #expect(state.tailError == .transport(.timedOut))
+        #expect(shown == "abcdefghijkl")
+        let second = try request(.next)
+
+        #expect(second.cursor == "l")
+        _ = state.land(second.number, page("mnop", next: nil))
+        #expect(state.tailError == nil)
+        #expect(shown == "abcdefghijklmnop")
+    }
+
+    @Test mutating func `an expired cursor is renewed from the beginning, in large pages`() throws {
+        try loadThree()
+        let stale = try request(.next)
+        let recovery = try expire(stale)
+        let walk = try #require(recovery.start.first)
+        #expect(walk.cursor == nil)
+        #expect(walk.limit == PageLimits.largestSize)
+        #expect(shown == "abcdefghijkl")
+        let nextEffect = try land(walk, page("abcdefgijkl", next: "l2"))
+        let next = try #require(nextEffect.start.first)
+        #expect(next.cursor == "l2")
+        #expect(shown == "abcdefgijkl")
+        let effect = try land(next, page("mnop", next: nil))
+
+        #expect(effect.answer.map(\.error) == [nil])
+        #expect(shown == "abcdefgijklmnop")
+    }
+
+    @Test mutating func `a cursor that is refused twice is an error`() throws {
+        try loadThree()
+        let error = SanguineError.queryFailed("gone")
+        let stale = try request(.next)
+        let recovery = try expire(stale, error)
+        let walk = try #require(recovery.start.first)
+        let nextEffect = try land(walk, page("abcdefghijkl", next: "l2"))
+        let next = try #require(nextEffect.start.first)
+        let effect = try expire(next, error)
+
+        #expect(effect.start.isEmpty)
+        #expect(effect.answer.map(\.error) == [error])
+    }
+
+    @Test mutating func `past the limit the far end goes, and comes back`() throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: nil))
+        #expect(shown == "efghijklmnopqrstuvwx")
+        #expect(state.hasPrevious)
+        let request = try request(.previous)
+        #expect(request.cursor == nil)
+        _ = state.land(request.number, page("abcd", next: "d2"))
+
+        #expect(shown == "abcdefghijklmnopqrst")
+        #expect(!state.hasPrevious)
+        #expect(state.hasMore)
+        try load(.next, page("uvwx", next: nil))
+        #expect(state.list.rows.last?.id == "x")
+    }
+
+    @Test mutating func `a row that comes again on the next page stands once, in its new version`()
+        throws
+    {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("defg", next: nil, version: 1))
+
+        #expect(shown == "abcdefg")
+        #expect(state.list.rows[3].version == 1)
+    }
+
+    @Test mutating func `a page that arrives after the list began anew is not put behind it`()
+        throws
+    {
+        try loadThree()
+        let next = try request(.next)
+        try load(.refresh, page("wxyz", next: "z"))
+        let effect = try land(next, page("mnop", next: nil))
+
+        #expect(shown == "wxyz")
+        #expect(effect.start.map(\.cursor) == ["z"])
+    }
+
+    @Test mutating func `a backend whose cursor does not move is at its end`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("efgh", next: "d"))
+
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `empty pages are passed over, up to a limit`() throws {
+        try load(.refresh, page("abcd", next: "0"))
+        var request = try request(.next)
+        var requests = 1
+        while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
+            request = next
+            requests += 1
+        }
+        #expect(requests == PageLimits.emptyPages)
+        #expect(state.isIdle)
+        #expect(state.hasMore)
+    }
+
+    @Test mutating func `when the user changes everything ends and nothing is left`() throws {
+        try loadThree()
+        let next = try request(.next)
+        let effect = state.reset(.userChanged)
+
+        #expect(effect.cancel == [next.number])
+        #expect(effect.answer.map(\.error) == [.userChanged])
+        #expect(shown.isEmpty && !state.hasMore && !state.isLoaded)
+        let late = state.land(next.number, page("mnop", next: nil))
+        #expect(late?.start == nil)
+    }
+}

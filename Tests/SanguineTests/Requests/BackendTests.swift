@@ -1,0 +1,148 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// The client as an app uses it with a backend of its own: a plain HTTP server on a socket that has
+/// never heard of Sanguine, the default transport, and nothing configured but an address.
+@Suite("A backend of one's own", .timeLimit(.minutes(1)))
+struct BackendTests {
+    private struct Post: Codable, Sendable, Equatable {
+        var id: Int
+    }
+
+    private static let posts = Batch<Int, Post>("post") { request, ids in
+        let list = ids.map { URLQueryItem(name: "id", value: "\($0)") }
+        let found: [Post] = try await request.get("posts", query: list)
+        return Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
+    }
+
+    private static func json(_ body: String) -> LoopbackServer.Reply {
+        LoopbackServer.Reply(headers: ["Content-Type: application/json"], body: body)
+    }
+
+    private static func client(
+        _ server: LoopbackServer,
+        delay: any Clock<Duration> = ContinuousClock()
+    ) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = server.url("/api/")
+        configuration.baseHeaders = { ["Authorization": "Bearer the app's own"] }
+        configuration.delay = delay
+        configuration.logger = .silent
+        return try SanguineClient(configuration)
+    }
+
+    @Test func `a query needs nothing but the address`() async throws {
+        let server = try LoopbackServer { _, _ in Self.json(#"{"name":"Ada"}"#) }
+        defer { server.stop() }
+        let client = try Self.client(server)
+        defer { client.close() }
+
+        #expect(try await client.value(of: .profile("42")) == Profile(name: "Ada"))
+        #expect(try await client.value(of: .profile("42")) == Profile(name: "Ada"))
+        let text = try #require(server.received.first).lowercased()
+        #expect(server.received.count == 1)
+        #expect(text.hasPrefix("get /api/profiles/42 http/1.1"))
+        #expect(text.contains("authorization: bearer the app's own"))
+        #expect(text.contains("accept: application/json"))
+    }
+
+    @Test func `what is not there is said at once`() async throws {
+        let server = try LoopbackServer { _, _ in LoopbackServer.Reply(status: 404, body: "no") }
+        defer { server.stop() }
+        let client = try Self.client(server)
+        defer { client.close() }
+
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.value(of: .profile("42"))
+        }
+        #expect(error?.code == "http_404")
+        #expect(error?.errorClass == .gone)
+        #expect(server.received.count == 1)
+    }
+
+    @Test func `an overloaded backend is asked again when it says`() async throws {
+        let count = Mutex(0)
+        let server = try LoopbackServer { _, _ in
+            let isFirst = count.withLock { count in
+                count += 1
+                return count == 1
+            }
+            guard isFirst else { return Self.json(#"{"name":"Ada"}"#) }
+            return LoopbackServer.Reply(status: 503, headers: ["Retry-After: 3"])
+        }
+        defer { server.stop() }
+        let delay = ManualClock()
+        let client = try Self.client(server, delay: delay)
+        defer { client.close() }
+        async let profile = client.value(of: .profile("42"))
+        while delay.timeToNextWake != .seconds(3) { await Task.yield() }
+        #expect(server.received.count == 1)
+        delay.advance(by: .seconds(3))
+
+        #expect(try await profile == Profile(name: "Ada"))
+        #expect(server.received.count == 2)
+    }
+
+    @Test func `look-ups of one moment are one request`() async throws {
+        let server = try LoopbackServer { _, _ in Self.json(#"[{"id":1},{"id":2}]"#) }
+        defer { server.stop() }
+        let delay = ManualClock()
+        let client = try Self.client(server, delay: delay)
+        defer { client.close() }
+        let callers = [1, 2, 3].map { id in
+            Task { try await client.value(of: .batched(by: Self.posts, id)) }
+        }
+        while client.batches.askerCount < 3 { await Task.yield() }
+        while delay.timeToNextWake != ClientLimits.batchWindow { await Task.yield() }
+        delay.advance(by: ClientLimits.batchWindow)
+
+        #expect(try await callers[0].value == Post(id: 1))
+        #expect(try await callers[1].value == Post(id: 2))
+        let error = await #expect(throws: SanguineError.self) { try await callers[2].value }
+        #expect(error?.code == "not_found")
+        #expect(server.received.count == 1)
+    }
+
+    @Test func `a screen that closes takes its request back`() async throws {
+        let server = try LoopbackServer()
+        defer { server.stop() }
+        let client = try Self.client(server)
+        defer { client.close() }
+        let silent = Query<Profile>("silent", base: server.url("/")) { try await $0.get("silent") }
+        let caller = Task { try await client.value(of: silent) }
+        while server.received.isEmpty { await Task.yield() }
+        caller.cancel()
+
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        while client.queue.underWay(to: server.url("/").hostKey) > 0 { await Task.yield() }
+        #expect(client.snapshot(of: silent) == QueryState())
+    }
+
+    @Test func `a burst of reads reaches the backend a few at a time`() async throws {
+        let present = Mutex((now: 0, most: 0))
+        let gate = DispatchSemaphore(value: 0)
+        let server = try LoopbackServer { _, _ in
+            present.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+            gate.wait()
+            present.withLock { $0.now -= 1 }
+            return Self.json(#"{"name":"Ada"}"#)
+        }
+        defer { server.stop() }
+        let client = try Self.client(server)
+        defer { client.close() }
+        let callers = (1...20).map { id in
+            Task { try await client.value(of: .profile("\(id)")) }
+        }
+        while present.withLock({ $0.now }) < ClientLimits.readsPerHost { await Task.yield() }
+        for _ in callers { gate.signal() }
+        for caller in callers { _ = try await caller.value }
+
+        #expect(present.withLock { $0.most } == ClientLimits.readsPerHost)
+        #expect(server.received.count == 20)
+    }
+}

@@ -1,0 +1,255 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Look-ups that are joined, with real tasks and a scripted network.
+@Suite("Look-ups in batches", .timeLimit(.minutes(1)))
+struct BatchTests {
+    private struct Item: Codable, Sendable, Equatable {
+        var id: String
+    }
+
+    private static func batch(size: Int = 100) -> Batch<String, Item> {
+        Batch("item", size: size) { request, ids in
+            let list = URLQueryItem(name: "ids", value: ids.joined(separator: ","))
+            let found: [Item] = try await request.get("items", query: [list])
+            return Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
+        }
+    }
+
+    private static func item(
+        _ id: String,
+        size: Int = 100,
+        policy: Policy = .fresh(for: .minutes(5))
+    ) -> Query<Item> {
+        .batched(by: batch(size: size), id, policy: policy)
+    }
+
+    /// A backend that knows every item whose id does not begin with an x.
+    private static func network() -> ScriptedTransport {
+        ScriptedTransport { .json(ids(of: $0).filter { !$0.hasPrefix("x") }.map(Item.init)) }
+    }
+
+    private static func ids(of request: TransportRequest) -> [String] {
+        let query = URLComponents(url: request.url, resolvingAgainstBaseURL: false)?.queryItems
+        return query?.first?.value?.split(separator: ",").map(String.init) ?? []
+    }
+
+    private static func ask(_ query: Query<Item>, _ test: TestClient) -> Task<Item, any Error> {
+        Task { try await test.client.value(of: query) }
+    }
+
+    private static func waitForAskers(_ count: Int, _ test: TestClient) async {
+        while test.client.batches.askerCount != count { await Task.yield() }
+    }
+
+    /// Ends the window that is open, as soon as its task sleeps.
+    private static func endWindow(_ test: TestClient) async {
+        while true {
+            if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
+                return test.delay.advance(by: next)
+            }
+            await Task.yield()
+        }
+    }
+
+    /// Ends windows until so many requests have come.
+    private static func endWindows(_ test: TestClient, untilRequests count: Int) async {
+        while test.network.requests.count < count {
+            if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
+                test.delay.advance(by: next)
+            }
+            await Task.yield()
+        }
+    }
+
+    @Test func `look-ups of one moment become one request`() async throws {
+        let test = try TestClient(network: Self.network())
+        let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }
+        await Self.waitForAskers(20, test)
+        await Self.endWindow(test)
+        var found: [String] = []
+        for caller in callers { found.append(try await caller.value.id) }
+
+        #expect(found == (1...20).map(String.init))
+        #expect(test.network.requests.count == 1)
+        #expect(test.client.cached(Self.item("7")) == Item(id: "7"))
+        #expect(test.client.batches.askerCount == 0)
+    }
+
+    @Test func `an id that the answer lacks is not found and the others are`() async throws {
+        let test = try TestClient(network: Self.network())
+        let (missing, there) = (Self.ask(Self.item("x"), test), Self.ask(Self.item("1"), test))
+        await Self.waitForAskers(2, test)
+        await Self.endWindow(test)
+
+        let error = await #expect(throws: SanguineError.self) { try await missing.value }
+        #expect(error?.code == "not_found")
+        #expect(try await there.value == Item(id: "1"))
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `an answer may name a reason for each id`() async throws {
+        let test = try TestClient(network: Self.network())
+        let batch = Batch<Int, Item>.results("judged") { _, ids in
+            let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
+                (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
+            }
+            return Dictionary(uniqueKeysWithValues: judged)
+        }
+        let callers = [1, -1].map { Self.ask(.batched(by: batch, $0), test) }
+        await Self.waitForAskers(2, test)
+        await Self.endWindow(test)
+
+        #expect(try await callers[0].value == Item(id: "1"))
+        await #expect(throws: SanguineError.queryFailed("negative")) { try await callers[1].value }
+    }
+
+    @Test func `a full batch waits for nobody`() async throws {
+        let test = try TestClient(network: Self.network())
+        let callers = (1...4).map { Self.ask(Self.item("\($0)", size: 2), test) }
+        for caller in callers { _ = try await caller.value }
+
+        #expect(test.network.requests.map { Self.ids(of: $0).count } == [2, 2])
+    }
+
+    @Test func `a batch that fails is tried again as one`() async throws {
+        let test = try TestClient(network: Self.network())
+        test.network.script(.status(503))
+        let callers = (1...5).map { Self.ask(Self.item("\($0)"), test) }
+        await Self.waitForAskers(5, test)
+        await Self.endWindow(test)
+        await test.network.waitForRequests(1)
+        // The deadlines of five look-ups and of their batch, and the wait before the retry.
+        await test.delay.waitForSleepers(7)
+        test.delay.advance(by: .seconds(2))
+        for caller in callers { _ = try await caller.value }
+
+        #expect(test.network.requests.map { Self.ids(of: $0).count } == [5, 5])
+    }
+
+    @Test func `an error of the whole batch reaches everyone, and none tries again`() async throws {
+        let test = try TestClient(network: Self.network())
+        test.network.script(.status(500))
+        let policy = Policy.alwaysStale.retry(.never)
+        let callers = (1...3).map { Self.ask(Self.item("\($0)", policy: policy), test) }
+        await Self.waitForAskers(3, test)
+        await Self.endWindow(test)
+        for caller in callers {
+            let error = await #expect(throws: SanguineError.self) { try await caller.value }
+            #expect(error?.code == "http_500")
+        }
+
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `whoever gives up leaves the batch to the others`() async throws {
+        let test = try TestClient(network: Self.network())
+        let (leaver, other) = (Self.ask(Self.item("1"), test), Self.ask(Self.item("2"), test))
+        await Self.waitForAskers(2, test)
+        leaver.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await leaver.value }
+        await Self.waitForAskers(1, test)
+        await Self.endWindow(test)
+
+        #expect(try await other.value == Item(id: "2"))
+        #expect(test.network.requests.map(Self.ids) == [["2"]])
+    }
+
+    @Test func `when all give up the request is cancelled`() async throws {
+        let test = try TestClient(network: Self.network())
+        test.network.hold()
+        let callers = (1...3).map { Self.ask(Self.item("\($0)"), test) }
+        await Self.waitForAskers(3, test)
+        await Self.endWindow(test)
+        await test.network.waitForHeld(1)
+        callers[0].cancel()
+        callers[1].cancel()
+        await Self.waitForAskers(1, test)
+        #expect(test.network.cancelled == 0)
+        callers[2].cancel()
+
+        await test.network.waitForCancelled(1)
+        for caller in callers {
+            await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        }
+    }
+
+    @Test func `nobody gives up and nothing is sent that was left before its window ended`()
+        async throws
+    {
+        let test = try TestClient(network: Self.network())
+        let caller = Self.ask(Self.item("1"), test)
+        await Self.waitForAskers(1, test)
+        caller.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        await test.delay.waitForNoSleepers()
+
+        #expect(test.network.requests.isEmpty)
+    }
+
+    @Test func `look-ups under different policies do not travel together`() async throws {
+        let test = try TestClient(network: Self.network())
+        let shared = Policy.fresh(for: .minutes(5)).audience(.everyone)
+        let callers = [
+            Self.ask(Self.item("1"), test), Self.ask(Self.item("2", policy: shared), test),
+        ]
+        await Self.waitForAskers(2, test)
+        await Self.endWindows(test, untilRequests: 2)
+        for caller in callers { _ = try await caller.value }
+
+        #expect(Set(test.network.requests.map(Self.ids)) == [["1"], ["2"]])
+    }
+
+    @Test func `what one user looked up is not sent for the next`() async throws {
+        let authorizer = TestAuthorizer()
+        let test = try TestClient(network: Self.network(), authorizer: authorizer)
+        let old = Self.ask(Self.item("old"), test)
+        await Self.waitForAskers(1, test)
+        authorizer.change(to: Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb"), in: test.client)
+        let new = Self.ask(Self.item("new"), test)
+        await #expect(throws: SanguineError.userChanged) { try await old.value }
+        await Self.endWindows(test, untilRequests: 1)
+
+        #expect(try await new.value == Item(id: "new"))
+        #expect(test.network.requests.map(Self.ids) == [["new"]])
+        #expect(test.network.requests.first?.headers["Authorization"] == "Bearer token-1-0")
+    }
+
+    @Test func `a batch matters as much as the one in it who matters most`() async throws {
+        let test = try TestClient(network: Self.network()) { $0.readsPerHost = 1 }
+        test.network.hold()
+        let lane = Query<[Item]>("lane") { try await $0.get("items") }
+        let taken = Task { try await test.client.value(of: lane) }
+        await test.network.waitForHeld(1)
+        let second = Query<[Item]>("second") { try await $0.get("second") }
+        let behind = Task { try await test.client.value(of: second) }
+        let host = URL(string: TestClient.server)?.hostKey ?? ""
+        while test.client.queue.waiting(for: host) != 1 { await Task.yield() }
+        test.client.prefetch(Self.item("1"))
+        await Self.waitForAskers(1, test)
+        await Self.endWindow(test)
+        while test.client.queue.waiting(for: host) != 2 { await Task.yield() }
+        let caller = Task { try await test.client.value(of: Self.item("1"), priority: .visible) }
+        while test.client.queue.waiting(for: host, of: .visible) != 1 { await Task.yield() }
+        test.network.releaseFirst()
+        await test.network.waitForRequests(2)
+
+        #expect(Self.ids(of: test.network.requests[1]) == ["1"])
+        test.network.release()
+        _ = try await caller.value
+        _ = try await behind.value
+        _ = try await taken.value
+    }
+
+    @Test func `sizes and windows have bounds`() {
+        let wide = Batch<Int, Item>("wide", size: .max, window: .seconds(60)) { _, _ in [:] }
+        #expect(wide.size == ClientLimits.largestBatch)
+        #expect(wide.window == ClientLimits.longestBatchWindow)
+        let narrow = Batch<Int, Item>("narrow", size: 0, window: .seconds(-1)) { _, _ in [:] }
+        #expect(narrow.size == 1 && narrow.window == .zero)
+    }
+}

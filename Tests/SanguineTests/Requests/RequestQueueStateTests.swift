@@ -1,0 +1,159 @@
+import Testing
+
+@testable import Sanguine
+
+@Suite("Line-up of reads")
+struct RequestQueueStateTests {
+    private static func state(
+        lanes: Int = 3,
+        prefetchLanes: Int = 1,
+        waiting: Int = 100,
+        patience: Int = 4
+    ) -> RequestQueueState {
+        RequestQueueState(
+            limits: .init(
+                lanes: lanes,
+                prefetchLanes: prefetchLanes,
+                waiting: waiting,
+                patience: patience
+            )
+        )
+    }
+
+    /// A state whose lanes to host `a` are taken by the requests 1, 2 and 3.
+    private static func full(waiting: Int = 100, patience: Int = 4) -> RequestQueueState {
+        var state = state(waiting: waiting, patience: patience)
+        for number in UInt64(1)...3 { _ = state.enter(number, host: "a", priority: .normal) }
+        return state
+    }
+
+    @Test func `so many requests go as there are lanes, and the next waits`() {
+        var state = Self.state()
+        for number in UInt64(1)...3 {
+            #expect(state.enter(number, host: "a", priority: .normal).granted == [number])
+        }
+        #expect(state.enter(4, host: "a", priority: .visible) == .nothing)
+        #expect(state.underWay(to: "a") == 3)
+        #expect(state.waiting(for: "a") == 1)
+    }
+
+    @Test func `each host has its own lanes`() {
+        var state = Self.full()
+        #expect(state.enter(4, host: "b", priority: .normal).granted == [4])
+    }
+
+    @Test func `a lane that is given back goes to the highest priority, then to the oldest`() {
+        var state = Self.full()
+        let priorities: [FetchPriority] = [.prefetch, .normal, .visible, .normal, .visible]
+        for (number, priority) in zip(UInt64(4)..., priorities) {
+            _ = state.enter(number, host: "a", priority: priority)
+        }
+        var order: [UInt64] = []
+        for number: UInt64 in [1, 2, 3, 6, 8] { order += state.leave(number).granted }
+
+        #expect(order == [6, 8, 5, 7, 4])
+    }
+
+    @Test func `prefetches take no more than their lanes, although others are free`() {
+        var state = Self.state()
+        #expect(state.enter(1, host: "a", priority: .prefetch).granted == [1])
+        #expect(state.enter(2, host: "a", priority: .prefetch) == .nothing)
+        #expect(state.enter(3, host: "a", priority: .normal).granted == [3])
+        #expect(state.leave(1).granted == [2])
+    }
+
+    @Test func `a raised request takes its place by its age`() {
+        var state = Self.full()
+        _ = state.enter(4, host: "a", priority: .prefetch)
+        _ = state.enter(5, host: "a", priority: .visible)
+        #expect(state.raise(4, to: .visible) == .nothing)
+
+        #expect(state.leave(1).granted == [4])
+        #expect(state.leave(2).granted == [5])
+    }
+
+    @Test func `a raised prefetch goes at once if only its kind was out of lanes`() {
+        var state = Self.state()
+        _ = state.enter(1, host: "a", priority: .prefetch)
+        _ = state.enter(2, host: "a", priority: .prefetch)
+
+        #expect(state.raise(2, to: .normal).granted == [2])
+    }
+
+    @Test func `a prefetch that is raised under way makes room for another`() {
+        var state = Self.state()
+        _ = state.enter(1, host: "a", priority: .prefetch)
+        _ = state.enter(2, host: "a", priority: .prefetch)
+
+        #expect(state.raise(1, to: .visible).granted == [2])
+    }
+
+    @Test func `no priority falls`() {
+        var state = Self.full()
+        _ = state.enter(4, host: "a", priority: .visible)
+        #expect(state.raise(4, to: .prefetch) == .nothing)
+        #expect(state.priority(of: 4) == .visible)
+    }
+
+    @Test func `whoever gives up leaves the line`() {
+        var state = Self.full()
+        _ = state.enter(4, host: "a", priority: .normal)
+        _ = state.enter(5, host: "a", priority: .normal)
+        #expect(state.leave(4) == .nothing)
+        #expect(state.leave(1).granted == [5])
+    }
+
+    @Test func `a prefetch is passed over so often, and then goes`() {
+        var state = Self.full(patience: 4)
+        _ = state.enter(4, host: "a", priority: .prefetch)
+        for number in UInt64(5)...20 { _ = state.enter(number, host: "a", priority: .visible) }
+        var order: [UInt64] = []
+        for _ in 1...6 {
+            let underWay = ([UInt64](1...3) + order)[order.count]
+            order += state.leave(underWay).granted
+        }
+
+        #expect(order == [5, 6, 7, 8, 4, 9])
+    }
+
+    @Test func `a full line-up turns the newcomer away who matters no more than the others`() {
+        var state = Self.full(waiting: 2)
+        _ = state.enter(4, host: "a", priority: .normal)
+        _ = state.enter(5, host: "a", priority: .normal)
+
+        #expect(state.enter(6, host: "a", priority: .normal).refused == 6)
+        #expect(state.enter(7, host: "a", priority: .prefetch).refused == 7)
+        #expect(state.waiting(for: "a") == 2)
+    }
+
+    @Test func `a full line-up gives the place of what matters least to what matters more`() {
+        var state = Self.full(waiting: 3)
+        for number in UInt64(4)...6 {
+            _ = state.enter(number, host: "a", priority: number == 4 ? .normal : .prefetch)
+        }
+        #expect(state.enter(7, host: "a", priority: .visible).refused == 6)
+        #expect(state.leave(1).granted == [7])
+    }
+
+    @Test func `what is over is forgotten`() {
+        var state = Self.full()
+        for number in UInt64(1)...3 { _ = state.leave(number) }
+        #expect(state.isIdle)
+        #expect(state.leave(1) == .nothing)
+        #expect(state.raise(1, to: .visible) == .nothing)
+    }
+
+    @Test func `limits that make no sense are mended`() {
+        let low = RequestQueueState.Limits(lanes: 0, prefetchLanes: 9, waiting: -1, patience: 0)
+        #expect(low == .init(lanes: 1, prefetchLanes: 1, waiting: 0, patience: 1))
+        let high = RequestQueueState.Limits(lanes: 99)
+        #expect(high.lanes == ClientLimits.mostReadsPerHost)
+        #expect(RequestQueueState.Limits(lanes: 2, prefetchLanes: 2).prefetchLanes == 1)
+    }
+
+    @Test func `calls find a connection beside as many reads as a client may allow`() {
+        #expect(ClientLimits.readsPerHost <= ClientLimits.mostReadsPerHost)
+        #expect(ClientLimits.mostReadsPerHost < ClientLimits.connectionsPerHost)
+        #expect(ClientLimits.prefetchesPerHost < ClientLimits.readsPerHost)
+    }
+}

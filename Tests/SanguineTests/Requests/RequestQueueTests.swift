@@ -1,0 +1,205 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Reads before the network, with real tasks and a scripted one.
+@Suite("Reads in line", .timeLimit(.minutes(1)))
+struct RequestQueueTests {
+    private static let host = URL(string: TestClient.server)?.hostKey ?? ""
+
+    private static func ask(
+        _ test: TestClient,
+        _ id: String,
+        _ priority: FetchPriority = .normal
+    ) -> Task<Profile, any Error> {
+        Task { try await test.client.value(of: .profile(id), priority: priority) }
+    }
+
+    private static func waitForWaiting(_ count: Int, _ test: TestClient) async {
+        while test.client.queue.waiting(for: host) != count { await Task.yield() }
+    }
+
+    /// A client whose lanes are taken by reads that the network holds.
+    private static func busy() async throws -> TestClient {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        for lane in 1...ClientLimits.readsPerHost { _ = ask(test, "lane-\(lane)") }
+        await test.network.waitForHeld(ClientLimits.readsPerHost)
+        return test
+    }
+
+    private static func names(_ test: TestClient) -> [String] {
+        test.network.requests.dropFirst(ClientLimits.readsPerHost).map(\.url.lastPathComponent)
+    }
+
+    @Test func `reads beyond the lanes of a host wait for one`() async throws {
+        let test = try await Self.busy()
+        let callers = ["x", "y"].map { Self.ask(test, $0) }
+        await Self.waitForWaiting(2, test)
+        #expect(test.network.requests.count == ClientLimits.readsPerHost)
+        test.network.release()
+
+        for caller in callers { _ = try await caller.value }
+        #expect(test.network.mostInFlight <= ClientLimits.readsPerHost)
+    }
+
+    @Test func `a configuration allows more or fewer reads at a time`() async throws {
+        let test = try TestClient(network: .profiles()) { $0.readsPerHost = 1 }
+        test.network.hold()
+        let callers = ["x", "y"].map { Self.ask(test, $0) }
+        await test.network.waitForHeld(1)
+        await Self.waitForWaiting(1, test)
+        test.network.release()
+
+        for caller in callers { _ = try await caller.value }
+        #expect(test.network.mostInFlight == 1)
+    }
+
+    @Test func `what is on the screen goes before what has waited longer`() async throws {
+        let test = try await Self.busy()
+        var callers: [Task<Profile, any Error>] = []
+        let waiting: [(String, FetchPriority)] = [
+            ("soon", .prefetch), ("normal", .normal), ("screen", .visible),
+        ]
+        for (count, (id, priority)) in waiting.enumerated() {
+            callers.append(Self.ask(test, id, priority))
+            await Self.waitForWaiting(count + 1, test)
+        }
+        for count in 1...3 {
+            test.network.releaseFirst { $0.url.lastPathComponent.hasPrefix("lane") }
+            await test.network.waitForRequests(ClientLimits.readsPerHost + count)
+        }
+        #expect(Self.names(test) == ["screen", "normal", "soon"])
+        test.network.release()
+        for caller in callers { _ = try await caller.value }
+    }
+
+    @Test func `prefetches leave lanes to those who wait for something`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        for id in 1...10 { test.client.prefetch(.profile("soon-\(id)")) }
+        await Self.waitForWaiting(10 - ClientLimits.prefetchesPerHost, test)
+        let caller = Self.ask(test, "now")
+        await test.network.waitForHeld(ClientLimits.prefetchesPerHost + 1)
+
+        #expect(test.network.requests.last?.url.lastPathComponent == "now")
+        test.network.release()
+        _ = try await caller.value
+    }
+
+    @Test func `whoever joins a fetch that waits raises it`() async throws {
+        let test = try await Self.busy()
+        test.client.prefetch(.profile("x"))
+        await Self.waitForWaiting(1, test)
+        let other = Self.ask(test, "y")
+        await Self.waitForWaiting(2, test)
+        let caller = Self.ask(test, "x", .visible)
+        while test.client.queue.waiting(for: Self.host, of: .visible) != 1 { await Task.yield() }
+        test.network.releaseFirst()
+        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+
+        #expect(Self.names(test) == ["x"])
+        test.network.release()
+        _ = try await caller.value
+        _ = try await other.value
+    }
+
+    @Test func `whoever observes a value raises the prefetch of it`() async throws {
+        let test = try await Self.busy()
+        test.client.prefetch(.profile("x"))
+        await Self.waitForWaiting(1, test)
+        test.client.prefetch(.profile("y"))
+        await Self.waitForWaiting(2, test)
+        let updates = test.client.updates(of: .profile("y"))
+        #expect(test.client.queue.waiting(for: Self.host, of: .normal) == 1)
+        test.network.releaseFirst()
+        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+
+        #expect(Self.names(test) == ["y"])
+        test.network.release()
+        for await state in updates where state.value != nil { break }
+    }
+
+    @Test func `a fresh value is not prefetched`() async throws {
+        let test = try TestClient(network: .profiles())
+        _ = try await Self.ask(test, "x").value
+        test.client.prefetch(.profile("x"))
+        _ = try await test.client.refresh(.profile("x"), priority: .prefetch)
+
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `the balance waits behind no read`() async throws {
+        let test = try await Self.busy()
+        let balance = Task { try await test.client.value(of: .balance) }
+        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+
+        #expect(Self.names(test) == ["balance"])
+        balance.cancel()
+        test.network.release()
+    }
+
+    @Test func `whoever gives up leaves the line and sends nothing`() async throws {
+        let test = try await Self.busy()
+        let caller = Self.ask(test, "x")
+        await Self.waitForWaiting(1, test)
+        caller.cancel()
+
+        await #expect(throws: SanguineError.cancelled) { try await caller.value }
+        await Self.waitForWaiting(0, test)
+        #expect(test.network.requests.count == ClientLimits.readsPerHost)
+        test.network.release()
+    }
+
+    @Test func `a line that is full says so at once, and what to do`() async throws {
+        let queue = RequestQueue(limits: .init(lanes: 1, waiting: 1))
+        let ticket = try await queue.enter("a", RequestPriority(.normal))
+        let waiting = Task { try await queue.enter("a", RequestPriority(.normal)) }
+        while queue.waiting(for: "a") == 0 { await Task.yield() }
+
+        let error = await #expect(throws: SanguineError.self) {
+            _ = try await queue.enter("a", RequestPriority(.normal))
+        }
+        #expect(error == .queueFull(limit: 1))
+        #expect(error?.description.contains("Batch") == true)
+        ticket.release()
+        try await waiting.value.release()
+        #expect(queue.underWay(to: "a") == 0)
+    }
+
+    @Test(arguments: UInt64(1)...5)
+    func `every request gets a lane, is cancelled or is refused, and lanes come back`(
+        seed: UInt64
+    ) async throws {
+        let queue = RequestQueue(limits: .init(lanes: 3, waiting: 30))
+        await withTaskGroup(of: Void.self) { group in
+            var random = SplitMix64(seed: seed)
+            for _ in 1...300 {
+                let priority = RequestPriority(
+                    FetchPriority.allCases.randomElement(using: &random) ?? .normal
+                )
+                let isCancelled = Int.random(in: 0..<4, using: &random) == 0
+                let isRaised = Bool.random(using: &random)
+                group.addTask {
+                    let request = Task {
+                        guard let ticket = try? await queue.enter("a", priority) else { return }
+                        await Task.yield()
+                        ticket.release()
+                    }
+                    if isRaised { priority.raise(to: .visible) }
+                    if isCancelled { request.cancel() }
+                    await request.value
+                }
+            }
+        }
+        #expect(queue.underWay(to: "a") == 0 && queue.waiting(for: "a") == 0)
+    }
+}
+
+extension SanguineClient {
+    var queue: RequestQueue { queries.attempts.backend.queue }
+    var batches: Batches { queries.attempts.backend.batches }
+}

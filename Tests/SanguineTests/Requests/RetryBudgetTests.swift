@@ -1,0 +1,132 @@
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Budget of retries")
+struct RetryBudgetTests {
+    private static func budget(reserve: Int = 3, hosts: Int = 64) -> RetryBudget {
+        var limits = RetryBudget.Limits()
+        limits.reserve = reserve
+        limits.hosts = hosts
+        return RetryBudget(limits: limits)
+    }
+
+    private static func refused(_ status: Int, retryAfter: Int?) -> SanguineError {
+        var problem = Problem(.overloaded, "Come back.", retryAfter: retryAfter)
+        problem.status = status
+        return .problem(problem)
+    }
+
+    @Test func `a host that is seldom asked has its reserve`() {
+        var budget = Self.budget()
+        let allowed = (1...5).map { _ in budget.withdraw("a", at: .seconds(1)) }
+        #expect(allowed == [true, true, true, false, false])
+    }
+
+    @Test func `ten requests allow one retry more`() {
+        var budget = Self.budget(reserve: 0)
+        for _ in 1...9 { budget.requested("a", at: .zero) }
+        #expect(budget.withdraw("a", at: .zero) == false)
+        budget.requested("a", at: .zero)
+        #expect(budget.withdraw("a", at: .zero) == true)
+        #expect(budget.withdraw("a", at: .zero) == false)
+    }
+
+    @Test func `a minute later the budget is new`() {
+        var budget = Self.budget(reserve: 1)
+        #expect(budget.withdraw("a", at: .seconds(5)) == true)
+        #expect(budget.withdraw("a", at: .seconds(59)) == false)
+        #expect(budget.withdraw("a", at: .seconds(65)) == true)
+    }
+
+    @Test func `requests of more than a minute ago allow nothing`() {
+        var budget = Self.budget(reserve: 0)
+        for _ in 1...100 { budget.requested("a", at: .zero) }
+        #expect(budget.withdraw("a", at: .seconds(60)) == false)
+    }
+
+    @Test func `hosts do not pay for each other`() {
+        var budget = Self.budget(reserve: 1)
+        #expect(budget.withdraw("a", at: .zero) == true)
+        #expect(budget.withdraw("b", at: .zero) == true)
+        #expect(budget.withdraw("a", at: .zero) == false)
+    }
+
+    @Test func `of too many hosts the one used least recently is forgotten`() {
+        var budget = Self.budget(reserve: 1, hosts: 2)
+        _ = budget.withdraw("a", at: .zero)
+        _ = budget.withdraw("b", at: .zero)
+        budget.requested("a", at: .zero)
+        _ = budget.withdraw("c", at: .zero)
+
+        #expect(budget.hostCount == 2)
+        #expect(budget.withdraw("a", at: .zero) == false)
+        #expect(budget.withdraw("b", at: .zero) == true)
+    }
+
+    @Test(arguments: [429, 503])
+    func `a host that says when to come back is left alone until then`(status: Int) {
+        var budget = Self.budget()
+        let error = Self.refused(status, retryAfter: 12)
+        budget.failed("a", with: error, at: .seconds(100))
+
+        #expect(
+            budget.pause(of: "a", at: .seconds(105))
+                == RetryBudget.Pause(remaining: .seconds(7), error: error)
+        )
+        #expect(budget.pause(of: "a", at: .seconds(112)) == nil)
+        #expect(budget.pause(of: "b", at: .seconds(105)) == nil)
+    }
+
+    @Test func `an error that names no time, or has another status, is no reason to wait`() {
+        var budget = Self.budget()
+        budget.failed("a", with: Self.refused(503, retryAfter: nil), at: .zero)
+        budget.failed("a", with: Self.refused(500, retryAfter: 9), at: .zero)
+        budget.failed("a", with: .transport(.timedOut), at: .zero)
+        #expect(budget.pause(of: "a", at: .zero) == nil)
+    }
+
+    @Test func `a shorter time does not replace a longer one`() {
+        var budget = Self.budget()
+        budget.failed("a", with: Self.refused(503, retryAfter: 30), at: .zero)
+        budget.failed("a", with: Self.refused(429, retryAfter: 1), at: .seconds(1))
+        #expect(budget.pause(of: "a", at: .seconds(2))?.remaining == .seconds(28))
+    }
+
+    @Test func `no host is left alone for longer than ten minutes`() {
+        var budget = Self.budget()
+        budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .zero)
+        #expect(budget.pause(of: "a", at: .zero)?.remaining == ClientLimits.longestPause)
+    }
+
+    @Test(arguments: UInt64(1)...20)
+    func `in no minute there are more retries than the reserve and a tenth of the requests`(
+        seed: UInt64
+    ) {
+        var random = SplitMix64(seed: seed)
+        var budget = RetryBudget()
+        var now = Duration.zero
+        var requests: [Duration] = []
+        var retries: [Duration] = []
+        for event in 1...Fuzz.events {
+            now += .milliseconds(Int.random(in: 0...400, using: &random))
+            if Bool.random(using: &random) {
+                budget.requested("a", at: now)
+                requests.append(now)
+            } else if budget.withdraw("a", at: now) {
+                retries.append(now)
+            }
+            requests.removeAll { now - $0 > .seconds(60) }
+            // The oldest sixth of a minute may have been dropped already.
+            retries.removeAll { now - $0 > .seconds(50) }
+            let most = ClientLimits.retryReserve + requests.count / ClientLimits.requestsPerRetry
+            guard retries.count <= most else {
+                Issue.record("Seed \(seed), event \(event): \(retries.count) of \(most) retries")
+                return
+            }
+        }
+        #expect(!retries.isEmpty)
+    }
+}

@@ -1,0 +1,106 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// Many reads that fail at once, as when a backend goes down.
+@Suite("Storms of retries", .timeLimit(.minutes(1)))
+struct RetryStormTests {
+    private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> Query<Profile> {
+        Query(
+            "flaky",
+            id,
+            policy: .fresh(for: .minutes(5)).retry(RetrySchedule(attempts: 2)).priority(priority)
+        ) { request in
+            try await request.get("flaky/\(id)")
+        }
+    }
+
+    private final class Count: Sendable {
+        private let count = Mutex(0)
+        var value: Int { count.withLock { $0 } }
+        func rise() { count.withLock { $0 += 1 } }
+    }
+
+    @Test func `of many reads that fail at once only a few are tried again`() async throws {
+        let test = try TestClient()
+        let reads = 100
+        let ended = Count()
+        let callers = (1...reads).map { id in
+            Task {
+                let outcome = await Task { try await test.client.value(of: Self.flaky(id)) }.result
+                ended.rise()
+                return outcome
+            }
+        }
+        await test.network.waitForRequests(reads)
+        // Those who still run sleep twice: for the deadline, and before the retry.
+        while test.delay.sleeperCount != 2 * (reads - ended.value) { await Task.yield() }
+        test.delay.advance(by: .seconds(2))
+        for caller in callers {
+            let outcome = await caller.value
+            #expect(throws: SanguineError.transport(.offline("nothing is scripted"))) {
+                try outcome.get()
+            }
+        }
+
+        let retries = test.network.requests.count - reads
+        let most = ClientLimits.retryReserve + reads / ClientLimits.requestsPerRetry
+        #expect(retries <= most && retries >= ClientLimits.retryReserve)
+    }
+
+    @Test func `a host that says when to come back is heeded by all retries`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(503, headers: ["Retry-After": "20"]), .status(500))
+        let first = Task { try await test.client.value(of: Self.flaky(1)) }
+        await test.delay.waitForSleepers(2)
+        let second = Task { try await test.client.value(of: Self.flaky(2)) }
+        await test.delay.waitForSleepers(4)
+
+        #expect(test.delay.timeToNextWake == .seconds(20))
+        test.delay.advance(by: .seconds(20))
+        _ = try await first.value
+        _ = try await second.value
+        #expect(test.network.requests.count == 4)
+    }
+
+    @Test func `what somebody waits for is tried once although the host asked to be left alone`()
+        async throws
+    {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(429, headers: ["Retry-After": "40"]))
+        await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: Self.flaky(1))
+        }
+        #expect(try await test.client.value(of: Self.flaky(2)) == Profile(name: "2 1"))
+    }
+
+    @Test func `no prefetch begins while a host wants to be left alone`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(429, headers: ["Retry-After": "40"]))
+        _ = try? await test.client.value(of: Self.flaky(1))
+
+        let error = await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: Self.flaky(2, priority: .prefetch))
+        }
+        #expect(error?.errorClass == .waits)
+        #expect(test.network.requests.count == 1)
+        test.delay.advance(by: .seconds(40))
+        _ = try await test.client.value(of: Self.flaky(2, priority: .prefetch))
+    }
+
+    @Test func `hosts have budgets of their own`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(503, headers: ["Retry-After": "25"]))
+        let other = try #require(URL(string: "http://other.test"))
+        let elsewhere = Query<Profile>("elsewhere", base: other) { try await $0.get("x") }
+        let first = Task { try await test.client.value(of: Self.flaky(1)) }
+        await test.delay.waitForSleepers(2)
+
+        #expect(try await test.client.value(of: elsewhere, priority: .prefetch).name == "x 1")
+        first.cancel()
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Setting values", .timeLimit(.minutes(1)))
+struct SettingValuesTests {
+    private let ada = Query<Profile>.profile("ada")
+
+    @Test func `a value that was set is there at once, fresh, and on disk`() async throws {
+        let folder = TemporaryFolder()
+        let first = try TestClient(network: .profiles(), folder: folder)
+        #expect(first.client.set(Profile(name: "set"), for: ada))
+        #expect(first.client.cached(ada)?.name == "set")
+        #expect(try await first.client.value(of: ada).name == "set")
+        #expect(first.network.requests.isEmpty)
+        first.client.close()
+        let second = try TestClient(network: .profiles(), wall: first.wall, folder: folder)
+
+        #expect(second.client.cached(ada)?.name == "set")
+    }
+
+    @Test func `observers hear of it, and of an equal one they do not`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: "one"), for: ada)
+        var updates = test.client.updates(of: ada).makeAsyncIterator()
+        #expect(await updates.next()?.value?.name == "one")
+        test.client.set(Profile(name: "one"), for: ada)
+        test.client.set(Profile(name: "two"), for: ada)
+
+        #expect(await updates.next()?.value?.name == "two")
+    }
+
+    @Test func `a fetch that is under way does not overwrite it`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        async let fetched = test.client.value(of: ada)
+        await test.network.waitForHeld(1)
+        test.client.set(Profile(name: "set"), for: ada)
+        test.network.release()
+
+        #expect(try await fetched.name == "set")
+        #expect(test.client.cached(ada)?.name == "set")
+    }
+
+    @Test func `of many simultaneous changes none is lost`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: ""), for: ada)
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<200 {
+                group.addTask { test.client.update(ada) { $0.name += "x" } }
+            }
+        }
+
+        #expect(test.client.cached(ada)?.name.count == 200)
+    }
+
+    @Test func `there is nothing to change where there is no value`() throws {
+        let test = try TestClient(network: .profiles())
+        #expect(test.client.update(ada) { $0.name = "x" } == nil)
+        #expect(test.client.cached(ada) == nil)
+    }
+
+    @Test func `a value of an ended epoch is refused`() throws {
+        let authorizer = TestAuthorizer()
+        let test = try TestClient(authorizer: authorizer)
+        let before = authorizer.epoch
+        authorizer.change(to: nil, in: test.client)
+
+        #expect(!test.client.queries.set(Profile(name: "old"), for: ada, epoch: before))
+        #expect(test.client.cached(ada) == nil)
+    }
+
+    @Test func `the balance cannot be set`() throws {
+        let test = try TestClient()
+        let balance = Balance(
+            unit: "tokens",
+            available: 1,
+            held: 0,
+            head: 1,
+            asOf: Timestamp(millisecondsSince1970: 0)
+        )
+        #expect(!test.client.set(balance, for: .balance))
+        #expect(test.client.cached(.balance) == nil)
+    }
+
+    @Test func `a stored value of another version is dropped and counted`() throws {
+        let folder = TemporaryFolder()
+        let old = Query<Profile>("p", policy: .forever.stored(.onDisk)) { _ in Profile(name: "x") }
+        let new = Query<Profile>("p", policy: .forever.stored(.onDisk).version(2)) { _ in
+            Profile(name: "x")
+        }
+        let first = try TestClient(folder: folder)
+        first.client.set(Profile(name: "old"), for: old)
+        first.client.close()
+        let second = try TestClient(folder: folder)
+
+        #expect(second.client.cached(new) == nil)
+        #expect(second.client.storeReport.droppedRows == 1)
+    }
+
+    @Test func `a value is not shown any more once its time to keep is over`() throws {
+        let folder = TemporaryFolder()
+        let query = Query<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1))) { _ in
+            Profile(name: "x")
+        }
+        let first = try TestClient(folder: folder)
+        first.client.set(Profile(name: "old"), for: query)
+        first.client.close()
+        let wall = ManualWallClock(first.wall.now() + .hours(1))
+        let second = try TestClient(wall: wall, folder: folder)
+
+        #expect(second.client.cached(query) == nil)
+    }
+
+    @Test func `a sweep forgets what may no longer be shown and leaves what is observed`()
+        async throws
+    {
+        let test = try TestClient()
+        let policy = Policy.forever.kept(for: .hours(1))
+        let idle = Query<Profile>("idle", policy: policy) { _ in Profile(name: "x") }
+        let seen = Query<Profile>("seen", policy: policy) { _ in Profile(name: "x") }
+        test.client.set(Profile(name: "idle"), for: idle)
+        test.client.set(Profile(name: "seen"), for: seen)
+        let updates = test.client.updates(of: seen)
+        test.wall.advance(by: .hours(2))
+        test.client.queries.sweep()
+
+        #expect(test.client.cached(idle) == nil)
+        #expect(test.client.cached(seen)?.name == "seen")
+        withExtendedLifetime(updates) {}
+    }
+}
