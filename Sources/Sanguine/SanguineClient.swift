@@ -46,13 +46,17 @@ public final class SanguineClient: Sendable {
     /// Creates a client whose user is proven by something else than its own session, as in tests.
     init(_ configuration: Configuration, authorizer: (any Authorizer)?) throws(SanguineError) {
         self.configuration = configuration
-        metrics = ClientMetrics(
+        let metrics = ClientMetrics(
             clock: configuration.delay,
             observer: configuration.observer,
             logger: configuration.logger
         )
+        self.metrics = metrics
         do throws(StoreError) {
-            store = try ClientStore(folder: configuration.storeFolder, logger: configuration.logger)
+            store = try ClientStore(
+                folder: configuration.storeFolder,
+                logger: configuration.logger
+            ) { metrics.note(.storeDegraded) }
         } catch {
             throw .store(error)
         }

@@ -25,6 +25,8 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         var state: State
         var epoch: UInt64
         var tasks: [UInt64: Task<Void, Never>] = [:]
+        /// How much the requests under way matter.
+        var priorities: [UInt64: RequestPriority] = [:]
         var waiters: [UInt64: CheckedContinuation<SanguineError?, Never>] = [:]
         var observers: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var lastNumber: UInt64 = 0
@@ -304,24 +306,35 @@ extension PagesKeeper {
         let answers = effect.answer.compactMap { answer in
             guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
         }
+        for number in effect.cancel { guarded.priorities[number] = nil }
+        let raised = effect.raise.compactMap { raise in
+            guarded.priorities[raise.number].map { ($0, raise.priority) }
+        }
         for request in effect.start {
             let epoch = guarded.epoch
+            let priority = RequestPriority(request.priority)
+            guarded.priorities[request.number] = priority
             // Detached: the load belongs to all its callers, so it has the cancellation of none.
             guarded.tasks[request.number] = Task.detached(priority: Task.currentPriority) {
                 [weak self] in
-                await self?.fly(request, epoch: epoch)
+                await self?.fly(request, priority, epoch: epoch)
             }
         }
         let observers = Array(guarded.observers.values)
         return {
             for task in cancelled { task.cancel() }
+            for (request, priority) in raised { request.raise(to: priority) }
             for (waiter, error) in answers { waiter.resume(returning: error) }
             for observer in observers { observer.yield() }
         }
     }
 
     /// Runs one request to its end.
-    private func fly(_ request: PagesRequest, epoch: UInt64) async {
+    private func fly(
+        _ request: PagesRequest,
+        _ priority: RequestPriority,
+        epoch: UInt64
+    ) async {
         let isUsers = pages.policy.audience == .user
         let page = PageRequest(cursor: request.cursor, limit: request.limit)
         let plan = FetchPlan(
@@ -331,13 +344,15 @@ extension PagesKeeper {
         )
         let result = await queries.attempts.fetch(
             plan,
-            epoch: isUsers ? SessionEpoch(number: epoch, account: nil) : nil
+            epoch: isUsers ? SessionEpoch(number: epoch, account: nil) : nil,
+            priority: priority
         ) { [pages] in try await pages.fetch($0, page) }
         // Whoever changed the user has done so before this look; an answer of before is refused.
         if isUsers, queries.authorizer.epoch.number != epoch { return userChanged() }
         change { guarded in
             guard guarded.epoch == epoch || !isUsers else { return nil }
             guarded.tasks[request.number] = nil
+            guarded.priorities[request.number] = nil
             switch result {
             case .success(let page):
                 return guarded.state.land(request.number, page)

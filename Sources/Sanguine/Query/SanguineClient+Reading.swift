@@ -86,7 +86,7 @@ extension SanguineClient {
         derived.invalidateAll()
     }
 
-    /// Puts a value into the cache, as if it had just been fetched: one that another answer brought.
+    /// Puts a value into the cache as if it had just been fetched: one that another answer brought.
     ///
     /// It is visible when this returns, and a fetch that is under way does not overwrite it. The
     /// balance cannot be set: it follows the server and the calls in flight.

@@ -43,6 +43,7 @@ final class ClientStore: Sendable {
     private let folder: URL?
     private let entryLimitBytes: Int64
     private let logger: Logger
+    private let failed: @Sendable () -> Void
 
     /// Opens or creates the store; a disk that fails is no error, see ``report``.
     ///
@@ -50,16 +51,21 @@ final class ClientStore: Sendable {
     ///   - folder: Where the file lies; `nil` keeps everything in memory.
     ///   - entryLimitBytes: How much the cache's entries may take. Default: 64 MB.
     ///   - logger: Where failures are said.
+    ///   - failed: Is told of each failure, outside of the lock. Default: nobody is.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
         folder: URL?,
         entryLimitBytes: Int64 = ClientLimits.diskBytes,
-        logger: Logger
+        logger: Logger,
+        failed: @escaping @Sendable () -> Void = {}
     ) throws(StoreError) {
+        self.failed = failed
         self.folder = folder
         self.entryLimitBytes = entryLimitBytes
         self.logger = logger
-        guarded = Mutex(try Self.open(folder, logger: logger))
+        let opened = try Self.open(folder, logger: logger)
+        guarded = Mutex(opened)
+        if opened.report.failure != nil { failed() }
     }
 
     /// How the store is doing.
@@ -408,6 +414,7 @@ extension ClientStore {
             } catch {
                 guarded.withLock { $0.report.failure = "\(error)" }
                 logger.error("The store failed.", metadata: ["reason": "\(error)"])
+                failed()
                 throw access == .reading ? .readFailed("\(error)") : .writeFailed("\(error)")
             }
         }

@@ -1,0 +1,23 @@
+import Foundation
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("A store that cannot be used", .timeLimit(.minutes(1)))
+struct StoreDegradedTests {
+    @Test func `the observer hears of a disk that cannot be used, and reads go on`() async throws {
+        let folder = TemporaryFolder()
+        // A file where the folder should be.
+        try Data().write(to: folder.url)
+        let observer = RecordingObserver()
+        let test = try TestClient(network: .profiles(), folder: folder) {
+            $0.observer = observer
+        }
+        let value = try await test.client.value(of: .profile("ada"))
+
+        #expect(value.name == "ada 1")
+        #expect(test.client.storeReport.place == .memoryInsteadOfDisk)
+        while !observer.events.contains(.storeDegraded) { await Task.yield() }
+    }
+}
