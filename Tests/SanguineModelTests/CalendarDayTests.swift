@@ -136,7 +136,8 @@ struct CalendarDayTests {
             #expect(midnight > moment && midnight - moment <= .seconds(27 * 3_600), "\(name)")
             #expect(CalendarDay(containing: midnight, in: zone) > today, "\(name)")
             #expect(
-                CalendarDay(containing: midnight - .milliseconds(1), in: zone) == today, "\(name)"
+                CalendarDay(containing: midnight - .milliseconds(1), in: zone) == today,
+                "\(name)"
             )
         }
     }

@@ -7,7 +7,8 @@ import Testing
 
 @Suite("Invalidation", .timeLimit(.minutes(1)))
 struct InvalidationTests {
-    private static func named(_ name: String, _ parts: [String], _ policy: Policy) -> Query<Profile> {
+    private static func named(_ name: String, _ parts: [String], _ policy: Policy) -> Query<Profile>
+    {
         switch parts.count {
         case 0:
             Query(name, policy: policy) { try await $0.get(name) }

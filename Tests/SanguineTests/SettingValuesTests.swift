@@ -103,7 +103,8 @@ struct SettingValuesTests {
 
     @Test func `a value is not shown any more once its time to keep is over`() throws {
         let folder = TemporaryFolder()
-        let query = Query<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1))) { _ in
+        let query = Query<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1))) {
+            _ in
             Profile(name: "x")
         }
         let first = try TestClient(folder: folder)

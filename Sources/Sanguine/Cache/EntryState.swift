@@ -164,6 +164,7 @@ struct EntryState: Sendable {
     ///   - day: The user's day on which it arrived.
     ///   - generation: What it was invalidated by, if it is stale.
     ///   - epoch: Whose it is.
+    /// - Returns: Whether it was taken.
     mutating func restore(
         asOf: Timestamp,
         day: CalendarDay? = nil,

@@ -31,8 +31,9 @@ final class ClientStore: Sendable {
         var report: StoreReport
         /// The first epoch whose users' entries may still be written.
         var firstEpoch: UInt64 = 0
-        /// What all entries cost, in bytes; at least what is true, never less. `nil` until it is
-        /// needed: counting them would make the first reader wait.
+        /// What all entries cost, in bytes; at least what is true, never less.
+        ///
+        /// `nil` until it is needed: counting them would make the first reader wait.
         var entryBytes: Int64?
         /// Whether a user has signed out whose removal has not succeeded yet.
         var isForgetting = false
