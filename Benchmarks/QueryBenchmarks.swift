@@ -2,10 +2,11 @@ import Foundation
 import GRDB
 import Observation
 import Sanguine
+import SanguineModel
 import Synchronization
 
-/// What reads, writes, invalidations and observers cost, beside the figures of TanStack's query-core
-/// on a like machine.
+/// What reads, writes, invalidations and observers cost, beside the figures of TanStack's
+/// query-core on a like machine.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"
@@ -21,6 +22,7 @@ enum QueryBenchmarks {
         figures.append(try await readers())
         figures.append(try await views())
         figures.append(try await callers())
+        figures.append(try await scroll())
         figures += try coldStart()
         return figures
     }
@@ -168,6 +170,62 @@ enum QueryBenchmarks {
             client.close()
         }
         return cost("10,000 callers of one key, 1 call", samples, peer: 68_000)
+    }
+
+    // MARK: - Lists
+
+    struct Post: Codable, Sendable, Equatable, Identifiable {
+        var id: Int
+        var text = "A post of a length that posts have, on average, in a feed."
+    }
+
+    /// A list of 200 pages, as a server gives it.
+    @Sendable
+    private static func page(after cursor: String?, limit: Int) -> Page<Post> {
+        let start = cursor.flatMap { Int($0) } ?? 0
+        let end = min(start + limit, 4_000)
+        let items = (start..<end).map { Post(id: $0) }
+        return Page(items: items, hasMore: end < 4_000, nextCursor: end < 4_000 ? "\(end)" : nil)
+    }
+
+    /// Each page is shown, and each row once: what the list costs beside fetching and appending.
+    @MainActor
+    private static func scroll() async throws -> Figure {
+        var ours: [Duration] = []
+        var byHand: [Duration] = []
+        for _ in 0..<rounds {
+            let client = try client()
+            let list = Pages<Post>("feed", policy: .forever) { _, page in
+                Self.page(after: page.cursor, limit: page.limit)
+            }
+            let start = clock.now
+            let model = client.pages(list)
+            try await client.load(list)
+            while model.hasMore { await model.loadNext() }
+            ours.append(start.duration(to: clock.now))
+            guard model.items.map(\.id) == Array(0..<4_000) else {
+                throw BenchmarkError.wrong("pages")
+            }
+            client.close()
+            var items: [Post] = []
+            var cursor: String?
+            let handStart = clock.now
+            repeat {
+                let next = await Task { [cursor] in page(after: cursor, limit: 20) }.value
+                items += next.items
+                cursor = next.nextCursor
+            } while cursor != nil
+            byHand.append(handStart.duration(to: clock.now))
+            guard items.count == 4_000 else { throw BenchmarkError.wrong("list by hand") }
+        }
+        return Figure(
+            cost: "scroll through 200 pages",
+            ours.map { $0 / .milliseconds(1) }.median,
+            unit: "ms",
+            of: "a task for each page, appended",
+            byHand.map { $0 / .milliseconds(1) }.median,
+            atMost: nil
+        )
     }
 
     // MARK: - Cold start

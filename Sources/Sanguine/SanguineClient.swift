@@ -79,12 +79,7 @@ public final class SanguineClient: Sendable {
         zone = StoredZone(default: configuration.timeZone, store: store, epoch: epoch)
         queries = QueryCache(
             store: store,
-            attempts: ReadAttempts(
-                backend: QueryRequest.Backend(call: call, configuration: configuration),
-                delay: configuration.delay,
-                random: configuration.random,
-                schedule: configuration.schedule
-            ),
+            attempts: ReadAttempts(call: call, configuration: configuration),
             authorizer: authorizer,
             clock: configuration.clock,
             zone: zone.current,

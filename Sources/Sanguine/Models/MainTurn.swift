@@ -26,7 +26,7 @@ final class MainTurn: Sendable {
         }
     }
 
-    /// Has the work done in the main actor's next turn, in place of what its owner scheduled before.
+    /// Has the work done in the main actor's next turn, in place of its owner's former work.
     func schedule(_ work: @escaping Work, for owner: UInt64) {
         let mustSchedule = state.withLock { state in
             state.work[owner] = work

@@ -17,8 +17,8 @@ public import SanguineModel
 ///
 /// What is cached is there when the model is created. A property changes only when its value does,
 /// so that a view is drawn again only for what it shows, and all changes of one moment come in one
-/// turn of the main actor. Views of the same query share one model; it stops following when the last
-/// of them releases it.
+/// turn of the main actor. Views of the same query share one model; it stops following when the
+/// last of them releases it.
 @MainActor
 @Observable
 public final class QueryModel<Value: Codable & Sendable & Equatable> {

@@ -140,3 +140,15 @@ extension SanguineError {
         }
     }
 }
+
+extension ReadAttempts {
+    /// The attempts of a client's reads.
+    init(call: ServerCall, configuration: SanguineClient.Configuration) {
+        self.init(
+            backend: QueryRequest.Backend(call: call, configuration: configuration),
+            delay: configuration.delay,
+            random: configuration.random,
+            schedule: configuration.schedule
+        )
+    }
+}

@@ -218,18 +218,24 @@ struct RangeState: Sendable {
     }
 
     private func checkInvariants() {
+        assert(holdsInvariants(), "The invariants above do not hold.")
+    }
+
+    private func holdsInvariants() -> Bool {
         // With very many waiters the check would cost more than the event.
-        guard _isDebugAssertConfiguration(), needs.count <= 64 else { return }
+        guard needs.count <= 64 else { return true }
         let numbers = Set(flights.map(\.number))
-        assert(needs.values.allSatisfy { !$0.isEmpty && $0.isSubset(of: numbers) })
-        assert(numbers == needs.values.reduce(into: Set()) { $0.formUnion($1) })
         var current = RangeSet<Int>()
         for flight in flights {
-            assert(current.isDisjoint(flight.current), "A position is asked for twice.")
+            // No position is asked for twice.
+            guard current.isDisjoint(flight.current),
+                (1...RangeLimits.requestSpan).contains(flight.range.count)
+            else { return false }
             current.formUnion(flight.current)
-            assert((1...RangeLimits.requestSpan).contains(flight.range.count))
         }
-        assert(zip(flights, flights.dropFirst()).allSatisfy { $0.number < $1.number })
-        assert(recent.count <= RangeLimits.recentReads)
+        return needs.values.allSatisfy { !$0.isEmpty && $0.isSubset(of: numbers) }
+            && numbers == needs.values.reduce(into: Set()) { $0.formUnion($1) }
+            && zip(flights, flights.dropFirst()).allSatisfy { $0.number < $1.number }
+            && recent.count <= RangeLimits.recentReads
     }
 }
