@@ -2,13 +2,20 @@ import Foundation
 
 if try await !MemoryBenchmarks.serveIfAsked() {
     let isQuick = CommandLine.arguments.contains("--quick")
+    // `--only=http`, `--only=client` or `--only=memory`; all of them without it.
+    let only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
+        .first { ["http", "client", "memory"].contains($0) }
     var report = Report()
-    report.figures += try await HTTPBenchmarks.run(
-        roundTime: isQuick ? .milliseconds(500) : .seconds(2)
-    )
-    report.figures += try await ClientBenchmarks.run()
-    report.figures += try await QueryBenchmarks.run()
-    report.figures += try MemoryBenchmarks.run()
+    if only == nil || only == "http" {
+        report.figures += try await HTTPBenchmarks.run(
+            roundTime: isQuick ? .milliseconds(500) : .seconds(2)
+        )
+    }
+    if only == nil || only == "client" {
+        report.figures += try await ClientBenchmarks.run()
+        report.figures += try await QueryBenchmarks.run()
+    }
+    if only == nil || only == "memory" { report.figures += try MemoryBenchmarks.run() }
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",

@@ -30,6 +30,8 @@ final class EntryWriter: Sendable {
         /// Counts the entry's values: a measure of an older one is of no use.
         let version: UInt64
         var isStale: Bool
+        /// The last mark that came before the draft, and says nothing of it.
+        var lastMark: UInt64 = 0
         let encode: @Sendable () -> Data?
 
         /// The row, or `nil` if the value cannot be encoded or is too large for the disk.
@@ -60,9 +62,11 @@ final class EntryWriter: Sendable {
     private struct Guarded {
         var waiting: [QueryKey: Draft] = [:]
         var writing: [QueryKey: Draft] = [:]
-        /// Marks for the disk, in their order; those of a batch come before its entries.
-        var waitingMarks: [InvalidationMarks.Scope] = []
-        var writingMarks: [InvalidationMarks.Scope] = []
+        /// Marks for the disk, with their numbers; those of a batch come before its entries.
+        var waitingMarks: [InvalidationMarks.Scope: UInt64] = [:]
+        var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
+        /// Marks are numbered upwards.
+        var lastMark: UInt64 = 0
         var isScheduled = false
     }
 
@@ -80,17 +84,18 @@ final class EntryWriter: Sendable {
 
     /// Has an entry measured and, if its policy says so, written soon.
     func put(_ draft: Draft) {
-        schedule { $0.waiting[draft.key] = draft }
+        schedule { guarded in
+            var draft = draft
+            draft.lastMark = guarded.lastMark
+            guarded.waiting[draft.key] = draft
+        }
     }
 
-    /// Has entries marked as stale soon; those that wait are marked at once.
+    /// Has entries marked as stale soon; it costs the same however many wait.
     func markStale(_ scope: InvalidationMarks.Scope) {
         schedule { guarded in
-            for (key, draft) in guarded.waiting where !draft.isStale {
-                guard scope.covers(key: key.text, policy: draft.policy) else { continue }
-                guarded.waiting[key]?.isStale = true
-            }
-            if !guarded.waitingMarks.contains(scope) { guarded.waitingMarks.append(scope) }
+            guarded.lastMark += 1
+            guarded.waitingMarks[scope] = guarded.lastMark
         }
     }
 
@@ -110,12 +115,11 @@ final class EntryWriter: Sendable {
     /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
     func entry(_ key: QueryKey, policy: Policy, owner: String) -> StoredEntry? {
         let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
-            var marks = guarded.waitingMarks
-            // Drafts that wait were marked when the marks came.
-            if guarded.waiting[key] != nil { marks = [] }
             let draft = guarded.waiting[key] ?? guarded.writing[key]
-            if draft == nil { marks += guarded.writingMarks }
-            return (draft, marks.contains { $0.covers(key: key.text, policy: policy) })
+            let isStale = [guarded.waitingMarks, guarded.writingMarks].contains { marks in
+                Self.mark(marks, after: draft?.lastMark ?? 0, key, policy)
+            }
+            return (draft, isStale)
         }
         var entry: StoredEntry?
         if let draft {
@@ -144,6 +148,15 @@ final class EntryWriter: Sendable {
         queue.async { [store] in try? store.removeEntries(keptUntil: now) }
     }
 
+    private static func mark(
+        _ marks: [InvalidationMarks.Scope: UInt64],
+        after last: UInt64,
+        _ key: QueryKey,
+        _ policy: Policy
+    ) -> Bool {
+        marks.contains { $0.value > last && $0.key.covers(key: key.text, policy: policy) }
+    }
+
     private func schedule(_ change: (inout Guarded) -> Void) {
         let mustSchedule = guarded.withLock { guarded in
             change(&guarded)
@@ -160,7 +173,7 @@ final class EntryWriter: Sendable {
                 guarded.writing = guarded.waiting
                 guarded.writingMarks = guarded.waitingMarks
                 guarded.waiting = [:]
-                guarded.waitingMarks = []
+                guarded.waitingMarks = [:]
                 if guarded.writing.isEmpty && guarded.writingMarks.isEmpty {
                     guarded.isScheduled = false
                 }
@@ -170,18 +183,22 @@ final class EntryWriter: Sendable {
             write(marks, drafts.values)
             guarded.withLock { guarded in
                 guarded.writing = [:]
-                guarded.writingMarks = []
+                guarded.writingMarks = [:]
             }
         }
     }
 
     private func write(
-        _ marks: [InvalidationMarks.Scope],
+        _ marks: [InvalidationMarks.Scope: UInt64],
         _ drafts: some Collection<Draft>
     ) {
-        var changes = marks.map(ClientStore.EntryChange.markStale)
+        var changes = marks.keys.map(ClientStore.EntryChange.markStale)
         var measures: [Measure] = []
-        for draft in drafts {
+        for var draft in drafts {
+            // Marks that came while it waited.
+            if Self.mark(marks, after: draft.lastMark, draft.key, draft.policy) {
+                draft.isStale = true
+            }
             let json = draft.encode()
             measures.append(Measure(key: draft.key, version: draft.version, bytes: json?.count))
             guard draft.policy.tier == .onDisk else { continue }

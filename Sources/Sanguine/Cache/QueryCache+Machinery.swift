@@ -22,7 +22,9 @@ extension QueryCache {
         _ event: (QueryRecord, inout Guarded) -> EntryState.Effect?,
         answering: ((QueryRecord, [UInt64]) -> Ending)? = nil
     ) -> Bool {
+        var mustDeliver = false
         let ending = guarded.withLock { guarded -> Ending? in
+            defer { mustDeliver = !guarded.deliveries.isEmpty }
             guard !guarded.isClosed else { return nil }
             guard let record = record(of: query, creating: creating, in: &guarded)
             else { return nil }
@@ -46,7 +48,7 @@ extension QueryCache {
         }
         guard let ending else { return false }
         ending()
-        deliver()
+        if mustDeliver { deliver() }
         return true
     }
 

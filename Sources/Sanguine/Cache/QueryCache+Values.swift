@@ -40,6 +40,11 @@ extension QueryCache {
     /// Has a value measured and stored, behind everybody's back.
     func keep<Value>(_ value: Value, _ record: TypedRecord<Value>, _ arrival: Arrival) {
         record.isLookedUp = true
+        // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
+        let isDue =
+            record.version != record.measuredVersion && record.version & (record.version - 1) == 0
+        guard record.policy.tier == .onDisk || isDue else { return }
+        record.measuredVersion = record.version
         let policy = record.query.policy
         writer.put(
             EntryWriter.Draft(

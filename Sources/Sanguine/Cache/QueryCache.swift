@@ -49,6 +49,7 @@ final class QueryCache: Sendable {
     typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
+    private let waiters = Atomic<UInt64>(0)
     let store: ClientStore
     let authorizer: any Authorizer
     let clock: any WallClock
@@ -137,7 +138,7 @@ final class QueryCache: Sendable {
     ) async throws(SanguineError) -> Value {
         guard !Task.isCancelled else { throw .cancelled }
         if !refreshing { restore(query) }
-        let waiter = guarded.withLock { $0.nextNumber() }
+        let waiter = waiters.wrappingAdd(1, ordering: .relaxed).newValue
         let answer = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let wanted = priority ?? query.policy.priority

@@ -19,6 +19,8 @@ class QueryRecord: @unchecked Sendable {
     var box: ValueBox?
     /// Rises with each value that differs from the one before.
     var version: UInt64 = 0
+    /// The last version that was sent to be measured.
+    var measuredVersion: UInt64 = 0
     /// The revision of the marks that the state knows of.
     var revision: UInt64 = 0
     /// How often the value really changes, if its policy wants to know.
