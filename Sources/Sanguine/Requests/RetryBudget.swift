@@ -19,7 +19,8 @@ import SanguineModel
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. In a window a host gets at most `reserve` retries and one per `requestsPerRetry` requests.
+/// 1. A retry is given only if those of the window, it included, are at most `reserve` and one for
+///    each `requestsPerRetry` requests of the window.
 /// 2. At most `hosts` hosts are remembered; the one used least recently is forgotten.
 /// 3. A host is left alone for `longestPause` at most.
 struct RetryBudget: Sendable {

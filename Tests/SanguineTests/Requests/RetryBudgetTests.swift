@@ -102,7 +102,7 @@ struct RetryBudgetTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `in no minute there are more retries than the reserve and a tenth of the requests`(
+    func `no retry is given that the requests of its minute do not allow`(
         seed: UInt64
     ) {
         var random = SplitMix64(seed: seed)
@@ -115,9 +115,10 @@ struct RetryBudgetTests {
             if Bool.random(using: &random) {
                 budget.requested("a", at: now)
                 requests.append(now)
-            } else if budget.withdraw("a", at: now) {
-                retries.append(now)
+                continue
             }
+            guard budget.withdraw("a", at: now) else { continue }
+            retries.append(now)
             requests.removeAll { now - $0 > .seconds(60) }
             // The oldest sixth of a minute may have been dropped already.
             retries.removeAll { now - $0 > .seconds(50) }
