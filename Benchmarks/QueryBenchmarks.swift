@@ -19,6 +19,7 @@ enum QueryBenchmarks {
 
     static func run() async throws -> [Figure] {
         var figures = [try write(), try invalidation()]
+        figures.append(try observers())
         figures.append(try await readers())
         figures.append(try await views())
         figures.append(try await callers())
@@ -91,6 +92,23 @@ enum QueryBenchmarks {
     }
 
     // MARK: - Observers
+
+    private static func observers() throws -> Figure {
+        let client = try client()
+        let query = query(1)
+        client.set(Profile(followers: 0), for: query)
+        let seen = Counter()
+        let followings = (0..<1_000).map { _ in client.observe(query) { _ in _ = seen.add() } }
+        let before = seen.value
+        let samples = (1...rounds).map { number in
+            clock.measure { client.set(Profile(followers: number), for: query) }
+        }
+        guard seen.value == before + rounds * followings.count else {
+            throw BenchmarkError.wrong("observe")
+        }
+        client.close()
+        return cost("one write to 1,000 observers", samples, peer: 1_500)
+    }
 
     private static func readers() async throws -> Figure {
         let client = try client()

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import Testing
 
 @testable import Sanguine
@@ -31,6 +32,32 @@ struct SettingValuesTests {
         test.client.set(Profile(name: "two"), for: ada)
 
         #expect(await updates.next()?.value?.name == "two")
+    }
+
+    @Test func `an observer is called in order, also for what it changes itself`() throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: "0"), for: ada)
+        let seen = Mutex<[String]>([])
+        let following = test.client.observe(ada) { state in
+            let name = state.value?.name ?? "none"
+            seen.withLock { $0.append(name) }
+            if name == "1" { test.client.set(Profile(name: "2"), for: ada) }
+        }
+        test.client.set(Profile(name: "1"), for: ada)
+        #expect(seen.withLock { $0 } == ["0", "1", "2"])
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `who lets go of an observation is not called any more`() throws {
+        let test = try TestClient(network: .profiles())
+        let calls = Mutex(0)
+        var following: Following? = test.client.observe(ada) { _ in calls.withLock { $0 += 1 } }
+        let before = calls.withLock { $0 }
+        #expect(following != nil)
+        following = nil
+        test.client.set(Profile(name: "1"), for: ada)
+
+        #expect(calls.withLock { $0 } == before)
     }
 
     @Test func `a fetch that is under way does not overwrite it`() async throws {

@@ -49,8 +49,10 @@ final class MainTurn: Sendable {
     }
 }
 
-/// Ends an observation when the last one who holds it lets go.
-final class Following: Sendable {
+/// Somebody's observation of a query; it ends when the last one who holds it lets go.
+///
+/// See ``SanguineClient/observe(_:_:)``.
+public final class Following: Sendable {
     private let end: @Sendable () -> Void
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = end }

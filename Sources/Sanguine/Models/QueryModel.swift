@@ -54,7 +54,7 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
         self.query = query
         let turn = client.turn
         let owner = turn.newOwner()
-        following = client.follow(query) { [weak self] state in
+        following = client.observe(query) { [weak self] state in
             turn.schedule({ self?.apply(state) }, for: owner)
         }
         apply(client.snapshot(of: query))

@@ -117,9 +117,22 @@ extension SanguineClient {
         models.model(query.key) { QueryModel(query, client: self) }
     }
 
-    /// Tells of the present state and of every change, under no lock and in order, until the result
-    /// is released.
-    func follow<Value>(
+    /// Calls a closure with the present state and after every change, until the result is released.
+    ///
+    /// ```swift
+    /// let following = client.observe(.balance) { state in badge.show(state.value?.available) }
+    /// ```
+    ///
+    /// For what is neither a view nor a task: a thousand observers cost a thousand calls, and no
+    /// task has to wake. Calls come in the order of the changes, one at a time, under no lock, on
+    /// the thread that made the change; so the closure returns at once, and may read and write
+    /// through the client. As with ``updates(of:)`` a value that is not fresh is asked for.
+    ///
+    /// - Parameters:
+    ///   - query: What to observe.
+    ///   - tell: What to call.
+    /// - Returns: What keeps the observation alive.
+    public func observe<Value>(
         _ query: Query<Value>,
         _ tell: @escaping @Sendable (QueryState<Value>) -> Void
     ) -> Following {
