@@ -264,13 +264,21 @@ private struct EntryWorld {
             guard !observers.isEmpty else { return }
             let index = observers.indices.randomElement(using: &random) ?? 0
             perform(state.unobserve(observers.remove(at: index)), servedBy: nil)
-        case 57..<64:
+        case 57..<63:
             invalidations += 1
             let generation = UInt64(invalidations)
             perform(
                 state.invalidate(generation: generation, nextFlight: next()),
                 servedBy: nil
             )
+        case 63..<64:
+            let isStale = Bool.random(using: &random)
+            let isTaken = state.restore(
+                asOf: Timestamp(millisecondsSince1970: moment),
+                staleSince: isStale ? UInt64(invalidations) : nil,
+                epoch: epoch
+            )
+            if isTaken { newest = isStale ? nil : 0 }
         case 64..<67:
             invalidations += 1
             let now = Timestamp(millisecondsSince1970: moment)

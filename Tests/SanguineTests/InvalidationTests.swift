@@ -143,6 +143,21 @@ struct InvalidationTests {
         #expect(second.client.cached(query)?.name == "1 1")
     }
 
+    @Test func `what was fetched after a stale start can be invalidated again`() async throws {
+        let folder = TemporaryFolder()
+        let query = Self.named("post", ["1"], Self.lasting)
+        let first = try TestClient(network: .profiles(), folder: folder)
+        _ = try await first.client.value(of: query)
+        first.client.invalidate(query)
+        first.client.close()
+        let second = try TestClient(network: .profiles(), folder: folder)
+        _ = try await second.client.value(of: query)
+        #expect(second.client.queries.isFresh(query))
+        second.client.invalidate(query)
+
+        #expect(!second.client.queries.isFresh(query))
+    }
+
     @Test func `more prefixes than are remembered lose nothing`() async throws {
         let test = try TestClient(network: .profiles())
         let query = Self.named("post", ["1"], Self.lasting)

@@ -72,6 +72,75 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada)?.name == "set")
     }
 
+    @Test func `a changed value is as old and as stale as it was, and a stale one is fetched`()
+        async throws
+    {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: ada)
+        let asOf = test.client.snapshot(of: ada).asOf
+        test.wall.advance(by: .seconds(10))
+        test.client.update(ada) { $0.name += "!" }
+        #expect(test.client.snapshot(of: ada).asOf == asOf)
+        #expect(test.client.queries.isFresh(ada))
+        test.client.invalidate(ada)
+        test.client.update(ada) { $0.name += "!" }
+
+        #expect(!test.client.queries.isFresh(ada))
+        #expect(try await test.client.value(of: ada).name == "ada 2")
+    }
+
+    @Test func `a change outlives the fetch that was under way, and another one follows`()
+        async throws
+    {
+        let test = try TestClient(network: .profiles())
+        _ = try await test.client.value(of: ada)
+        let following = test.client.observe(ada) { _ in }
+        test.network.hold()
+        test.client.invalidate(ada)
+        await test.network.waitForHeld(1)
+        test.client.update(ada) { $0.name = "mine" }
+        test.network.release()
+        while test.network.requests.count < 3 { await Task.yield() }
+        while test.client.snapshot(of: ada).isFetching { await Task.yield() }
+
+        #expect(test.client.cached(ada)?.name == "ada 3")
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a fetch that fails after a value was set leaves no error beside it`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.script(.status(404))
+        test.network.hold()
+        async let fetched = test.client.value(of: ada)
+        await test.network.waitForHeld(1)
+        test.client.set(Profile(name: "set"), for: ada)
+        test.network.release()
+
+        #expect(try await fetched.name == "set")
+        #expect(test.client.snapshot(of: ada).error == nil)
+    }
+
+    @Test func `a value of an earlier user is not found among what waits for the disk`() throws {
+        let authorizer = TestAuthorizer(account: nil)
+        let test = try TestClient(folder: TemporaryFolder(), authorizer: authorizer)
+        test.client.set(Profile(name: "old"), for: ada)
+        authorizer.change(to: nil, in: test.client)
+
+        #expect(test.client.cached(ada) == nil)
+    }
+
+    @Test func `a time to keep of any length is taken`() throws {
+        let query = Query<Profile>("p", policy: .forever.kept(for: .seconds(Int64.max))) { _ in
+            Profile(name: "x")
+        }
+        let test = try TestClient(folder: TemporaryFolder())
+        test.client.set(Profile(name: "old"), for: query)
+        test.client.queries.flush()
+        test.client.queries.sweep()
+
+        #expect(test.client.cached(query)?.name == "old")
+    }
+
     @Test func `of many simultaneous changes none is lost`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: ""), for: ada)

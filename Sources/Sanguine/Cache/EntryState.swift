@@ -50,6 +50,9 @@ struct EntryState: Sendable {
         var generation: UInt64
         /// Whether this process fetched it, and not one before.
         var isOfSession: Bool
+        /// The generation in which it was last set or changed here: no flight from before it may
+        /// overwrite it.
+        var changedAt: UInt64 = 0
     }
 
     /// The network axis.
@@ -198,8 +201,30 @@ struct EntryState: Sendable {
         defer { checkInvariants() }
         guard epoch == self.epoch else { return nil }
         note(generation: generation)
-        held = Held(asOf: now, day: day, generation: self.generation, isOfSession: true)
+        held = Held(
+            asOf: now,
+            day: day,
+            generation: self.generation,
+            isOfSession: true,
+            changedAt: self.generation
+        )
         error = nil
+        return .nothing
+    }
+
+    /// The value was changed in place: it is as old, and as stale, as it was.
+    ///
+    /// A flight that took off before does not overwrite it; if it was stale, another one follows.
+    ///
+    /// Returns `nil` if it is of another epoch, or there is none.
+    mutating func amend(generation: UInt64, epoch: UInt64) -> Effect? {
+        defer { checkInvariants() }
+        guard epoch == self.epoch, var held else { return nil }
+        let isCurrent = held.generation == self.generation
+        note(generation: generation)
+        if isCurrent { held.generation = self.generation }
+        held.changedAt = self.generation
+        self.held = held
         return .nothing
     }
 
@@ -219,7 +244,7 @@ struct EntryState: Sendable {
         guard case .fetching(flight, let generation) = network, epoch == self.epoch
         else { return nil }
         error = nil
-        guard held.map({ $0.generation <= generation }) ?? true else {
+        guard !isOvertaken(flightOf: generation) else {
             var effect = end(flightOf: generation, nextFlight: nextFlight)
             effect.isOvertaken = true
             return effect
@@ -242,8 +267,18 @@ struct EntryState: Sendable {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network, epoch == self.epoch
         else { return nil }
+        guard !isOvertaken(flightOf: generation) else {
+            // Who waits gets the newer value, and needs no error.
+            var effect = end(flightOf: generation, nextFlight: nextFlight)
+            effect.isOvertaken = true
+            return effect
+        }
         self.error = error
         return end(flightOf: generation, nextFlight: nextFlight)
+    }
+
+    private func isOvertaken(flightOf generation: UInt64) -> Bool {
+        held.map { $0.changedAt > generation } ?? false
     }
 
     // MARK: - Users

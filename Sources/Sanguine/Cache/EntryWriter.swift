@@ -27,8 +27,6 @@ final class EntryWriter: Sendable {
         let asOf: Timestamp
         let day: CalendarDay?
         let epoch: UInt64
-        /// Counts the entry's values: a measure of an older one is of no use.
-        let version: UInt64
         var isStale: Bool
         /// The last mark that came before the draft, and says nothing of it.
         var lastMark: UInt64 = 0
@@ -43,7 +41,7 @@ final class EntryWriter: Sendable {
                 owner: owner,
                 asOf: asOf,
                 day: day,
-                keptUntil: asOf + policy.keep,
+                keptUntil: policy.end(of: asOf),
                 version: policy.version,
                 labels: StoredEntry.labels(of: policy),
                 isStale: isStale,
@@ -55,7 +53,6 @@ final class EntryWriter: Sendable {
     /// What a value costs, in bytes of its JSON; `nil` for one that cannot be encoded.
     struct Measure: Sendable {
         let key: QueryKey
-        let version: UInt64
         let bytes: Int?
     }
 
@@ -65,6 +62,8 @@ final class EntryWriter: Sendable {
         /// Marks for the disk, with their numbers; those of a batch come before its entries.
         var waitingMarks: [InvalidationMarks.Scope: UInt64] = [:]
         var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
+        /// Marks that could not be written: all rows that they cover are stale in this process.
+        var failedMarks: Set<InvalidationMarks.Scope> = []
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
         var isScheduled = false
@@ -113,21 +112,26 @@ final class EntryWriter: Sendable {
     }
 
     /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
-    func entry(_ key: QueryKey, policy: Policy, owner: String) -> StoredEntry? {
+    func entry(_ key: QueryKey, policy: Policy, of epoch: SessionEpoch) -> StoredEntry? {
         let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
             let draft = guarded.waiting[key] ?? guarded.writing[key]
-            let isStale = [guarded.waitingMarks, guarded.writingMarks].contains { marks in
+            let hasFailed = guarded.failedMarks.contains {
+                draft == nil && $0.covers(key: key.text, policy: policy)
+            }
+            let isStale = hasFailed || [guarded.waitingMarks, guarded.writingMarks].contains { marks in
                 Self.mark(marks, after: draft?.lastMark ?? 0, key, policy)
             }
             return (draft, isStale)
         }
         var entry: StoredEntry?
         if let draft {
-            guard draft.policy.audience != .user || draft.owner == owner else { return nil }
+            let isUsers = draft.policy.audience == .user
+            // By the epoch: a backend of the app's own knows no owners.
+            guard !isUsers || draft.epoch == epoch.number else { return nil }
             entry = draft.entry(draft.encode())
         } else {
             // A store that fails has said so in its log and report; a cache then has no such entry.
-            entry = try? store.entry(key.text, owner: owner, version: policy.version)
+            entry = try? store.entry(key.text, owner: epoch.owner, version: policy.version)
         }
         if isStale { entry?.isStale = true }
         return entry
@@ -138,7 +142,9 @@ final class EntryWriter: Sendable {
     /// Durable when it returns.
     func removeUserEntries(before epoch: UInt64) {
         guarded.withLock { guarded in
-            guarded.waiting = guarded.waiting.filter { $0.value.policy.audience != .user }
+            guarded.waiting = guarded.waiting.filter {
+                $0.value.policy.audience != .user || $0.value.epoch >= epoch
+            }
         }
         try? store.removeUserEntries(before: epoch)
     }
@@ -188,6 +194,23 @@ final class EntryWriter: Sendable {
         }
     }
 
+    private func keepMarks(of changes: [ClientStore.EntryChange]) {
+        guarded.withLock { guarded in
+            for change in changes {
+                let scope: InvalidationMarks.Scope =
+                    switch change {
+                    case .put(let entry, _): .key(entry.key)
+                    case .markStale(let scope): scope
+                    case .remove(let key): .key(key)
+                    }
+                guarded.failedMarks.insert(scope)
+            }
+            if guarded.failedMarks.count > ClientLimits.invalidationMarks {
+                guarded.failedMarks = [.everything]
+            }
+        }
+    }
+
     private func write(
         _ marks: [InvalidationMarks.Scope: UInt64],
         _ drafts: some Collection<Draft>
@@ -200,7 +223,7 @@ final class EntryWriter: Sendable {
                 draft.isStale = true
             }
             let json = draft.encode()
-            measures.append(Measure(key: draft.key, version: draft.version, bytes: json?.count))
+            measures.append(Measure(key: draft.key, bytes: json?.count))
             guard draft.policy.tier == .onDisk else { continue }
             if let entry = draft.entry(json) {
                 changes.append(.put(entry, epoch: draft.epoch))
@@ -209,8 +232,15 @@ final class EntryWriter: Sendable {
                 changes.append(.remove(key: draft.key.text))
             }
         }
-        // On failure the store says so, and the values stay in memory.
-        if !changes.isEmpty { try? store.applyEntries(changes) }
+        if !changes.isEmpty {
+            do {
+                try store.applyEntries(changes)
+            } catch {
+                // The store has said so, and the values stay in memory. The rows that are there
+                // are older than what should be: they count as stale until it works again.
+                keepMarks(of: changes)
+            }
+        }
         let observer = measured.withLock { $0 }
         observer?(measures)
     }

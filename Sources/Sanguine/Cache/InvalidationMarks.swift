@@ -43,9 +43,13 @@ struct InvalidationMarks: Sendable {
     }
 
     /// The number of the newest invalidation, of one entry or of many.
-    private(set) var generation: UInt64 = 0
+    ///
+    /// It begins at 1: what was stale when it was read from disk is of generation 0, and needs 1.
+    private(set) var generation: UInt64 = 1
     /// Changes with each invalidation of many.
     private(set) var revision: UInt64 = 0
+    /// Counts invalidations of whatever kind: who reads a row knows by it whether one came meanwhile.
+    private(set) var invalidations: UInt64 = 0
     private var marks: [Scope: UInt64] = [:]
     private let limit: Int
 
@@ -54,17 +58,23 @@ struct InvalidationMarks: Sendable {
     /// Whether the marks must be applied and forgotten.
     var isFull: Bool { marks.count >= limit }
 
-    /// The generation of an invalidation of one entry.
+    /// A new generation, for a value that is set.
     mutating func next() -> UInt64 {
         generation += 1
         return generation
+    }
+
+    /// The generation of an invalidation of single entries.
+    mutating func invalidate() -> UInt64 {
+        invalidations += 1
+        return next()
     }
 
     /// Marks many entries; returns the generation that they now need.
     mutating func mark(_ scope: Scope) -> UInt64 {
         revision += 1
         if scope == .everything { marks = [:] }
-        marks[scope] = next()
+        marks[scope] = invalidate()
         return generation
     }
 

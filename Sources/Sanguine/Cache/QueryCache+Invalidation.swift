@@ -5,13 +5,20 @@ import Synchronization
 extension QueryCache {
     /// What is held, in memory and on disk, no longer counts as fresh.
     func invalidate<Value>(_ query: Query<Value>) {
-        writer.markStaleIfStored(query)
+        // In one step, for rows and memory: between two a landing would write a fresh old row.
+        guarded.withLock { guarded in
+            _ = guarded.marks.invalidate()
+            if query.policy.tier == .onDisk { writer.markStale(.key(query.key.text)) }
+            guard let record = guarded.records[query.key] else { return }
+            record.state.note(generation: guarded.marks.generation)
+        }
         change(query) { record, guarded in
             record.state.invalidate(
-                generation: guarded.marks.next(),
+                generation: record.state.generation,
                 nextFlight: guarded.nextNumber()
             )
         }
+        if writer.isBehind { writer.flush() }
     }
 
     /// Everything that the scope covers no longer counts as fresh, in memory and on disk.
@@ -19,10 +26,10 @@ extension QueryCache {
     /// Costs the same however many entries there are: see ``InvalidationMarks``. What is observed
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
-        // The disk first: a row that is read between the two counts as stale for both reasons.
-        writer.markStale(scope)
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
+            // In one step with the memory: between two a landing would write a fresh old row.
+            writer.markStale(scope)
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
                 for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
@@ -51,7 +58,7 @@ extension QueryCache {
                 guard events == .midnight else { return !events.isEmpty }
                 return record.state.isFetching || record.state.held?.day != today
             }
-            let generation = guarded.marks.next()
+            let generation = guarded.marks.invalidate()
             for record in guarded.records.values where isMeant(record) {
                 record.state.note(generation: generation)
             }
@@ -89,7 +96,7 @@ extension QueryCache {
         guarded.withLock { guarded in
             for (key, record) in guarded.records {
                 guard !record.state.isInUse, let held = record.state.held,
-                    held.asOf + record.policy.keep <= now
+                    record.policy.end(of: held.asOf) <= now
                 else { continue }
                 guarded.records[key] = nil
                 guarded.bytes -= record.cost
@@ -112,11 +119,5 @@ extension QueryCache {
             )
             return perform(effect, on: record, in: &guarded, failure: .cancelled)
         }
-    }
-}
-
-extension EntryWriter {
-    fileprivate func markStaleIfStored<Value>(_ query: Query<Value>) {
-        if query.policy.tier == .onDisk { markStale(.key(query.key.text)) }
     }
 }

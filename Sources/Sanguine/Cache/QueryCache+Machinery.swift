@@ -29,7 +29,6 @@ extension QueryCache {
             guard let record = record(of: query, creating: creating, in: &guarded)
             else { return nil }
             Self.sync(record, with: guarded.marks)
-            let wasObserved = record.state.isObserved
             let costBefore = record.cost
             guard let effect = event(record, &guarded) else { return nil }
             guarded.bytes += record.cost - costBefore
@@ -37,9 +36,8 @@ extension QueryCache {
             record.lastUse = guarded.uses
             let answers = answering?(record, effect.answer)
             let rest = perform(effect, on: record, in: &guarded, failure: failure)
-            let isObserved = record.state.isObserved
-            if isObserved != wasObserved { note(record, isObserved: isObserved, in: &guarded) }
-            if guarded.bytes > memoryBytes { evict(from: &guarded) }
+            noteObservation(of: record, in: &guarded)
+            if guarded.bytes > guarded.evictAt { evict(from: &guarded) }
             guard let answers else { return rest }
             return {
                 answers()
@@ -104,19 +102,30 @@ extension QueryCache {
         }
     }
 
-    private func note(_ record: QueryRecord, isObserved: Bool, in guarded: inout Guarded) {
-        if isObserved {
-            guarded.observed.insert(record.key)
-        } else {
-            guarded.observed.remove(record.key)
+    // Two queries of one key may have different policies; the one used last counts.
+    private func noteObservation(of record: QueryRecord, in guarded: inout Guarded) {
+        let isObserved = record.state.isObserved
+        if isObserved != guarded.observed.contains(record.key) {
+            if isObserved {
+                guarded.observed.insert(record.key)
+            } else {
+                guarded.observed.remove(record.key)
+            }
         }
         let policy = record.policy
-        guard policy.polling != nil || policy.followsDays else { return }
+        let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
+        let next = isFollowed ? policy : nil
+        guard
+            next?.polling != record.toldPolicy?.polling
+                || next?.followsDays != record.toldPolicy?.followsDays
+        else { return }
         // Told like observers: in order, and outside of the lock.
-        guarded.deliveries.append { [key = record.key, weak self] in
+        guarded.deliveries.append { [key = record.key, old = record.toldPolicy, weak self] in
             let hook = self?.observationHook.withLock { $0 }
-            hook?(key, policy, isObserved)
+            if let old { hook?(key, old, false) }
+            if let next { hook?(key, next, true) }
         }
+        record.toldPolicy = next
     }
 
     private func record<Value>(
@@ -139,7 +148,7 @@ extension QueryCache {
 
     /// Forgets the entries that were not used for longest, down to nine tenths of the limit.
     func evict(from guarded: inout Guarded) {
-        guard guarded.bytes > memoryBytes else { return }
+        guard guarded.bytes > guarded.evictAt else { return }
         let target = memoryBytes / 10 * 9  // Some room, or each new value would sort them again.
         let candidates = guarded.records.values
             .filter { !$0.state.isInUse }
@@ -151,6 +160,10 @@ extension QueryCache {
             guarded.bytes -= record.cost
             evicted += 1
         }
+        // What is in use cannot go: then it is tried again when a tenth more has come.
+        guarded.evictAt =
+            guarded.bytes > target
+            ? guarded.bytes + memoryBytes / 10 : memoryBytes
         guard evicted > 0 else { return }
         guarded.deliveries.append { [metrics, evicted] in metrics.note(.evicted(entries: evicted)) }
     }

@@ -41,10 +41,9 @@ extension QueryCache {
     func keep<Value>(_ value: Value, _ record: TypedRecord<Value>, _ arrival: Arrival) {
         record.isLookedUp = true
         // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
-        let isDue =
-            record.version != record.measuredVersion && record.version & (record.version - 1) == 0
+        let isDue = record.changes != record.measuredChanges && record.changes.isPowerOfTwo
         guard record.policy.tier == .onDisk || isDue else { return }
-        record.measuredVersion = record.version
+        record.measuredChanges = record.changes
         let policy = record.query.policy
         writer.put(
             EntryWriter.Draft(
@@ -54,7 +53,6 @@ extension QueryCache {
                 asOf: arrival.asOf,
                 day: record.state.held?.day,
                 epoch: arrival.epoch.number,
-                version: record.version,
                 // An invalidation came while the flight was under way.
                 isStale: record.state.held?.generation != record.state.generation
             ) { try? WireCoding.encode(value) }
@@ -65,7 +63,8 @@ extension QueryCache {
     func note(_ measures: [EntryWriter.Measure]) {
         guarded.withLock { guarded in
             for measure in measures {
-                guard let record = guarded.records[measure.key], record.version == measure.version
+                // The measure of a value that was changed since is still the best there is.
+                guard let record = guarded.records[measure.key], record.changes > 0
                 else { continue }
                 guarded.bytes -= record.cost
                 record.cost =
@@ -75,18 +74,19 @@ extension QueryCache {
             }
             evict(from: &guarded)
         }
-        deliver()
+        // On a thread of its own: an observer may wait for the writer's queue, on which this runs.
+        Task.detached { [weak self] in self?.deliver() }
     }
 
     /// Reads the query's row, unless there is a value already or none to expect.
     func restore<Value>(_ query: Query<Value>) {
         guard query.policy.tier == .onDisk else { return }
-        let (isNeeded, epoch, revision) = guarded.withLock { guarded in
+        let (isNeeded, epoch, invalidations) = guarded.withLock { guarded in
             let isLookedUp = guarded.records[query.key]?.isLookedUp == true
-            return (!isLookedUp && !guarded.isClosed, guarded.epoch, guarded.marks.revision)
+            return (!isLookedUp && !guarded.isClosed, guarded.epoch, guarded.marks.invalidations)
         }
         guard isNeeded else { return }
-        var entry = writer.entry(query.key, policy: query.policy, owner: epoch.owner)
+        var entry = writer.entry(query.key, policy: query.policy, of: epoch)
         if let found = entry, found.keptUntil <= clock.now() { entry = nil }
         var value: Value?
         if let entry {
@@ -101,7 +101,7 @@ extension QueryCache {
             record.isLookedUp = true
             guard let entry, let value else { return .nothing }
             // What was invalidated since the row was read is as stale as what the row says so of.
-            let isStale = entry.isStale || guarded.marks.revision != revision
+            let isStale = entry.isStale || guarded.marks.invalidations != invalidations
             guard
                 record.state.restore(
                     asOf: entry.asOf,
@@ -110,9 +110,13 @@ extension QueryCache {
                     epoch: record.state.epoch
                 )
             else { return .nothing }
-            record.set(value, isEqual: false)
+            record.set(value, isEqual: false, version: guarded.nextNumber())
             record.cost = ClientLimits.entryOverheadBytes + entry.cost
             return .nothing
         }
     }
+}
+
+extension UInt64 {
+    fileprivate var isPowerOfTwo: Bool { self > 0 && self & (self - 1) == 0 }
 }

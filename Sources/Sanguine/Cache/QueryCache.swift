@@ -31,6 +31,8 @@ final class QueryCache: Sendable {
         /// The zone of the user's days.
         var zone: TimeZone
         var bytes = 0
+        /// Past how many bytes entries are evicted.
+        var evictAt: Int
         var uses: UInt64 = 0
         var lastNumber: UInt64 = 0  // Of flights, waiters and observers alike.
         /// What observers are still to be told, in its order.
@@ -78,7 +80,7 @@ final class QueryCache: Sendable {
         self.memoryBytes = memoryBytes
         self.metrics = metrics
         let epoch = authorizer.epoch
-        guarded = Mutex(Guarded(epoch: epoch, zone: zone))
+        guarded = Mutex(Guarded(epoch: epoch, zone: zone, evictAt: memoryBytes))
         writer = EntryWriter(store: store)
         try? store.removeUserEntries(notOwnedBy: epoch.owner)
         writer.onMeasured { [weak self] in self?.note($0) }
@@ -100,10 +102,16 @@ final class QueryCache: Sendable {
         return box?.value(as: Value.self) ?? restored(query)
     }
 
+    /// As ``cached(_:)``, and not counted: for the client's own look-ups.
+    func peek<Value>(_ query: Query<Value>) -> Value? {
+        if let value = held(by: query)?.value { return value }
+        restore(query)
+        return held(by: query)?.value
+    }
+
     // What the first look-up of a value finds on disk.
     private func restored<Value>(_ query: Query<Value>) -> Value? {
-        restore(query)
-        let value = held(by: query)?.value
+        let value = peek(query)
         let counters = metrics.named(query.name)
         if value == nil { counters.miss() } else { counters.hit() }
         return value
@@ -111,7 +119,7 @@ final class QueryCache: Sendable {
 
     /// Value, age and the state of the network, in one piece.
     func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
-        _ = cached(query)
+        _ = peek(query)
         return guarded.withLock { guarded in
             (guarded.records[query.key] as? TypedRecord<Value>)?.snapshot ?? QueryState()
         }
@@ -251,7 +259,11 @@ final class QueryCache: Sendable {
                 )
             else { return nil }
             record.query = query
-            record.set(value, isEqual: isEqual && record.version == old?.version)
+            record.set(
+                value,
+                isEqual: isEqual && record.version == old?.version,
+                version: guarded.nextNumber()
+            )
             keep(value, record, arrival)
             return effect
         }
@@ -259,19 +271,43 @@ final class QueryCache: Sendable {
         return isTaken
     }
 
-    /// Changes the cached value, if there is one, in one step.
+    /// Changes the cached value, if there is one, in one step. It is as old and as stale as it was.
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        _ = cached(query)
+        _ = peek(query)
         while let (old, version) = held(by: query) {
             var value = old
             body(&value)
-            if set(value, for: query, replacing: version) { return value }
+            if patch(value, query, replacing: version, isEqual: value == old) { return value }
             // Not taken for another reason than a change: it never will be.
             guard let present = held(by: query), present.version != version else { return nil }
         }
         return nil
+    }
+
+    private func patch<Value>(
+        _ value: Value,
+        _ query: Query<Value>,
+        replacing version: UInt64,
+        isEqual: Bool
+    ) -> Bool {
+        let present = authorizer.epoch
+        let isUsers = query.policy.audience == .user
+        let isTaken = change(query) { record, guarded in
+            guard let record = record as? TypedRecord<Value>, record.version == version,
+                let held = record.state.held,
+                let effect = record.state.amend(
+                    generation: guarded.marks.next(),
+                    epoch: isUsers ? present.number : record.state.epoch
+                )
+            else { return nil }
+            record.set(value, isEqual: isEqual, version: guarded.nextNumber())
+            keep(value, record, Arrival(of: query, at: held.asOf, epoch: present))
+            return effect
+        }
+        if writer.isBehind { writer.flush() }
+        return isTaken
     }
 
     // MARK: - Flights
@@ -346,7 +382,11 @@ final class QueryCache: Sendable {
                 if old?.version == record.version || old == nil, query.policy.adaptive != nil {
                     record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
                 }
-                record.set(value, isEqual: isEqual && record.version == old?.version)
+                record.set(
+                    value,
+                    isEqual: isEqual && record.version == old?.version,
+                    version: guarded.nextNumber()
+                )
                 keep(value, record, arrival)
             }
             return effect
@@ -362,6 +402,7 @@ final class QueryCache: Sendable {
         epoch: UInt64,
         with error: SanguineError
     ) {
+        var newer: Value?
         change(query, failure: error) { record, guarded in
             let effect = record.state.fail(
                 flight,
@@ -369,8 +410,13 @@ final class QueryCache: Sendable {
                 error: error,
                 nextFlight: guarded.nextNumber()
             )
-            if effect != nil { record.flight = nil }
+            guard let effect else { return nil }
+            record.flight = nil
+            if effect.isOvertaken { newer = record.box?.value(as: Value.self) }
             return effect
+        } answering: { record, waiters in
+            guard let newer, let record = record as? TypedRecord<Value> else { return {} }
+            return record.takeAnswers(waiters, .success(newer))
         }
     }
 
@@ -394,6 +440,8 @@ final class QueryCache: Sendable {
                 record.isFresh(query.policy, at: now, in: guarded.zone)
             {
                 record.metrics.hit()
+                guarded.uses &+= 1
+                record.lastUse = guarded.uses
                 answer = .success(value)
                 return nil
             }

@@ -17,12 +17,16 @@ class QueryRecord: @unchecked Sendable {
     var isLookedUp = false
     /// The value, of the type of the record's queries.
     var box: ValueBox?
-    /// Rises with each value that differs from the one before.
+    /// Names the value: no other value of the key, before or after an eviction, has the number.
     var version: UInt64 = 0
-    /// The last version that was sent to be measured.
-    var measuredVersion: UInt64 = 0
+    /// How often the value has changed since it was forgotten.
+    var changes: UInt64 = 0
+    /// The count of changes when the value was last sent to be measured.
+    var measuredChanges: UInt64 = 0
     /// The revision of the marks that the state knows of.
     var revision: UInt64 = 0
+    /// The policy under which the observation hook was told that the entry is observed.
+    var toldPolicy: Policy?
     /// How often the value really changes, if its policy wants to know.
     var adaptive = AdaptiveState()
 
@@ -131,10 +135,11 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     /// Takes a value over.
     ///
     /// An equal one changes no version, so that no observer is woken for it.
-    func set(_ value: Value, isEqual: Bool) {
+    func set(_ value: Value, isEqual: Bool, version: UInt64) {
         guard !isEqual else { return }
         box = .of(value)
-        version += 1
+        self.version = version
+        changes += 1
     }
 
     /// Adds an observer; returns what tells it the present state.
@@ -147,6 +152,8 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
 
     override func forget() {
         box = nil
+        changes = 0
+        measuredChanges = 0
         adaptive = AdaptiveState()
         version += 1
         cost = ClientLimits.entryOverheadBytes

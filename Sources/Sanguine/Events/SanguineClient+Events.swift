@@ -59,7 +59,10 @@ enum EventWiring {
         let key = Query<Balance>.balance.key
         let ofBalance = Query<Balance>.balance.policy.refetchEvents
         events.start { [weak queries, weak balance] effect in
-            if !effect.events.isEmpty { queries?.invalidate(event: effect.events) }
+            if !effect.events.isEmpty {
+                queries?.sweep()
+                queries?.invalidate(event: effect.events)
+            }
             if !effect.events.isDisjoint(with: ofBalance) { balance?.invalidate() }
             for polled in effect.polls {
                 if polled == key {

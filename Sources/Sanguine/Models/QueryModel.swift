@@ -54,8 +54,8 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
         self.query = query
         let turn = client.turn
         let owner = turn.newOwner()
-        following = client.observe(query) { [weak self] state in
-            turn.schedule({ self?.apply(state) }, for: owner)
+        following = client.observe(query) { [weak self] _ in
+            turn.schedule({ self?.applyNewest() }, for: owner)
         }
         apply(client.snapshot(of: query))
     }
@@ -68,6 +68,9 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
         _ = try? await client.refresh(query)
         apply(client.snapshot(of: query))
     }
+
+    // The newest state, and not the one that was told of: it may have been overtaken since.
+    private func applyNewest() { apply(client.snapshot(of: query)) }
 
     private func apply(_ state: QueryState<Value>) {
         if value != state.value { value = state.value }

@@ -96,7 +96,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         // Between a user's leaving and the cache's hearing of it, what it has is the other user's.
         let isUsers = pages.policy.audience == .user
         guard isNeeded, !isUsers || queries.guarded.withLock({ $0.epoch.number == epoch }),
-            let list = queries.cached(entry)
+            let list = queries.peek(entry)
         else { return }
         change { guarded in
             guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }

@@ -15,11 +15,11 @@ extension QueryCache {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
         guard !isUsers || present.number == epoch else { return false }
-        let isAmended = change(query) { [writer] record, _ in
+        let isAmended = change(query) { [writer] record, guarded in
             guard let record = record as? TypedRecord<Value>, let held = record.state.held,
                 !isUsers || record.state.epoch == epoch
             else { return nil }
-            record.set(value, isEqual: false)
+            record.set(value, isEqual: false, version: guarded.nextNumber())
             writer.put(
                 EntryWriter.Draft(
                     key: record.key,
@@ -28,7 +28,6 @@ extension QueryCache {
                     asOf: held.asOf,
                     day: held.day,
                     epoch: present.number,
-                    version: record.version,
                     isStale: held.generation != record.state.generation
                 ) { try? WireCoding.encode(value) }
             )

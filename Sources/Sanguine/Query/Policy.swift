@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// How a query's value is kept: data, not code, so that an app's storage can be printed as a table.
 ///
 /// ```swift
@@ -178,6 +180,11 @@ public struct Policy: Hashable, Sendable {
 
     /// The same policy with that version of the value's type.
     public func version(_ version: Int) -> Policy { with { $0.version = version } }
+
+    /// When a value that arrived then may no longer be shown; at most a hundred years later.
+    func end(of asOf: Timestamp) -> Timestamp {
+        asOf + min(max(.zero, keep), .hours(24 * 36_525))
+    }
 
     private func with(_ change: (inout Policy) -> Void) -> Policy {
         Self.with(self, change)

@@ -101,6 +101,9 @@ extension SanguineClient {
 
     /// Changes the cached value in place; does nothing if there is none.
     ///
+    /// It stays as old as it was. A fetch that is under way does not overwrite the change; if the
+    /// value was stale, it is fetched once more.
+    ///
     /// Of two simultaneous changes each sees the other's or is seen by it; the body may be called
     /// again for that.
     ///

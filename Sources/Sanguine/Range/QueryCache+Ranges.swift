@@ -13,7 +13,7 @@ extension QueryCache {
 
     /// The entry in one piece.
     func held<Value>(_ query: Query<Value>) -> Held<Value> {
-        _ = cached(query)
+        _ = peek(query)
         let now = clock.now()
         return guarded.withLock { guarded in
             guard let record = guarded.records[query.key] as? TypedRecord<Value> else {

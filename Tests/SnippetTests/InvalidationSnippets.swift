@@ -1,0 +1,64 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+/// The samples of the guide to what has changed.
+@Suite("Snippets of invalidation")
+struct InvalidationSnippets {
+    @Test func `what is no longer true is said in one line`() throws {
+        let client = try Self.client()
+        client.set(Profile(name: "Ada"), for: .profile("42"))
+
+        client.invalidate(.profile("42"))  // this one
+        client.invalidate(all: "profile")  // every profile
+        client.invalidate(tag: "social")  // every query whose policy has the tag
+        client.dependencyChanged("birthData")  // every query whose policy depends on it
+        client.invalidateAll()
+
+        #expect(client.cached(.profile("42"))?.name == "Ada")
+    }
+
+    @Test func `tags, dependencies and time to keep stand in the policy`() {
+        let chart = Policy.untilChanged("birthData").stored(.onDisk).tagged("charts")
+        let news = Policy.fresh(for: .minutes(5)).stored(.onDisk).kept(for: .hours(48))
+
+        #expect(chart.dependencies == ["birthData"])
+        #expect(chart.tags == ["charts"])
+        #expect(news.keep == .hours(48))
+    }
+
+    @Test func `an answer is put where another query shows it`() throws {
+        let client = try Self.client()
+        let profile = Profile(name: "A.")
+
+        client.set(profile, for: .profile("42"))  // as if it had just been fetched
+        client.update(.profile("42")) { $0.name = "Ada" }  // as old as it was
+
+        #expect(client.cached(.profile("42"))?.name == "Ada")
+    }
+
+    @Test func `a closure hears of every change`() throws {
+        let client = try Self.client()
+        let shown = Mutex<[String]>([])
+        @Sendable func show(_ text: String) { shown.withLock { $0.append(text) } }
+
+        let following = client.observe(.profile("42")) { state in
+            show(state.value?.name ?? "…")
+        }
+
+        client.set(Profile(name: "Ada"), for: .profile("42"))
+        #expect(shown.withLock { $0.first } == "…")
+        #expect(shown.withLock { $0.last } == "Ada")
+        withExtendedLifetime(following) {}
+    }
+
+    private static func client() throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
+        return try SanguineClient(configuration)
+    }
+}
