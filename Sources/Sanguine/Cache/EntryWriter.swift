@@ -62,7 +62,7 @@ final class EntryWriter: Sendable {
         /// Marks for the disk, with their numbers; those of a batch come before its entries.
         var waitingMarks: [InvalidationMarks.Scope: UInt64] = [:]
         var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
-        /// Marks that could not be written: all rows that they cover are stale in this process.
+        /// Marks that could not be written yet: until then all rows that they cover are stale.
         var failedMarks: Set<InvalidationMarks.Scope> = []
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
@@ -118,9 +118,11 @@ final class EntryWriter: Sendable {
             let hasFailed = guarded.failedMarks.contains {
                 draft == nil && $0.covers(key: key.text, policy: policy)
             }
-            let isStale = hasFailed || [guarded.waitingMarks, guarded.writingMarks].contains { marks in
-                Self.mark(marks, after: draft?.lastMark ?? 0, key, policy)
-            }
+            let isStale =
+                hasFailed
+                || [guarded.waitingMarks, guarded.writingMarks].contains { marks in
+                    Self.mark(marks, after: draft?.lastMark ?? 0, key, policy)
+                }
             return (draft, isStale)
         }
         var entry: StoredEntry?
@@ -215,7 +217,8 @@ final class EntryWriter: Sendable {
         _ marks: [InvalidationMarks.Scope: UInt64],
         _ drafts: some Collection<Draft>
     ) {
-        var changes = marks.keys.map(ClientStore.EntryChange.markStale)
+        let failed = guarded.withLock { $0.failedMarks }
+        var changes = failed.union(marks.keys).map(ClientStore.EntryChange.markStale)
         var measures: [Measure] = []
         for var draft in drafts {
             // Marks that came while it waited.
@@ -235,6 +238,7 @@ final class EntryWriter: Sendable {
         if !changes.isEmpty {
             do {
                 try store.applyEntries(changes)
+                guarded.withLock { $0.failedMarks.subtract(failed) }
             } catch {
                 // The store has said so, and the values stay in memory. The rows that are there
                 // are older than what should be: they count as stale until it works again.

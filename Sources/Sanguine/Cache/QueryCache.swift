@@ -271,7 +271,9 @@ final class QueryCache: Sendable {
         return isTaken
     }
 
-    /// Changes the cached value, if there is one, in one step. It is as old and as stale as it was.
+    /// Changes the cached value, if there is one, in one step.
+    ///
+    /// It is as old and as stale as it was.
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
