@@ -11,6 +11,13 @@ extension QueryCache {
         var isFresh = false
     }
 
+    /// Whether the key's entry is of another type.
+    func isConflicting<Value>(_ query: Query<Value>) -> Bool {
+        guarded.withLock { guarded in
+            guarded.records[query.key].map { !($0 is TypedRecord<Value>) } ?? false
+        }
+    }
+
     /// The entry in one piece.
     func held<Value>(_ query: Query<Value>) -> Held<Value> {
         _ = peek(query)

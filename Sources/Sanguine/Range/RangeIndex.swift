@@ -35,6 +35,21 @@ extension RangeIndex {
         return lower..<upper + 1
     }
 
+    /// The positions of the indices, or `nil` if they are more than the limit.
+    static func positions(_ range: ClosedRange<Self>, upTo limit: Int) -> Range<Int>? {
+        guard let positions = positions(range) else { return nil }
+        let (count, isPast) = positions.upperBound.subtractingReportingOverflow(
+            positions.lowerBound
+        )
+        return isPast || count > limit ? nil : positions
+    }
+
+    /// The positions of the indices without the last number, at which nothing can be known.
+    static func clampedPositions(_ range: ClosedRange<Self>) -> Range<Int> {
+        let lower = range.lowerBound.position
+        return positions(range) ?? lower..<Int.max
+    }
+
     /// The indices at the positions; there must be one.
     static func indices(_ range: Range<Int>) -> ClosedRange<Self> {
         Self(position: range.lowerBound)...Self(position: range.upperBound - 1)

@@ -7,7 +7,7 @@ extension RangeKeeper {
             of: Values.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        guard let positions = Index.positions(range), positions.count <= RangeLimits.readSpan else {
+        guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
             continuation.yield(
                 Values(
                     range: range,
@@ -36,7 +36,10 @@ extension RangeKeeper {
             return stream
         }
         continuation.onTermination = { [weak self] _ in self?.unwatch(number) }
-        observeEntry()
+        guard observeEntry() else {
+            continuation.finish()  // The client is closed, or the key has become another query's.
+            return stream
+        }
         startLoad(for: number)
         tell()
         return stream
@@ -86,20 +89,21 @@ extension RangeKeeper {
 
     // The entry is observed while it has watchers: the cache then keeps it in memory, and fetches
     // it after an invalidation of more than this query.
-    private func observeEntry() {
+    private func observeEntry() -> Bool {
         let observer = TypedRecord<Contents>.Observer(
             tell: { [weak self] _ in self?.tell() },
             finish: { [weak self] in self?.close() }
         )
-        guard guarded.withLock({ $0.observation == nil }),
-            let observation = queries.observe(entry, observer)
-        else { return }
+        guard guarded.withLock({ $0.observation == nil }) else { return true }
+        settled()  // The cache fetches an entry at once that is not fresh; the watcher's load does.
+        guard let observation = queries.observe(entry, observer) else { return false }
         let surplus = guarded.withLock { guarded -> UInt64? in
             guard guarded.observation == nil, !guarded.watchers.isEmpty else { return observation }
             guarded.observation = observation
             return nil
         }
         if let surplus { queries.unobserve(entry, surplus) }
+        return true
     }
 
     private func unwatch(_ number: UInt64) {

@@ -118,7 +118,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         _ range: ClosedRange<Index>,
         refreshing: Bool
     ) async throws(SanguineError) -> [Index: Value] {
-        guard let positions = Index.positions(range), positions.count <= RangeLimits.readSpan else {
+        guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
             throw .rangeTooLong(limit: RangeLimits.readSpan)
         }
         // What was fetched can be gone when the memory is too small, or other stretches push it
@@ -135,10 +135,11 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     /// The positions no longer count as fresh; who watches them gets new values.
     func invalidate(_ range: ClosedRange<Index>) {
-        guard let positions = Index.positions(range) else { return }
+        let positions = Index.clampedPositions(range)
         let stale = RangeSet(positions)
         guarded.withLock { $0.state.invalidate(stale) }
-        if queries.cached(entry) != nil { write { $0.coverage.markStale(stale) } }
+        // Whatever is there: a landing that is about to be written must begin again.
+        write { $0.coverage.markStale(stale) }
         let watchers = guarded.withLock { guarded in
             guarded.watchers.filter { $0.value.positions.overlaps(positions) }.map(\.key)
         }
@@ -151,6 +152,8 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let ending = guarded.withLock { guarded -> Ending? in
             guard epoch.number > guarded.epoch else { return nil }
             guarded.epoch = epoch.number
+            // What went wrong for one user is nothing to the next.
+            for number in guarded.watchers.keys { guarded.watchers[number]?.error = nil }
             return perform(guarded.state.abandon(), .failure(.userChanged), in: &guarded)
         }
         ending?()
@@ -178,6 +181,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// Returns when all the positions are known, and fresh or just fetched.
     func load(_ wanted: RangeSet<Int>, refreshing: Bool = false) async throws(SanguineError) {
         guard !Task.isCancelled else { throw .cancelled }
+        guard !queries.isConflicting(entry) else { throw .conflictingQuery(name: plain.name) }
         let waiter = guarded.withLock { $0.nextNumber() }
         let answer = await withTaskCancellationHandler {
             await withCheckedContinuation { (continuation: Waiter) in
@@ -191,13 +195,15 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         try answer.get()
     }
 
+    // The entry is fetched after an invalidation, and by polling: one that is fresh was polled.
     private func loadWatched() async throws(SanguineError) {
+        let isPolled = queries.held(entry).isFresh
         let wanted = guarded.withLock { guarded in
             guarded.watchers.values.reduce(into: RangeSet<Int>()) {
                 $0.insert(contentsOf: $1.positions)
             }
         }
-        if !wanted.isEmpty { try await load(wanted) }
+        if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
     }
 
     private func join(
@@ -210,7 +216,8 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         var ending: Ending?
         while ending == nil {
             let landings = guarded.withLock { $0.landings }
-            let missing = refreshing ? wanted : missing(of: wanted)
+            let contents = settled()
+            let missing = refreshing ? wanted : missing(of: wanted, in: contents)
             ending = guarded.withLock { guarded -> Ending? in
                 guard !guarded.isClosed else {
                     return { continuation.resume(returning: .failure(.closed)) }
@@ -234,14 +241,21 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         tell()
     }
 
-    private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
+    /// What is known, with every invalidation of more than this query taken over into it.
+    ///
+    /// From then on there is an entry, which notes what is invalidated while a flight is under way.
+    @discardableResult
+    func settled() -> Contents {
         var held = queries.held(entry)
-        if held.value != nil, !held.isFresh {
-            write { _ in }  // Takes the invalidation over into what is known.
+        if !held.isFresh {
+            write { _ in }
             held = queries.held(entry)
         }
-        let contents = held.value ?? Contents()
-        return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
+        return held.value ?? Contents()
+    }
+
+    private func missing(of wanted: RangeSet<Int>, in contents: Contents) -> RangeSet<Int> {
+        wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
     }
 
     private func fresh(_ positions: Range<Int>, in contents: Contents) -> RangeSet<Int> {
@@ -254,14 +268,19 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     /// Changes what is known; begins again if it was changed meanwhile.
     ///
-    /// - Returns: Whether it was taken: not if the epoch is over, or the client is closed.
+    /// - Returns: Why it was not taken, or `nil`: the epoch is over, the client is closed, or the
+    ///   key has become another query's.
     @discardableResult
-    private func write(epoch: SessionEpoch? = nil, _ body: (inout Contents) -> Void) -> Bool {
+    private func write(
+        epoch: SessionEpoch? = nil,
+        _ body: (inout Contents) -> Void
+    ) -> SanguineError? {
         let entry = entry
         while true {
             let held = queries.held(entry)
             var contents = held.value ?? Contents()
-            if held.value != nil, !held.isFresh {
+            // An entry that has left the memory took along what was invalidated since.
+            if !held.isFresh {
                 guarded.withLock { $0.state.invalidateAll() }
                 contents.coverage.markAllStale()
             }
@@ -274,12 +293,17 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
                 replacing: held.version,
                 of: held.generation
             )
-            if isTaken { return true }
+            if isTaken { return nil }
             let now = queries.held(entry)
             guard now.version != held.version || now.generation != held.generation else {
-                return false
+                return refusal(of: entry)
             }
         }
+    }
+
+    private func refusal(of entry: Query<Contents>) -> SanguineError {
+        if queries.isConflicting(entry) { return .conflictingQuery(name: entry.name) }
+        return queries.guarded.withLock { $0.isClosed } ? .closed : .userChanged
     }
 
     // MARK: - Flights
@@ -314,11 +338,23 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ) async {
         let indices = Index.indices(flight.range)
         let requestEpoch = policy.audience == .user ? epoch : nil
-        let result = await queries.attempts.fetch(query.plan, epoch: requestEpoch) { request in
+        let departure = queries.clock.now()
+        let counters = queries.metrics.named(query.name)
+        let ticket = counters.flightBegan()
+        let attempted = AttemptCount()
+        var plan = query.plan
+        plan.metrics = counters
+        plan.attempts = attempted
+        let result = await queries.attempts.fetch(
+            plan,
+            epoch: requestEpoch,
+            priority: RequestPriority(query.policy.priority)
+        ) { request in
             try await query.fetch(request, indices)
         }
+        counters.flightEnded(ticket, outcome: FlightOutcome(result), attempts: attempted.value)
         switch result {
-        case .success(let values): land(values, flight, epoch)
+        case .success(let values): land(values, flight, epoch, since: departure)
         case .failure(let error): fail(flight, error)
         }
     }
@@ -326,23 +362,39 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     private func land(
         _ brought: [Index: Value],
         _ flight: RangeState.Flight,
-        _ epoch: SessionEpoch
+        _ epoch: SessionEpoch,
+        since departure: Timestamp
     ) {
-        guard guarded.withLock({ $0.state.arrive(flight.number) }) != nil else { return }
+        let now = queries.clock.now()
+        let isOfToday = isOfToday(departure, at: now)
+        let hasArrived = guarded.withLock { guarded in
+            guard let arrived = guarded.state.arrive(flight.number) else { return false }
+            // An answer that was under way at midnight may be the old day's.
+            if !isOfToday { guarded.state.invalidate(arrived.current) }
+            return true
+        }
+        guard hasArrived else { return }
         let values = Dictionary(
             brought.map { ($0.key.position, $0.value) },
             uniquingKeysWith: { $1 }
         )
-        let now = queries.clock.now()
-        let isTaken = write(epoch: policy.audience == .user ? epoch : nil) { contents in
+        let refusal = write(epoch: policy.audience == .user ? epoch : nil) { contents in
             let (present, recent) = guarded.withLock {
                 ($0.state.flight(flight.number), $0.state.recent)
             }
             guard let present else { return }
             contents.land(values, present, asOf: now, keeping: [flight.range] + recent)
         }
-        guard isTaken else { return fail(flight, .userChanged) }
+        if let refusal { return fail(flight, refusal) }
         end(flight, .success(())) { $0.land(flight.number) }
+    }
+
+    // Whether what took off then counts as the present day's, if the policy goes by days.
+    private func isOfToday(_ departure: Timestamp, at now: Timestamp) -> Bool {
+        guard policy.followsDays else { return true }
+        let zone = queries.zone
+        return CalendarDay(containing: min(departure, now), in: zone)
+            == CalendarDay(containing: now, in: zone)
     }
 
     private func fail(_ flight: RangeState.Flight, _ error: SanguineError) {

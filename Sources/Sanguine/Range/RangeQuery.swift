@@ -69,6 +69,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     {
         var policy = policy
         policy.freshness = .forever
+        policy.adaptive = nil  // It would be asked instead of the freshness.
         policy.retry = .never  // The requests that it causes have attempts of their own.
         return Query(entryOf: name, key: key, policy: policy, base: base, fetch: refetch)
     }

@@ -189,7 +189,7 @@ struct RangeState: Sendable {
     ) -> [Range<Int>] {
         var joined: [Range<Int>] = []
         for gap in gaps.ranges {
-            if let last = joined.last, last.upperBound + RangeLimits.bridge >= gap.lowerBound,
+            if let last = joined.last, isBridged(last.upperBound..<gap.lowerBound),
                 gap.upperBound - last.lowerBound <= RangeLimits.requestSpan,
                 underWay.isDisjoint(RangeSet(last.upperBound..<gap.lowerBound))
             {
@@ -200,8 +200,17 @@ struct RangeState: Sendable {
         }
         return joined.flatMap { range in
             stride(from: range.lowerBound, to: range.upperBound, by: RangeLimits.requestSpan)
-                .map { $0..<min(range.upperBound, $0 + RangeLimits.requestSpan) }
+                .map { start in
+                    let count = min(range.upperBound - start, RangeLimits.requestSpan)
+                    return start..<start + count
+                }
         }
+    }
+
+    // Two gaps can lie further apart than numbers reach.
+    private static func isBridged(_ known: Range<Int>) -> Bool {
+        let (count, isPast) = known.upperBound.subtractingReportingOverflow(known.lowerBound)
+        return !isPast && count <= RangeLimits.bridge
     }
 
     private mutating func remove(_ number: UInt64) -> Bool {

@@ -1,0 +1,151 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+extension RangeQuery where Index == Int, Value == Int {
+    /// One at each index, without a network.
+    fileprivate static func ones(_ name: String, _ policy: Policy) -> RangeQuery {
+        RangeQuery(name, policy: policy) { _, range in
+            Dictionary(uniqueKeysWithValues: range.map { ($0, 1) })
+        }
+    }
+}
+
+/// What comes while a stretch is on its way, and stretches at the ends of all numbers.
+@Suite("Range edges", .timeLimit(.minutes(1)))
+struct RangeEdgeTests {
+    @Test func `an invalidation by name during the first fetch is kept in mind`() async throws {
+        let test = try TestClient(network: .stretches())
+        test.network.hold()
+        async let values = test.client.values(in: 1...4, of: .tens)
+        await test.network.waitForHeld(1)
+        test.client.invalidate(all: "tens")
+        test.network.release()
+
+        #expect(try await values.count == 4)
+        #expect(test.client.cached(1...4, of: .tens).stale == [1...4])
+    }
+
+    @Test func `what lands after its entry has left the memory counts as stale`() async throws {
+        let test = try TestClient(network: .stretches())
+        let query = RangeQuery<Int, Int>("kept", policy: .fresh(for: .minutes(5))) {
+            try await RangeQuery.tens.fetch($0, $1)
+        }
+        test.network.hold()
+        async let values = test.client.values(in: 1...4, of: query)
+        await test.network.waitForHeld(1)
+        test.client.invalidate(all: "kept")
+        test.client.queries.guarded.withLock { guarded in
+            guarded.bytes -= guarded.records.removeValue(forKey: query.key)?.cost ?? 0
+        }
+        test.network.release()
+
+        #expect(try await values.count == 4)
+        #expect(test.client.cached(1...4, of: query).stale == [1...4])
+    }
+
+    @Test func `an answer that was under way at midnight counts as the old day's`() async throws {
+        let test = try TestClient(network: .stretches())
+        var policy = Policy.fresh(for: .hours(1))
+        policy.freshness = .untilMidnight
+        let query = RangeQuery<Int, Int>("midnight", policy: policy) {
+            try await RangeQuery.tens.fetch($0, $1)
+        }
+        test.network.hold()
+        async let values = test.client.values(in: 1...4, of: query)
+        await test.network.waitForHeld(1)
+        test.wall.set(CalendarDay(containing: test.wall.now(), in: .gmt).next.start(in: .gmt))
+        test.network.release()
+
+        #expect(try await values.count == 4)
+        #expect(test.client.cached(1...4, of: query).stale == [1...4])
+    }
+
+    @Test func `polling asks for what is watched although it is fresh`() async throws {
+        let test = try TestClient(network: .stretches())
+        var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while !state.isComplete { state = try #require(await updates.next()) }
+        test.client.queries.refetch(RangeQuery.tens.key)
+        await test.network.waitForRequests(2)
+
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/1/4"])
+    }
+
+    @Test func `how often values change makes no stretch stale`() async throws {
+        let test = try TestClient()
+        let policy = Policy.fresh(for: .hours(1)).adaptive(within: .seconds(1)...(.seconds(2)))
+        let query = RangeQuery.ones("adaptive", policy)
+        _ = try await test.client.values(in: 1...4, of: query)
+        test.wall.advance(by: .minutes(5))
+
+        #expect(test.client.cached(1...4, of: query).isComplete)
+    }
+
+    @Test func `stretches at the ends of all numbers are read or refused`() async throws {
+        let test = try TestClient()
+        let query = RangeQuery.ones("ends", .fresh(for: .hours(1)))
+        let last = try await test.client.values(in: (.max - 10)...(.max - 2), of: query)
+        let first = try await test.client.values(in: .min...(.min + 8), of: query)
+        #expect(last.count == 9 && first.count == 9)
+        _ = try await test.client.values(in: (.max - 20)...(.max - 1), of: query)
+        for range in [Int.min...0, 0...Int.max, Int.min...Int.max, Int.max...Int.max] {
+            await #expect(throws: SanguineError.rangeTooLong(limit: RangeLimits.readSpan)) {
+                try await test.client.values(in: range, of: query)
+            }
+            var updates = test.client.updates(of: query, in: range).makeAsyncIterator()
+            #expect(await updates.next()?.error?.code == "range_too_long")
+        }
+        #expect(test.client.cached(.min...0, of: query).values.count == 9)
+        test.client.invalidate(0...Int.max, of: query)
+
+        #expect(
+            test.client.cached(.min...(.max - 1), of: query).stale == [(.max - 20)...(.max - 1)]
+        )
+    }
+
+    @Test func `the next user does not see why the last one's fetch failed`() async throws {
+        let authorizer = TestAuthorizer()
+        let test = try TestClient(network: .stretches(), authorizer: authorizer)
+        test.network.script(.status(404), .status(404))
+        var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while state.error == nil { state = try #require(await updates.next()) }
+        authorizer.change(to: nil, in: test.client)
+        test.client.ranges.adopt(authorizer.epoch)
+        while state.error != nil { state = try #require(await updates.next()) }
+
+        #expect(state.missing == [1...4])
+    }
+
+    @Test func `a key that another query has is a conflict, and its updates end`() async throws {
+        let test = try TestClient()
+        let other = Query<String>("shared", policy: .fresh(for: .hours(1))) { _ in "one" }
+        _ = try await test.client.value(of: other)
+        let query = RangeQuery.ones("shared", .fresh(for: .hours(1)))
+        await #expect(throws: SanguineError.conflictingQuery(name: "shared")) {
+            try await test.client.values(in: 1...4, of: query)
+        }
+        var updates = test.client.updates(of: query, in: 1...4).makeAsyncIterator()
+        while await updates.next() != nil {}
+
+        #expect(test.client.cached(other) == "one")
+    }
+
+    @Test func `each request is a flight in the metrics, of the policy's priority`() async throws {
+        let test = try TestClient()
+        let policy = Policy.fresh(for: .hours(1)).priority(.visible)
+        let query = RangeQuery<Int, Int>("counted", policy: policy) { request, range in
+            [range.lowerBound: request.priority.current == .visible ? 1 : 0]
+        }
+        let values = try await test.client.values(in: 1...400, of: query)
+        let row = try #require(test.client.metrics.summary()[query: "counted"])
+
+        #expect(values == [1: 1, 367: 1])
+        #expect(row.flights == 2 && row.inFlight == 0 && row.failures == 0)
+    }
+}
