@@ -71,7 +71,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         plain.entry { [weak self] _ in
             guard let self else { throw SanguineError.closed }
             try await loadWatched()
-            return queries.cached(entry) ?? Contents()
+            return queries.peek(entry) ?? Contents()
         }
     }
 
