@@ -86,15 +86,16 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `the server's wait is kept to the second`() async throws {
+    @Test func `the server's wait is kept, and chance makes it longer only`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "12"]))
         async let profile = test.client.value(of: .profile("ada"))
         await test.network.waitForRequests(1)
         await test.delay.waitForSleepers(2)
 
-        #expect(test.delay.timeToNextWake == .seconds(12))
-        test.delay.advance(by: .seconds(12))
+        let wait = try #require(test.delay.timeToNextWake)
+        #expect(wait >= .seconds(12) && wait <= .seconds(15))
+        test.delay.advance(by: wait)
         #expect(try await profile == Profile(name: "ada 1"))
     }
 

@@ -73,11 +73,15 @@ struct RetryScheduleTests {
         #expect(Self.refused(status).isWorthAnotherRead)
     }
 
-    @Test func `no try comes sooner than the server asked`() throws {
-        var random = SplitMix64(seed: 1)
-        let wait = RetrySchedule.standard
-            .delay(afterFailures: 1, of: Self.refused(429, retryAfter: 9), using: &random)
-        #expect(wait == .seconds(9))
+    @Test func `no try comes sooner than the server asked, and not all at the same time`() throws {
+        let waits = try (UInt64(1)...50).map { seed in
+            var random = SplitMix64(seed: seed)
+            let wait = RetrySchedule.standard
+                .delay(afterFailures: 1, of: Self.refused(429, retryAfter: 8), using: &random)
+            return try #require(wait)
+        }
+        #expect(waits.allSatisfy { $0 >= .seconds(8) && $0 <= .seconds(10) })
+        #expect(Set(waits).count == 50)
     }
 
     @Test func `a server that asks for more than the cap gets no further try`() {

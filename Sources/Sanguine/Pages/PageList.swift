@@ -1,3 +1,5 @@
+import Synchronization
+
 import SanguineModel
 
 /// What an item of a list must be.
@@ -32,6 +34,15 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
     var next: String?
     /// How often the list was refreshed.
     var round: UInt64 = 0
+    /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
+    var revision: UInt64 = 0
+
+    private enum CodingKeys: String, CodingKey { case rows, marks, next, round }
+
+    /// Whether both show the same: when and how the rows came is no difference.
+    static func == (one: Self, other: Self) -> Bool {
+        one.next == other.next && one.rows == other.rows
+    }
 
     /// Where the mark's rows begin.
     func offset(ofMark index: Int) -> Int {
@@ -92,4 +103,13 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
         }
         marks = joined
     }
+}
+
+/// Numbers the states of all lists: of two the one with the higher number is newer.
+///
+/// Across keepers too: one that goes may have an older list than the one that has come.
+enum PageRevision {
+    private static let last = Atomic<UInt64>(0)
+
+    static func next() -> UInt64 { last.wrappingAdd(1, ordering: .relaxed).newValue }
 }

@@ -35,7 +35,7 @@ where Item.ID: Sendable {
     let key: QueryKey
     let base: URL?
     let fetch: Fetch
-    let isCursorExpired: @Sendable (SanguineError) -> Bool
+    private let isCursorExpired: (@Sendable (SanguineError) -> Bool)?
 
     /// Declares a list of any backend.
     ///
@@ -46,7 +46,8 @@ where Item.ID: Sendable {
     ///   - size: Rows to ask for at once; at most 100. Default: 20.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
     ///   - isCursorExpired: Whether an error says that a cursor is of no use any more, so that the
-    ///     place is to be found again. Default: see ``SanguineError/isCursorExpired``.
+    ///     place is to be found again. Default: what ``SanguineError/isCursorExpired`` says, and
+    ///     the status 400 if the page that was asked for is of the list's own size.
     ///   - fetch: Fetches one page.
     public init(
         _ name: String,
@@ -54,7 +55,7 @@ where Item.ID: Sendable {
         policy: Policy = .alwaysStale,
         size: Int = PageLimits.size,
         base: URL? = nil,
-        isCursorExpired: @escaping @Sendable (SanguineError) -> Bool = { $0.isCursorExpired },
+        isCursorExpired: (@Sendable (SanguineError) -> Bool)? = nil,
         fetch: @escaping Fetch
     ) {
         self.name = name
@@ -90,11 +91,20 @@ where Item.ID: Sendable {
         self.policy = policy
         self.size = min(max(1, size), PageLimits.largestSize)
         self.base = base
-        isCursorExpired = { $0.isCursorExpired }
+        isCursorExpired = nil
         key = QueryKey(name: name, parameters: parameters)
         fetch = { request, page in
             try await request.get(path, query: query + page.query)
         }
+    }
+
+    /// Whether the answer says that the request's cursor is of no use any more.
+    func isExpired(_ error: SanguineError, answering request: PageRequest) -> Bool {
+        if let isCursorExpired { return isCursorExpired(error) }
+        if error.isCursorExpired { return true }
+        // Of a larger page than usual the backend may refuse the size.
+        guard case .problem(let problem) = error, problem.status == 400 else { return false }
+        return request.limit == size
     }
 }
 
@@ -124,12 +134,11 @@ public struct PageRequest: Hashable, Sendable {
 extension SanguineError {
     /// Whether a backend says that a list's cursor is of no use any more.
     ///
-    /// The codes `cursor_invalid` and `cursor_expired`, and the statuses 400 and 410. Only answers
-    /// to requests with a cursor are asked, and if it was not the cursor, the second failure
-    /// reaches the caller.
+    /// The codes `cursor_invalid` and `cursor_expired`, and the status 410. Only answers to requests
+    /// with a cursor are asked, and if it was not the cursor, the second failure reaches the caller.
     public var isCursorExpired: Bool {
         guard case .problem(let problem) = self else { return false }
         return ["cursor_invalid", "cursor_expired"].contains(problem.code.rawValue)
-            || [400, 410].contains(problem.status)
+            || problem.status == 410
     }
 }

@@ -40,6 +40,15 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
         next = start
     }
 
+    /// Leaves rows out that stand elsewhere, in a newer version.
+    mutating func leaveOut(_ newer: Set<Item.ID>) {
+        guard !ids.isDisjoint(with: newer) else { return }
+        var list = PageList<Item>(rows: rows, marks: marks)
+        _ = list.remove(newer)
+        (rows, marks) = (list.rows, list.marks)
+        ids.subtract(newer)
+    }
+
     /// Takes over the answer to the request for ``next``.
     mutating func append(_ page: Page<Item>, round: UInt64) {
         let cursor = next

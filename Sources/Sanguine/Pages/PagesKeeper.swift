@@ -30,8 +30,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         var waiters: [UInt64: CheckedContinuation<SanguineError?, Never>] = [:]
         var observers: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var lastNumber: UInt64 = 0
-        /// How many rows the cache's entry has.
-        var savedRows = 0
         var isClosed: Bool
 
         mutating func nextNumber() -> UInt64 {
@@ -63,26 +61,22 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         )
     }
 
-    deinit {
-        let (list, epoch, isUnsaved) = guarded.withLock { guarded in
-            let state = guarded.state
-            let isUnsaved = state.list.rows.count != guarded.savedRows
-            return (state.list, guarded.epoch, isUnsaved && state.isLoaded && !state.hasPrevious)
-        }
-        if isUnsaved { queries.amend(list, for: entry, epoch: epoch) }
-    }
+    deinit { save(onlyIfWorthwhile: false) }
 
     /// The list as an entry of the cache; fetching it refreshes the list.
-    var entry: Query<PageList<Item>> {
+    var entry: Query<PageList<Item>> { entry(priority: pages.policy.priority) }
+
+    private func entry(priority: FetchPriority) -> Query<PageList<Item>> {
         Query(
             list: pages.name,
             key: pages.key,
             // The refresh's own requests are tried again, not all of it.
-            policy: pages.policy.retry(.never),
+            policy: pages.policy.retry(.never).priority(priority),
             base: pages.base
-        ) { [weak registry, weak queries, pages] _ in
+        ) { [weak registry, weak queries, pages] request in
+            request.flight.settle()
             guard let registry, let queries else { throw SanguineError.closed }
-            return try await registry.keeper(of: pages, in: queries).refreshed()
+            return try await registry.keeper(of: pages, in: queries).refreshed(request.priority)
         }
     }
 
@@ -100,7 +94,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         else { return }
         change { guarded in
             guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
-            guarded.savedRows = list.rows.count
             return State.Effect()
         }
     }
@@ -133,12 +126,14 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     /// A signal at once and at every change of ``snapshot()``; one stands for all that are missed.
     ///
     /// Who takes them observes the list: it is refreshed if it is not fresh.
-    func signals() -> AsyncStream<Void> {
+    ///
+    /// - Parameter priority: How much the observer wants it. Default: as the policy says.
+    func signals(priority: FetchPriority? = nil) -> AsyncStream<Void> {
         let (stream, signal) = AsyncStream.makeStream(
             of: Void.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let entry = entry
+        let entry = entry(priority: priority ?? pages.policy.priority)
         let number = guarded.withLock { guarded in
             let number = guarded.nextNumber()
             guarded.observers[number] = signal
@@ -149,6 +144,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
             finish: { signal.finish() }
         )
         guard let observation = queries.observe(entry, observer) else {
+            guarded.withLock { $0.observers[number] = nil }
             signal.finish()
             return stream
         }
@@ -162,6 +158,16 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     /// How many callers wait.
     var waiterCount: Int { guarded.withLock { $0.state.waiterCount } }
 
+    /// How many readers take signals.
+    var observerCount: Int { guarded.withLock { $0.observers.count } }
+
+    /// What failed last at the list's head, and is to be tried again.
+    var failedHeadLoad: PagesLoad {
+        let hasFailedToRefresh = queries.snapshot(of: entry).error != nil
+        let load = guarded.withLock { $0.state.failedHeadLoad }
+        return hasFailedToRefresh ? .refresh : load ?? .refresh
+    }
+
     // MARK: - Loading
 
     /// Loads the next page, or the one before; without a list its first page.
@@ -169,23 +175,26 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         userChanged()
         restore()
         guard guarded.withLock({ $0.state.isLoaded }) else {
-            _ = try await queries.value(of: entry)
+            _ = try await queries.value(of: entry, priority: priority)
             return
         }
-        try await wait(for: load, priority: priority)
+        try await wait(for: load, priority: RequestPriority(priority))
         save(onlyIfWorthwhile: true)
     }
 
     /// Refreshes the list, and returns all of it.
     ///
     /// What the cache calls to fetch its entry.
-    func refreshed() async throws(SanguineError) -> PageList<Item> {
+    ///
+    /// - Parameter priority: How much it matters; what raises it raises the refresh.
+    func refreshed(_ priority: RequestPriority) async throws(SanguineError) -> PageList<Item> {
         userChanged()
-        try await wait(for: .refresh, priority: pages.policy.priority)
-        return guarded.withLock { guarded in
-            guarded.savedRows = guarded.state.list.rows.count
-            return guarded.state.list
+        let observer = priority.observe { [weak self] wanted in
+            self?.change { $0.state.raise(.refresh, to: wanted) }
         }
+        defer { priority.forget(observer) }
+        try await wait(for: .refresh, priority: priority)
+        return guarded.withLock { $0.state.list }
     }
 
     /// A row is shown.
@@ -208,12 +217,16 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     private func wait(
         for load: PagesLoad,
-        priority: FetchPriority
+        priority: RequestPriority
     ) async throws(SanguineError) {
         let waiter = guarded.withLock { $0.nextNumber() }
         let error = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                join(load, as: waiter, continuation, priority)
+                let first = priority.current
+                join(load, as: waiter, continuation, first)
+                // It may have been raised just before it joined.
+                let wanted = priority.current
+                if wanted > first { change { $0.state.raise(load, to: wanted) } }
                 // The handler below has run already if the task was cancelled before it joined.
                 if Task.isCancelled { leave(waiter) }
             }
@@ -244,17 +257,24 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     ///
     /// Encoding a list costs as much as it is long, so a list that grows page by page is taken over
     /// each time it has grown by a quarter, and when its keeper goes.
+    ///
+    /// What the cache has is looked at before the list is, and is taken over only if the cache still
+    /// has that: so no list replaces a newer one.
     private func save(onlyIfWorthwhile: Bool) {
-        let (list, epoch, isDue) = guarded.withLock { guarded in
-            let state = guarded.state
-            let grown = state.list.rows.count - guarded.savedRows
-            let isWorthwhile = grown >= max(pages.size, guarded.savedRows / 4)
-            let isDue =
-                state.isLoaded && !state.hasPrevious && (isWorthwhile || !onlyIfWorthwhile)
-            if isDue { guarded.savedRows = state.list.rows.count }
-            return (state.list, guarded.epoch, isDue)
+        let entry = entry
+        while let (saved, version) = queries.held(by: entry) {
+            let (list, epoch, isStorable) = guarded.withLock { guarded in
+                let state = guarded.state
+                return (state.list, guarded.epoch, state.isLoaded && !state.hasPrevious)
+            }
+            let grown = list.rows.count - saved.rows.count
+            let isWorthwhile = grown >= max(pages.size, saved.rows.count / 4)
+            guard isStorable, list.revision > saved.revision, isWorthwhile || !onlyIfWorthwhile
+            else { return }
+            if queries.amend(list, for: entry, epoch: epoch, replacing: version) { return }
+            // Refused for another reason than a change: it always will be.
+            guard let present = queries.held(by: entry), present.version != version else { return }
         }
-        if isDue { queries.amend(list, for: entry, epoch: epoch) }
     }
 
     // MARK: - Life
@@ -265,7 +285,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         change { guarded in
             guard guarded.epoch < present else { return nil }
             guarded.epoch = present
-            guarded.savedRows = 0
             return guarded.state.reset(.userChanged)
         }
     }
@@ -306,6 +325,7 @@ extension PagesKeeper {
         let answers = effect.answer.compactMap { answer in
             guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
         }
+        if effect.hasNewList { guarded.state.list.revision = PageRevision.next() }
         for number in effect.cancel { guarded.priorities[number] = nil }
         let raised = effect.raise.compactMap { raise in
             guarded.priorities[raise.number].map { ($0, raise.priority) }
@@ -360,7 +380,7 @@ extension PagesKeeper {
                 return guarded.state.fail(
                     request.number,
                     error,
-                    isCursorExpired: request.cursor != nil && pages.isCursorExpired(error)
+                    isCursorExpired: request.cursor != nil && pages.isExpired(error, answering: page)
                 )
             }
         }

@@ -54,7 +54,7 @@ where Item.ID: Sendable {
 
     init(_ keeper: PagesKeeper<Item>) {
         self.keeper = keeper
-        let signals = keeper.signals()
+        let signals = keeper.signals(priority: .visible)
         apply(keeper.snapshot())
         following = Task { [weak self] in
             for await _ in signals {
@@ -90,14 +90,19 @@ where Item.ID: Sendable {
     /// - Parameter force: Whether to ask although the list is fresh by its policy. Default: yes,
     ///   for this is what a reader who pulls the list down wants.
     public func refresh(force: Bool = true) async {
-        _ = try? await keeper.queries.value(of: keeper.entry, refreshing: force)
+        _ = try? await keeper.queries.value(
+            of: keeper.entry,
+            refreshing: force,
+            priority: .visible
+        )
         apply(keeper.snapshot())
     }
 
-    /// Tries again what has failed: the next page, and the list itself.
+    /// Tries again what has failed: the next page, and the page before or the list itself.
     public func retry() async {
         if nextError != nil { await loadNext() }
-        if error != nil { await refresh() }
+        guard error != nil else { return }
+        if keeper.failedHeadLoad == .previous { await loadPrevious() } else { await refresh() }
     }
 
     /// Tells that a row is shown.

@@ -67,7 +67,9 @@ extension PagesState {
                 tailError = error
                 hasRecovered = false
             case .review: reviewsLeft = 0
-            case .refresh, .previous: headError = error
+            case .refresh, .previous:
+                headError = error
+                failedHeadLoad = flight.load
             }
             answer(flight.load, error: error, in: &effect)
         }
@@ -182,7 +184,10 @@ extension PagesState {
         }
         replaceList(by: merged)
         isLoaded = true
-        if flight.load == .refresh || flight.load == .previous { headError = nil }
+        if flight.load == .refresh || flight.load == .previous {
+            headError = nil
+            failedHeadLoad = nil
+        }
         if flight.load == .refresh { reviewsLeft = PageLimits.refreshRequests }
         dropFarEnd(atHead: false)
         if flight.load != .next { answer(flight.load, error: nil, in: &effect) }
@@ -207,9 +212,12 @@ extension PagesState {
 
 extension PagesState {
     private mutating func landNext(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
-        let chain = flight.chain
+        var flight = flight
         // The list was cut or begun anew meanwhile: its end is elsewhere. `proceed` goes there.
-        guard list.next == chain.start else { return }
+        guard list.next == flight.chain.start else { return }
+        // A row that has moved into a page that is newer than this one stays there.
+        flight.chain.leaveOut(ids(newerThan: flight.round))
+        let chain = flight.chain
         if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
             return proceed(with: flight, limit: pageSize, &effect)
         }
@@ -227,6 +235,19 @@ extension PagesState {
         hasRecovered = false
         answer(.next, error: nil, in: &effect)
         effect.hasNewList = true
+    }
+
+    /// The rows that were seen in a later round than that.
+    private func ids(newerThan round: UInt64) -> Set<Item.ID> {
+        guard round < list.round else { return [] }
+        var newer: Set<Item.ID> = []
+        var offset = 0
+        for mark in list.marks {
+            let range = offset..<(offset + mark.count)
+            offset = range.upperBound
+            if mark.round > round { newer.formUnion(list.rows[range].lazy.map(\.id)) }
+        }
+        return newer
     }
 
     /// Keeps the list within its limit.

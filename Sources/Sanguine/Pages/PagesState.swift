@@ -59,6 +59,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     var isLoaded = false
     /// Why the last refresh, or load of the page before, failed; `nil` after one that did not.
     var headError: SanguineError?
+    /// Which of the two it was.
+    var failedHeadLoad: PagesLoad?
     /// Why the last load of the next page failed; `nil` after one that did not.
     var tailError: SanguineError?
     /// The first row that the reader sees, if the app tells.
@@ -111,6 +113,16 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         var effect = Effect()
         raise(load, to: priority, &effect)
         proceed(&effect)
+        return effect
+    }
+
+    /// Whoever waits for such a load wants it more than before.
+    mutating func raise(_ load: PagesLoad, to priority: FetchPriority) -> Effect {
+        defer { checkInvariants() }
+        let load = isLoaded ? load : .refresh
+        waiters[load] = waiters[load]?.mapValues { max($0, priority) }
+        var effect = Effect()
+        raise(load, to: priority, &effect)
         return effect
     }
 
@@ -180,6 +192,7 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         dropped = []
         isLoaded = false
         headError = nil
+        failedHeadLoad = nil
         tailError = nil
         anchor = nil
         shown = nil

@@ -9,15 +9,21 @@ extension QueryCache {
     ///   - value: The fuller value.
     ///   - query: Whose value it is.
     ///   - epoch: The number of the epoch in which it was fetched.
-    /// - Returns: Whether there was a value of that epoch.
+    ///   - version: The version of the value that it was compared with.
+    /// - Returns: Whether there was a value of that epoch and version.
     @discardableResult
-    func amend<Value>(_ value: Value, for query: Query<Value>, epoch: UInt64) -> Bool {
+    func amend<Value>(
+        _ value: Value,
+        for query: Query<Value>,
+        epoch: UInt64,
+        replacing version: UInt64
+    ) -> Bool {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
         guard !isUsers || present.number == epoch else { return false }
         let isAmended = change(query) { [writer] record, guarded in
             guard let record = record as? TypedRecord<Value>, let held = record.state.held,
-                !isUsers || record.state.epoch == epoch
+                record.version == version, !isUsers || record.state.epoch == epoch
             else { return nil }
             record.set(value, isEqual: false, version: guarded.nextNumber())
             writer.put(

@@ -75,15 +75,16 @@ struct ReadAttempts: Sendable {
         }
         while true {
             let outcome = await once(request, body)
+            // Its requests were another fetch's, which has counted and repeated them.
+            guard !request.flight.isSettled else { return outcome }
             let host = request.flight.host
             if failures == 0 { backend.retries.requested(host) }
             guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
             let retry = schedule(plan.policy.retry)
             backend.retries.failed(host, with: failure)
-            guard !request.flight.isSettled,
-                let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
-                let all = backend.retries.wait(wait, upTo: retry.cap, for: host)
+            guard let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
+                let all = backend.retries.wait(wait, by: retry, for: host, using: &random)
             else { return .failure(failure) }
             plan.attempts?.add()
             plan.metrics?.flightRetried(afterAttempt: failures, failedWith: failure)

@@ -4,8 +4,9 @@ import SanguineModel
 ///
 /// The wait after the n-th failure is `base × 2^(n−1)`, at most `cap`, then up to a quarter longer
 /// or shorter by chance, so that clients that failed together do not come back together. A server
-/// that says `Retry-After` is heeded: no try comes sooner. If it asks for more than `cap`, there is
-/// no further try, and the error, which carries the time, goes to the caller at once.
+/// that says `Retry-After` is heeded: no try comes sooner, and chance makes the wait longer only. If
+/// it asks for more than `cap`, there is no further try, and the error, which carries the time, goes
+/// to the caller at once.
 public struct RetrySchedule: Hashable, Sendable {
     /// How often at most, the first time included.
     public var attempts: Int
@@ -56,7 +57,13 @@ public struct RetrySchedule: Hashable, Sendable {
         guard failures < attempts, error.isWorthAnotherRead else { return nil }
         let wanted = error.retryAfter ?? .zero
         guard wanted <= cap else { return nil }
-        return max(wanted, backoff(afterFailures: failures, using: &random))
+        let backoff = backoff(afterFailures: failures, using: &random)
+        return wanted > .zero ? max(later(wanted, using: &random), backoff) : backoff
+    }
+
+    /// A time that a server has named, longer by chance: it has told many clients the same.
+    func later(_ wanted: Duration, using random: inout some RandomNumberGenerator) -> Duration {
+        wanted * (1 + Double.random(in: 0...jitter, using: &random))
     }
 
     /// The wait after so many failures, whatever they were and however many may follow.

@@ -68,7 +68,8 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     /// The cache's entry; fetching it fetches what its watchers lack.
     var entry: Query<Contents> {
-        plain.entry { [weak self] _ in
+        plain.entry { [weak self] request in
+            request.flight.settle()
             guard let self else { throw SanguineError.closed }
             try await loadWatched()
             return queries.peek(entry) ?? Contents()

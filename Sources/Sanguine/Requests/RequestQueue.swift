@@ -49,6 +49,7 @@ final class RequestQueue: Sendable {
         _ host: String,
         _ priority: RequestPriority
     ) async throws(SanguineError) -> Ticket {
+        // Another thread may enter with a later number first: the state sorts by it.
         let number = guarded.withLock { guarded in
             guarded.lastNumber += 1
             return guarded.lastNumber

@@ -14,7 +14,8 @@
 /// A full line-up turns away the one that is least missed: the youngest of the lowest priority, be
 /// it the newcomer itself.
 ///
-/// Requests are numbered by their owner, upwards. The state performs no I/O and reads no clock.
+/// Requests are numbered by their owner, upwards, and may enter in another order: a number is their
+/// age. The state performs no I/O and reads no clock.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -111,7 +112,7 @@ struct RequestQueueState: Sendable {
         var host = hosts[name] ?? Host()
         defer { hosts[name] = host }
         requests[number] = Request(host: name, priority: priority, isUnderWay: false)
-        host.lines[priority.rawValue].waiting.append(number)
+        host.lines[priority.rawValue].insert(number)
         let granted = grant(in: &host)
         guard granted.isEmpty, host.waiting > limits.waiting else {
             return Effect(granted: granted)
@@ -199,6 +200,7 @@ struct RequestQueueState: Sendable {
         assert(host.underWay <= limits.lanes && host.prefetches <= limits.prefetchLanes)
         assert(host.prefetches >= 0 && host.prefetches <= host.underWay)
         assert(host.waiting <= limits.waiting, "Too many wait.")
+        assert(host.lines.allSatisfy(\.isSorted), "A line is out of order.")
         assert(nextLine(in: host) == nil, "Somebody waits who could go.")
         assert(host.lines.allSatisfy { $0.passedOver <= limits.patience + 1 }, "A line starves.")
         #endif
@@ -216,6 +218,8 @@ extension RequestQueueState.Line {
         }
         return low
     }
+
+    fileprivate var isSorted: Bool { zip(waiting, waiting.dropFirst()).allSatisfy(<) }
 
     fileprivate mutating func insert(_ number: UInt64) {
         waiting.insert(number, at: place(of: number))

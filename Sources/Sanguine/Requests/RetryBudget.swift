@@ -15,7 +15,8 @@ import SanguineModel
 /// what somebody waits for do go: the limit may be that of another path, and only the host can
 /// tell.
 ///
-/// Times count from any one moment and are passed in.
+/// Times count from any one moment and are passed in. Threads may tell theirs in another order than
+/// they read them: the latest counts.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -64,6 +65,7 @@ struct RetryBudget: Sendable {
     let limits: Limits
     private var hosts: [String: Host] = [:]
     private var uses: UInt64 = 0
+    private var latest = Duration.zero
 
     init(limits: Limits = Limits()) { self.limits = limits }
 
@@ -80,7 +82,7 @@ struct RetryBudget: Sendable {
         guard case .problem(let problem) = error, [429, 503].contains(problem.status),
             let wanted = error.retryAfter, wanted > .zero
         else { return }
-        let end = now + min(wanted, limits.longestPause)
+        let end = max(now, latest) + min(wanted, limits.longestPause)
         change(host, at: now) { host in
             guard end > host.pausedUntil else { return }
             host.pausedUntil = end
@@ -105,6 +107,7 @@ struct RetryBudget: Sendable {
 
     /// For how long the host is to be left alone; `nil` if it is not.
     func pause(of host: String, at now: Duration) -> Pause? {
+        let now = max(now, latest)
         guard let host = hosts[host], host.pausedUntil > now, let error = host.pausedBy
         else { return nil }
         return Pause(remaining: host.pausedUntil - now, error: error)
@@ -112,11 +115,9 @@ struct RetryBudget: Sendable {
 
     private mutating func change(_ name: String, at now: Duration, _ event: (inout Host) -> Void) {
         var host = hosts[name] ?? Host()
-        // Two threads may tell their times in another order than they read them.
-        let slot = max(
-            Int64(now / (limits.window / Int(Self.slotsPerWindow))),
-            host.slots.last?.number ?? 0
-        )
+        latest = max(now, latest)
+        let now = latest
+        let slot = Int64(now / (limits.window / Int(Self.slotsPerWindow)))
         host.slots.removeAll { $0.number <= slot - Self.slotsPerWindow }
         if host.slots.last?.number != slot { host.slots.append(Slot(number: slot)) }
         event(&host)

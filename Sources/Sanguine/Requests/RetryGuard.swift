@@ -29,17 +29,25 @@ final class RetryGuard: Sendable {
     ///
     /// - Parameters:
     ///   - wanted: How long to wait at least.
-    ///   - cap: How long the host may keep the retry waiting.
+    ///   - schedule: How long the host may keep the retry waiting, and what chance adds.
     ///   - host: Which host is asked.
+    ///   - random: Where chance comes from.
     /// - Returns: The wait, or `nil` if there is to be no retry: the budget is used up, or the host
     ///   asked to be left alone for longer.
-    func wait(_ wanted: Duration, upTo cap: Duration, for host: String) -> Duration? {
+    func wait(
+        _ wanted: Duration,
+        by schedule: RetrySchedule,
+        for host: String,
+        using random: inout some RandomNumberGenerator
+    ) -> Duration? {
         let now = elapsed()
-        return budget.withLock { budget in
+        let pause = budget.withLock { budget -> Duration? in
             let pause = budget.pause(of: host, at: now)?.remaining ?? .zero
-            guard pause <= cap, budget.withdraw(host, at: now) else { return nil }
-            return max(wanted, pause)
+            guard pause <= schedule.cap, budget.withdraw(host, at: now) else { return nil }
+            return pause
         }
+        guard let pause else { return nil }
+        return pause > wanted ? schedule.later(pause, using: &random) : wanted
     }
 
     /// For how long the host is to be left alone; `nil` if it is not.

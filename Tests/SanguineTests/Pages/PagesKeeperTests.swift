@@ -205,6 +205,53 @@ struct PagesKeeperTests {
         #expect(last?.items.first?.id == server.ids.first)
     }
 
+    @Test func `a refresh counts as one request of the host`() async throws {
+        let test = try TestClient(network: server.network())
+        for _ in 1...ClientLimits.requestsPerRetry { try await test.client.refresh(.feed("a")) }
+
+        #expect(test.retriesLeft() == ClientLimits.retryReserve + 1)
+    }
+
+    @Test func `an older list does not replace a newer one in the cache`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        let queries = test.client.queries
+        let entry = test.client.pages.keeper(of: .feed("a"), in: queries).entry
+        let old = try #require(queries.held(by: entry))
+        server.change { $0.insert(onTop: true, jump: 1) }
+        try await test.client.refresh(.feed("a"))
+        let isTaken = queries.amend(old.value, for: entry, epoch: 0, replacing: old.version)
+
+        #expect(!isTaken)
+        #expect(queries.cached(entry)?.rows.first?.id == server.ids.first)
+    }
+
+    @Test func `who observes a list of a closed client leaves nothing behind`() async throws {
+        let test = try TestClient(network: server.network())
+        let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
+        test.client.close()
+        for await _ in keeper.signals() {}
+
+        #expect(keeper.observerCount == 0)
+    }
+
+    @Test(arguments: [
+        (410, "gone", 100, true), (400, "cursor_expired", 100, true), (400, "bad_request", 20, true),
+        (400, "bad_request", 100, false), (404, "gone", 20, false),
+    ])
+    func `an error that may be about the size is about the cursor only if the size is usual`(
+        status: Int,
+        code: String,
+        limit: Int,
+        isExpired: Bool
+    ) {
+        var problem = Problem(ProblemCode(rawValue: code), "No.")
+        problem.status = status
+        let request = PageRequest(cursor: "c", limit: limit)
+        let pages = Pages<FeedRow>.feed("a")
+        #expect(pages.isExpired(.problem(problem), answering: request) == isExpired)
+    }
+
     @Test func `what waits is told when the client is closed`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))

@@ -40,6 +40,27 @@ struct PagesModelTests {
         #expect(model.items.count == 40)
     }
 
+    @Test func `a list that a view shows goes first, although it was asked for before`()
+        async throws
+    {
+        let test = try TestClient(network: server.network()) { $0.readsPerHost = 1 }
+        let queue = test.client.queue
+        let host = try #require(URL(string: TestClient.server)).hostKey
+        test.network.hold()
+        let other = Task { try await test.client.load(.feed("b")) }
+        await test.network.waitForHeld(1)
+        let loading = Task { try await test.client.load(.feed("a")) }
+        while queue.waiting(for: host, of: .normal) < 1 { await Task.yield() }
+        let model = test.client.pages(.feed("a"))
+        while queue.waiting(for: host, of: .visible) < 1 { await Task.yield() }
+        test.network.release()
+        try await other.value
+        try await loading.value
+        await wait { model.phase == .ready }
+
+        #expect(test.network.requests.count == 2)
+    }
+
     @Test func `what is cached is there when the model is made`() async throws {
         let test = try TestClient(network: server.network())
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }

@@ -279,6 +279,41 @@ struct PagesStateTests {
         #expect(effect.start.map(\.cursor) == ["z"])
     }
 
+    @Test mutating func `a late page does not take a row away that has moved into a newer one`()
+        throws
+    {
+        try loadThree()
+        let next = try request(.next)
+        try load(.refresh, page("nabc", next: "c2", version: 1))
+        _ = try land(next, page("mnop", next: nil))
+
+        #expect(shown == "nabcdefghijklmop")
+        #expect(state.list.rows[0].version == 1)
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `a refresh that brings nothing new is no change of the list`() throws {
+        try loadThree()
+        let before = state.list
+        try load(.refresh, page("abcd", next: "d2"))
+
+        #expect(state.list.round > before.round)
+        #expect(state.list == before)
+    }
+
+    @Test mutating func `it is known which load failed at the head`() throws {
+        try loadThree()
+        for rows in ["mnop", "qrst", "uvwx"] {
+            try load(.next, page(rows, next: String(rows.suffix(1))))
+        }
+        let previous = try request(.previous)
+        _ = state.fail(previous.number, .transport(.timedOut))
+        #expect(state.failedHeadLoad == .previous)
+        try load(.previous, page("abcd", next: "d2"))
+
+        #expect(state.failedHeadLoad == nil)
+    }
+
     @Test mutating func `a backend whose cursor does not move is at its end`() throws {
         try load(.refresh, page("abcd", next: "d"))
         try load(.next, page("efgh", next: "d"))

@@ -66,6 +66,17 @@ struct BatchTests {
         }
     }
 
+    @Test func `look-ups that travel together count as one request of the host`() async throws {
+        let test = try TestClient(network: Self.network())
+        let most = 3 * ClientLimits.requestsPerRetry
+        let callers = (1...most).map { Self.ask(Self.item("\($0)"), test) }
+        await Self.waitForAskers(most, test)
+        await Self.endWindow(test)
+        for caller in callers { _ = try await caller.value }
+
+        #expect(test.retriesLeft() == ClientLimits.retryReserve)
+    }
+
     @Test func `look-ups of one moment become one request`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }

@@ -58,6 +58,8 @@ struct RequestQueueModel {
     private(set) var refused = 0
     private(set) var gaveUp = 0
     private var entries: [Entry] = []  // In the order of their numbers.
+    /// Numbers that were taken by threads that have not entered yet.
+    private var late: [UInt64] = []
     /// How often a line's head could have gone and one of higher priority went.
     private var passedOver: [Line: Int] = [:]
     private var random: SplitMix64
@@ -93,12 +95,16 @@ struct RequestQueueModel {
 
     private mutating func enter() {
         lastNumber += 1
+        late.append(lastNumber)
+        if late.count < 4, Bool.random(using: &random) { return lastEvent = "number" }
+        let number = late.remove(at: Int.random(in: late.indices, using: &random))
         entered += 1
         let host = ["a", "b"].randomElement(using: &random) ?? "a"
         let priority = FetchPriority.allCases.randomElement(using: &random) ?? .normal
-        lastEvent = "enter \(lastNumber) \(host) \(priority)"
-        entries.append(Entry(number: lastNumber, host: host, priority: priority))
-        let effect = state.enter(lastNumber, host: host, priority: priority)
+        lastEvent = "enter \(number) \(host) \(priority)"
+        let place = entries.firstIndex { $0.number > number } ?? entries.count
+        entries.insert(Entry(number: number, host: host, priority: priority), at: place)
+        let effect = state.enter(number, host: host, priority: priority)
         apply(effect, host: host)
         let waiting = entries.filter { $0.host == host && !$0.isUnderWay }
         guard waiting.count > limits.waiting else {

@@ -72,6 +72,18 @@ struct RequestQueueStateTests {
         #expect(state.leave(2).granted == [5])
     }
 
+    @Test func `a request that enters late stands by its age, and can leave and be raised`() {
+        var state = Self.full()
+        for number: UInt64 in [6, 4, 5, 7] { _ = state.enter(number, host: "a", priority: .normal) }
+        #expect(state.leave(6) == .nothing)
+        #expect(state.raise(5, to: .visible) == .nothing)
+        let order = (UInt64(1)...3).flatMap { state.leave($0).granted }
+
+        #expect(order == [5, 4, 7])
+        for number in order { _ = state.leave(number) }
+        #expect(state.isIdle)
+    }
+
     @Test func `a raised prefetch goes at once if only its kind was out of lanes`() {
         var state = Self.state()
         _ = state.enter(1, host: "a", priority: .prefetch)

@@ -95,6 +95,17 @@ struct RetryBudgetTests {
         #expect(budget.pause(of: "a", at: .seconds(2))?.remaining == .seconds(28))
     }
 
+    @Test func `of times that are told in another order the latest counts`() {
+        var budget = Self.budget(reserve: 1)
+        budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .seconds(100))
+        budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .seconds(99))
+        budget.requested("a", at: .seconds(98))
+
+        #expect(budget.pause(of: "a", at: .seconds(97))?.remaining == ClientLimits.longestPause)
+        #expect(budget.withdraw("a", at: .seconds(40)) == true)
+        #expect(budget.withdraw("a", at: .seconds(110)) == false)
+    }
+
     @Test func `no host is left alone for longer than ten minutes`() {
         var budget = Self.budget()
         budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .zero)

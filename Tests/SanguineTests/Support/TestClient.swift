@@ -38,6 +38,16 @@ struct TestClient {
         self.delay = delay
         client = try SanguineClient(configuration, authorizer: authorizer)
     }
+
+    /// How many retries the server's budget has, all of which this takes.
+    func retriesLeft() -> Int {
+        let retries = client.queries.attempts.backend.retries
+        let host = URL(string: Self.server)?.hostKey ?? ""
+        var random = SplitMix64(seed: 1)
+        var count = 0
+        while retries.wait(.zero, by: .standard, for: host, using: &random) != nil { count += 1 }
+        return count
+    }
 }
 
 /// A signed-in user who changes when a test says so.
