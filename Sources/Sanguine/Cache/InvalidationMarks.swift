@@ -48,7 +48,7 @@ struct InvalidationMarks: Sendable {
     private(set) var generation: UInt64 = 1
     /// Changes with each invalidation of many.
     private(set) var revision: UInt64 = 0
-    /// Counts invalidations of whatever kind: who reads a row knows by it whether one came meanwhile.
+    /// Counts invalidations of every kind: who reads a row knows by it whether one came meanwhile.
     private(set) var invalidations: UInt64 = 0
     private var marks: [Scope: UInt64] = [:]
     private let limit: Int
