@@ -1,6 +1,5 @@
-import Synchronization
-
 import SanguineModel
+import Synchronization
 
 /// What an item of a list must be.
 public typealias PageItem = Codable & Sendable & Equatable & Identifiable

@@ -134,8 +134,9 @@ public struct PageRequest: Hashable, Sendable {
 extension SanguineError {
     /// Whether a backend says that a list's cursor is of no use any more.
     ///
-    /// The codes `cursor_invalid` and `cursor_expired`, and the status 410. Only answers to requests
-    /// with a cursor are asked, and if it was not the cursor, the second failure reaches the caller.
+    /// The codes `cursor_invalid` and `cursor_expired`, and the status 410. Only answers to
+    /// requests with a cursor are asked, and if it was not the cursor, the second failure reaches
+    /// the caller.
     public var isCursorExpired: Bool {
         guard case .problem(let problem) = self else { return false }
         return ["cursor_invalid", "cursor_expired"].contains(problem.code.rawValue)

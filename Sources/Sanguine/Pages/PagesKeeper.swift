@@ -127,7 +127,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     ///
     /// Who takes them observes the list: it is refreshed if it is not fresh.
     ///
-    /// - Parameter priority: How much the observer wants it. Default: as the policy says.
+    /// The priority says how much the observer wants it; by default it is the policy's.
     func signals(priority: FetchPriority? = nil) -> AsyncStream<Void> {
         let (stream, signal) = AsyncStream.makeStream(
             of: Void.self,
@@ -186,7 +186,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     ///
     /// What the cache calls to fetch its entry.
     ///
-    /// - Parameter priority: How much it matters; what raises it raises the refresh.
+    /// What raises the priority raises the refresh.
     func refreshed(_ priority: RequestPriority) async throws(SanguineError) -> PageList<Item> {
         userChanged()
         let observer = priority.observe { [weak self] wanted in
@@ -258,8 +258,8 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     /// Encoding a list costs as much as it is long, so a list that grows page by page is taken over
     /// each time it has grown by a quarter, and when its keeper goes.
     ///
-    /// What the cache has is looked at before the list is, and is taken over only if the cache still
-    /// has that: so no list replaces a newer one.
+    /// What the cache has is looked at before the list is, and is taken over only if the cache
+    /// still has that: so no list replaces a newer one.
     private func save(onlyIfWorthwhile: Bool) {
         let entry = entry
         while let (saved, version) = queries.held(by: entry) {
@@ -380,7 +380,8 @@ extension PagesKeeper {
                 return guarded.state.fail(
                     request.number,
                     error,
-                    isCursorExpired: request.cursor != nil && pages.isExpired(error, answering: page)
+                    isCursorExpired: request.cursor != nil
+                        && pages.isExpired(error, answering: page)
                 )
             }
         }

@@ -4,9 +4,9 @@ import SanguineModel
 ///
 /// The wait after the n-th failure is `base × 2^(n−1)`, at most `cap`, then up to a quarter longer
 /// or shorter by chance, so that clients that failed together do not come back together. A server
-/// that says `Retry-After` is heeded: no try comes sooner, and chance makes the wait longer only. If
-/// it asks for more than `cap`, there is no further try, and the error, which carries the time, goes
-/// to the caller at once.
+/// that says `Retry-After` is heeded: no try comes sooner, and chance makes the wait longer only.
+/// If it asks for more than `cap`, there is no further try, and the error, which carries the time,
+/// goes to the caller at once.
 public struct RetrySchedule: Hashable, Sendable {
     /// How often at most, the first time included.
     public var attempts: Int

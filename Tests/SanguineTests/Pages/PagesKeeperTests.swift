@@ -236,8 +236,8 @@ struct PagesKeeperTests {
     }
 
     @Test(arguments: [
-        (410, "gone", 100, true), (400, "cursor_expired", 100, true), (400, "bad_request", 20, true),
-        (400, "bad_request", 100, false), (404, "gone", 20, false),
+        (410, "gone", 100, true), (400, "cursor_expired", 100, true),
+        (400, "bad_request", 20, true), (400, "bad_request", 100, false), (404, "gone", 20, false),
     ])
     func `an error that may be about the size is about the cursor only if the size is usual`(
         status: Int,
