@@ -19,7 +19,7 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
     public struct Row: Codable, Hashable, Sendable {
         /// The query's name; or `other`, for all past the limit.
         public var name: String
-        /// Reads that got a fresh value at once.
+        /// Reads that got a value at once: from `cached` whatever its age, else a fresh one.
         public var hits: Int
         /// Reads that got a value at once which was asked for again.
         public var staleHits: Int

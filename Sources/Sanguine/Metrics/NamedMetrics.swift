@@ -35,7 +35,7 @@ final class NamedMetrics: Sendable {
 
     // MARK: - Reads
 
-    /// A reader got a fresh value at once.
+    /// A reader got a value at once: from `cached` whatever its age, else a fresh one.
     func hit() { hits.wrappingAdd(1, ordering: .relaxed) }
 
     /// A reader got a value at once that is being asked for again.
