@@ -162,7 +162,7 @@ public final class AccessTokens: Sendable {
     }
 
     private func verifySignature(of token: String) async -> Verified? {
-        guard token.utf8.count <= 2_048, headerIsOurs(token),
+        guard token.utf8.count <= 2_048, headerIsOurs(token), isCanonical(token),
             let claims = try? await keys.verify(token, as: Claims.self),
             claims.iss == settings.issuer, claims.aud == settings.audience,
             let account = Identifier(claims.sub), let session = Identifier(claims.sid)
@@ -171,6 +171,14 @@ public final class AccessTokens: Sendable {
             identity: Identity(account: account, session: session),
             expiresAt: Timestamp(millisecondsSince1970: Int64(claims.exp) * 1_000)
         )
+    }
+
+    /// Whether each part is written in the one way in which its bytes can be.
+    ///
+    /// The last letter of a part may have bits that say nothing (RFC 4648, section 3.5).
+    private func isCanonical(_ token: String) -> Bool {
+        token.split(separator: ".", omittingEmptySubsequences: false)
+            .allSatisfy { Base64URL.decode($0) != nil }
     }
 
     private func headerIsOurs(_ token: String) -> Bool {
