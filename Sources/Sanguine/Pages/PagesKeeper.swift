@@ -68,7 +68,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     private func entry(priority: FetchPriority) -> Query<PageList<Item>> {
         Query(
-            list: pages.name,
+            entryOf: pages.name,
             key: pages.key,
             // The refresh's own requests are tried again, not all of it.
             policy: pages.policy.retry(.never).priority(priority),
@@ -386,17 +386,5 @@ extension PagesKeeper {
             }
         }
         if request.load == .review { save(onlyIfWorthwhile: false) }
-    }
-}
-
-extension Query {
-    /// A list's entry in the cache.
-    init(list name: String, key: QueryKey, policy: Policy, base: URL?, fetch: @escaping Fetch) {
-        self.name = name
-        self.key = key
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        isDerived = false
     }
 }

@@ -56,6 +56,22 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         isDerived = false
     }
 
+    /// Declares an entry of the cache that a part of the client keeps under a name of the app's.
+    init(
+        entryOf name: String,
+        key: QueryKey,
+        policy: Policy,
+        base: URL?,
+        fetch: @escaping Fetch
+    ) {
+        self.name = name
+        self.key = key
+        self.policy = policy
+        self.base = base
+        self.fetch = fetch
+        isDerived = false
+    }
+
     /// How its value is fetched.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
 

@@ -74,20 +74,3 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
         return Query(entryOf: name, key: key, policy: policy, base: base, fetch: refetch)
     }
 }
-
-extension Query {
-    fileprivate init(
-        entryOf name: String,
-        key: QueryKey,
-        policy: Policy,
-        base: URL?,
-        fetch: @escaping Fetch
-    ) {
-        self.name = name
-        self.key = key
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        isDerived = false
-    }
-}
