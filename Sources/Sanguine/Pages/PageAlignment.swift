@@ -21,6 +21,8 @@ struct PageAlignment: Equatable {
     let reach: Int?
     /// Whether rows went.
     let hasLoss: Bool
+    /// How many rows stayed.
+    let stayed: Int
 
     /// Aligns two stretches that begin at the same place.
     init<ID: Hashable>(held: some Collection<ID>, fresh: [ID], freshSet: Set<ID>) {
@@ -38,6 +40,7 @@ struct PageAlignment: Equatable {
             }
             if low == ends.count { ends.append(position) } else { ends[low] = position }
         }
+        stayed = ends.count
         guard let last = ends.last else {
             reach = nil
             hasLoss = false

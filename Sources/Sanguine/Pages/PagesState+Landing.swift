@@ -113,12 +113,23 @@ extension PagesState {
         guard chain.next != nil else {
             return merge(flight, at: index, reach: list.rows.count - offset, &effect)
         }
-        if let reach = alignment.reach {
+        var reach = alignment.reach
+        if flight.load == .refresh, hasPrevious, !overlaps(chain, alignment) {
+            if mustStay(beside: chain) { return stay(beside: chain, &effect) }
+            reach = nil
+        }
+        var isSure = !alignment.hasLoss
+        if flight.load == .previous, let found = reach {
+            let touch = self.touch(of: chain, after: held[..<found])
+            isSure = isSure && touch == .sure
+            if touch == .none { reach = nil }
+        }
+        if let reach {
             return merge(
                 flight,
                 at: index,
                 reach: max(0, reach - before.count),
-                isSure: !alignment.hasLoss,
+                isSure: isSure,
                 &effect
             )
         }
@@ -129,12 +140,61 @@ extension PagesState {
         merge(flight, at: index, reach: nil, &effect)
     }
 
+    private enum Touch { case sure, likely, none }
+
+    /// Whether the page before the rows ends where they begin.
+    ///
+    /// The row that stood before them may have moved up, and others have come behind it: alone it
+    /// says little unless it is the page's last.
+    private func touch(of chain: PageChain<Item>, after stayed: ArraySlice<Item.ID>) -> Touch {
+        let last = chain.rows.last?.id
+        if chain.next == list.marks.first?.start { return .sure }
+        if stayed.count > 1 { return stayed.last == last ? .sure : .likely }
+        return stayed.last == last ? .likely : .none
+    }
+
     /// Whether beginning anew would take the reader's row away.
     private func isLosing(_ flight: PagesFlight<Item>, heldFrom offset: Int) -> Bool {
         guard let anchor = flight.anchor, !flight.chain.ids.contains(anchor),
             !hasPrevious || flight.load != .refresh
         else { return false }
         return list.rows[offset...].contains { $0.id == anchor }
+    }
+
+    /// Whether a chain from the list's beginning reaches rows from further down.
+    ///
+    /// They do not begin where it does. So a few rows in both are rows that moved up; the chain
+    /// reaches the others only if most of its rows are held from the first such row on.
+    private func overlaps(_ chain: PageChain<Item>, _ alignment: PageAlignment) -> Bool {
+        let behind = chain.rows.drop { !ids.contains($0.id) }
+        return alignment.reach != nil && alignment.stayed > 1
+            && alignment.stayed * 2 > behind.count
+    }
+
+    /// Whether the reader's row would go if the list began anew.
+    private func mustStay(beside chain: PageChain<Item>) -> Bool {
+        guard let anchor else { return false }
+        return ids.contains(anchor) && !chain.ids.contains(anchor)
+    }
+
+    /// Leaves the rows where they are, although the list's beginning is another.
+    private mutating func stay(beside chain: PageChain<Item>, _ effect: inout Effect) {
+        var rest = list
+        rest.round += 1
+        if let end = rest.remove(chain.ids) { rest.next = end.start }
+        replaceList(by: rest)
+        refreshed(by: chain, &effect)
+    }
+
+    /// A refresh has landed: what it brought is in the list, or known to be elsewhere.
+    private mutating func refreshed(by chain: PageChain<Item>, _ effect: inout Effect) {
+        beginning = PageList(rows: chain.rows, marks: chain.marks, next: chain.next)
+        beginning.round = list.round
+        headError = nil
+        failedHeadLoad = nil
+        reviewsLeft = PageLimits.refreshRequests
+        answer(.refresh, error: nil, in: &effect)
+        effect.hasNewList = true
     }
 
     /// Puts a chain into the list, in the place of the rows for which it stands.
@@ -184,14 +244,30 @@ extension PagesState {
         }
         replaceList(by: merged)
         isLoaded = true
-        if flight.load == .refresh || flight.load == .previous {
+        let isAtTop = flight.load == .previous && !flight.isRecovering
+        dropFarEnd(from: isAtTop ? nil : flight.anchor)
+        if flight.load == .refresh { return refreshed(by: chain, &effect) }
+        if flight.load == .previous {
             headError = nil
             failedHeadLoad = nil
         }
-        if flight.load == .refresh { reviewsLeft = PageLimits.refreshRequests }
-        dropFarEnd(atHead: false)
         if flight.load != .next { answer(flight.load, error: nil, in: &effect) }
         effect.hasNewList = true
+    }
+
+    /// Keeps the list within its limit: what is farther from the reader's row goes, or its end.
+    private mutating func dropFarEnd(from anchor: Item.ID?) {
+        guard list.marks.count > pageLimit else { return }
+        let row = anchor.flatMap { anchor in list.rows.firstIndex { $0.id == anchor } }
+        var place = row.flatMap(list.mark(ofRow:)) ?? 0
+        while list.marks.count > pageLimit {
+            if place > list.marks.count / 2 {
+                removeFirstMark()
+                place -= 1
+            } else {
+                removeLastMark()
+            }
+        }
     }
 
     /// The rows from that one on, with their marks.
@@ -222,15 +298,16 @@ extension PagesState {
             return proceed(with: flight, limit: pageSize, &effect)
         }
         var marks = chain.marks
-        if !ids.isDisjoint(with: chain.ids) {
+        if chain.ids.contains(where: ids.contains) {
             let gap = list.remove(chain.ids)
             if let gap, !marks.isEmpty { marks[0].takeOver(gap) }
+            rearranged()
         }
         list.rows += chain.rows
         list.marks += marks
         list.next = chain.next
         ids.formUnion(chain.ids)
-        dropFarEnd(atHead: true)
+        while list.marks.count > pageLimit { removeFirstMark() }
         tailError = nil
         hasRecovered = false
         answer(.next, error: nil, in: &effect)
@@ -249,24 +326,6 @@ extension PagesState {
         }
         return newer
     }
-
-    /// Keeps the list within its limit.
-    private mutating func dropFarEnd(atHead: Bool) {
-        while list.marks.count > pageLimit {
-            if atHead {
-                let mark = list.marks.removeFirst()
-                dropped.append(Dropped(start: mark.start, last: list.rows[mark.count - 1].id))
-                if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
-                for row in list.rows[..<mark.count] { ids.remove(row.id) }
-                list.rows.removeFirst(mark.count)
-            } else {
-                let mark = list.marks.removeLast()
-                for row in list.rows.suffix(mark.count) { ids.remove(row.id) }
-                list.rows.removeLast(mark.count)
-                list.next = mark.start
-            }
-        }
-    }
 }
 
 // MARK: - Recovery
@@ -280,14 +339,15 @@ extension PagesState {
             fresh: chain.rows.map(\.id),
             freshSet: chain.ids
         )
+        let isKnown = !hasPrevious || overlaps(chain, alignment)
         let isThere =
-            chain.next == nil || hasPrevious || alignment.reach == list.rows.count
-            || hasPassed(flight.anchor, chain) || chain.requests >= PageLimits.recoveryRequests
-        guard isThere else {
+            chain.next == nil || hasPassed(flight.anchor, chain)
+            || alignment.reach == list.rows.count && isKnown
+        guard isThere || chain.requests >= PageLimits.recoveryRequests else {
             return proceed(with: flight, limit: PageLimits.largestSize, &effect)
         }
         guard flight.load == .next else {
-            let reach = hasPrevious || chain.next == nil ? nil : alignment.reach
+            let reach = isKnown && chain.next != nil ? alignment.reach : nil
             return merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
         }
         // Those who wait for the next page still do: `proceed` asks for it.

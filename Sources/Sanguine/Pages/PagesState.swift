@@ -17,6 +17,11 @@ import SanguineModel
 /// shown, its page is asked for again, from the cursor where it begins, and takes its place by the
 /// same rule. So what is on the screen is as new as the refresh, and what is not costs nothing.
 ///
+/// **Further down.** Of a list that was longer than its limit the first pages were dropped. While
+/// the reader's row is among those that are held, a refresh leaves these where they are: they count
+/// as of an earlier round, rows that are at the list's beginning now leave their old places, and
+/// the first page itself is kept for the disk alone, see ``beginning``.
+///
 /// **Recovering.** A cursor that has expired is replaced by walking from the list's beginning, in
 /// the largest pages, to the reader's row or else to the end of what is held.
 ///
@@ -53,6 +58,13 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     let pageLimit: Int
     /// The rows; empty before the first load.
     var list = PageList<Item>()
+    /// The list's beginning as the last refresh brought it: what is stored while the rows are of
+    /// further down.
+    var beginning = PageList<Item>()
+    /// See ``PageSpan``.
+    private(set) var era: UInt64 = 0
+    /// How many rows went before the first one in this era.
+    private(set) var droppedInEra = 0
     /// The pages before the rows, the nearest last.
     var dropped: [Dropped] = []
     /// Whether the list was loaded, and may be empty for this reason.
@@ -68,6 +80,7 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     var head: PagesFlight<Item>?
     var tail: PagesFlight<Item>?
     var ids: Set<Item.ID> = []
+    private var checkedSpan: PageSpan?
     private var shown: Item.ID?
     private var waiters: [PagesLoad: [UInt64: FetchPriority]] = [:]
     private var lastNumber: UInt64 = 0
@@ -189,6 +202,7 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         head = nil
         tail = nil
         replaceList(by: PageList())
+        beginning = PageList()
         dropped = []
         isLoaded = false
         headError = nil
@@ -236,6 +250,30 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     mutating func replaceList(by list: PageList<Item>) {
         self.list = list
         ids = Set(list.rows.lazy.map(\.id))
+        rearranged()
+    }
+
+    /// Rows changed otherwise than at the list's ends.
+    mutating func rearranged() {
+        era += 1
+        droppedInEra = 0
+    }
+
+    mutating func removeFirstMark() {
+        let mark = list.marks.removeFirst()
+        dropped.append(Dropped(start: mark.start, last: list.rows[mark.count - 1].id))
+        if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
+        for row in list.rows[..<mark.count] { ids.remove(row.id) }
+        list.rows.removeFirst(mark.count)
+        droppedInEra += mark.count
+    }
+
+    mutating func removeLastMark() {
+        let mark = list.marks.removeLast()
+        for row in list.rows.suffix(mark.count) { ids.remove(row.id) }
+        list.rows.removeLast(mark.count)
+        list.next = mark.start
+        rearranged()
     }
 
     /// Starts whatever is wanted and can start.
@@ -304,7 +342,11 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         return nil
     }
 
-    func checkInvariants() {
+    mutating func checkInvariants() {
+        assert(keepsInvariants())
+    }
+
+    private mutating func keepsInvariants() -> Bool {
         assert(head?.load != .next && tail?.load ?? .next == .next)
         assert(head.map { $0.load == .review || isWanted($0.load) } ?? true, "Nobody wants it.")
         assert(tail == nil || isWanted(.next), "Nobody wants the next page.")
@@ -313,8 +355,10 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         assert(max(head?.number ?? 0, tail?.number ?? 0) <= lastNumber)
         assert(ids.count == list.rows.count, "An id stands twice.")
         // Of a long list this would cost more than the event.
-        guard list.rows.count <= 256 else { return }
+        guard checkedSpan != span, list.rows.count <= 256 else { return true }
+        checkedSpan = span
         assert(list.isValid && list.rows.allSatisfy { ids.contains($0.id) })
+        return true
     }
 }
 

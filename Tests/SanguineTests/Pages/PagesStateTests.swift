@@ -164,6 +164,116 @@ struct PagesStateTests {
         #expect(shown == "23456")
     }
 
+    /// Six pages, of which the first was dropped: efgh to uvwx.
+    private mutating func loadSix(next: String? = nil) throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: next))
+    }
+
+    @Test mutating func `a refresh leaves a reader further down where he is`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1234", next: "4"))
+        #expect(shown == "efghijklmnopqrstuvwx")
+        #expect(state.beginning.rows.map(\.id).joined() == "1234")
+        let request = try request(.previous)
+        let landing = try land(request, page("1234", next: "4"))
+        let second = try #require(landing.start.first)
+        _ = try land(second, page("abcd", next: "d2"))
+
+        #expect(shown == "1234abcdefghijklmnop")
+        #expect(!state.hasPrevious)
+    }
+
+    @Test mutating func `rows that came before those further down are not passed over`() throws {
+        try loadSix()
+        let request = try request(.previous)
+        let landing = try land(request, page("abd1", next: "1"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "1")
+        _ = try land(second, page("23ef", next: "f2"))
+
+        #expect(shown == "abd123efghijklmnop")
+    }
+
+    @Test mutating func `a row that moved up leaves the rows further down`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1e34", next: "4"))
+
+        #expect(shown == "fghijklmnopqrstuvwx")
+        #expect(state.hasPrevious)
+        let review = state.show("m")
+        #expect(review.start.map(\.cursor) == ["l"])
+    }
+
+    @Test mutating func `a refresh without a reader's row goes to the top`() throws {
+        try loadSix()
+        try load(.refresh, page("123e", next: "e2"))
+
+        #expect(shown == "123e")
+        #expect(!state.hasPrevious)
+    }
+
+    @Test mutating func `a first page that reaches the rows further down joins them`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1efg", next: "g2"))
+
+        #expect(shown == "1efghijklmnopqrstuvwx".prefix(shown.count))
+        #expect(shown.contains("m") && !state.hasPrevious)
+    }
+
+    @Test mutating func `past the limit what is farther from the reader's row goes`() throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        state.setAnchor("s")
+        let landing = try land(try request(.refresh), page("1234", next: "4"))
+        let second = try #require(landing.start.first)
+        _ = try land(second, page("abcd", next: "d2"))
+
+        #expect(shown == "abcdefghijklmnopqrst")
+        #expect(state.hasPrevious)
+        #expect(state.beginning.rows.map(\.id).joined() == "1234abcd")
+    }
+
+    @Test mutating func `a cursor that expires further down is found again`() throws {
+        try loadSix(next: "x")
+        let stale = try request(.next)
+        let recovery = try expire(stale)
+        let first = try land(try #require(recovery.start.first), page("abcdefghijkl", next: "l2"))
+        #expect(first.start.map(\.cursor) == ["l2"])
+        #expect(shown == "efghijklmnopqrstuvwx")
+        let walk = try #require(first.start.first)
+        let second = try land(walk, page("mnopqrstuvwx", next: "x2"))
+        let next = try #require(second.start.first)
+        #expect(next.cursor == "x2")
+        _ = try land(next, page("yz", next: nil))
+
+        #expect(shown == "abcdefghijklmnopqrstuvwxyz")
+    }
+
+    @Test mutating func `who shows a list takes over only what has come`() throws {
+        try loadThree()
+        let three = state.span
+        #expect(state.change(since: nil) == .all(state.list.rows))
+        #expect(state.change(since: three) == .nothing)
+        try load(.next, page("mnop", next: "p"))
+        let appended = page("mnop", next: nil).items
+        #expect(state.change(since: three) == .slid(dropped: 0, appended: appended))
+        let four = state.span
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: nil))
+        let both = page("qrstuvwx", next: nil).items
+        #expect(state.change(since: four) == .slid(dropped: 4, appended: both))
+        try load(.refresh, page("1234", next: "4"))
+
+        #expect(state.change(since: four) == .all(state.list.rows))
+    }
+
     @Test mutating func `an old page is asked for again when one of its rows is shown`() throws {
         try loadThree()
         try load(.refresh, page("abcd", next: "d2"))
