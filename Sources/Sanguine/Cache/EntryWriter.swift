@@ -30,6 +30,8 @@ final class EntryWriter: Sendable {
         var isStale: Bool
         /// The last mark that came before the draft, and says nothing of it.
         var lastMark: UInt64 = 0
+        /// What the value costs if it is not to be stored, where that is known without encoding it.
+        var size: (@Sendable () -> Int?)?
         let encode: @Sendable () -> Data?
 
         /// The row, or `nil` if the value cannot be encoded or is too large for the disk.
@@ -224,6 +226,10 @@ final class EntryWriter: Sendable {
             // Marks that came while it waited.
             if Self.mark(marks, after: draft.lastMark, draft.key, draft.policy) {
                 draft.isStale = true
+            }
+            if draft.policy.tier != .onDisk, let size = draft.size {
+                measures.append(Measure(key: draft.key, bytes: size()))
+                continue
             }
             let json = draft.encode()
             measures.append(Measure(key: draft.key, bytes: json?.count))

@@ -43,6 +43,14 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
         one.next == other.next && one.rows == other.rows
     }
 
+    /// What the list costs in bytes of its JSON, by a few of its rows.
+    var estimatedBytes: Int? {
+        let stride = max(1, rows.count / 32)
+        let sample = Swift.stride(from: 0, to: rows.count, by: stride).map { rows[$0] }
+        guard !sample.isEmpty else { return 0 }
+        return (try? WireCoding.encode(sample)).map { $0.count * rows.count / sample.count }
+    }
+
     /// Where the mark's rows begin.
     func offset(ofMark index: Int) -> Int {
         marks[..<index].reduce(0) { $0 + $1.count }

@@ -13,22 +13,40 @@ import Synchronization
 /// 1. Every waiter is answered once.
 /// 2. A list of the audience `user` holds nothing of an epoch other than the present one, from the
 ///    first look after the change on.
-/// 3. The entry holds the list from its beginning, or nothing: a window whose first pages were
-///    dropped is not stored.
+/// 3. The entry holds the list from its beginning, or nothing: of a list whose first pages were
+///    dropped a refresh stores the beginning alone.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
 /// over outside code.
 final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable {
     typealias State = PagesState<Item>
 
+    /// Who is told of every change, under no lock.
+    struct Observer: Sendable {
+        let tell: @Sendable () -> Void
+        var finish: @Sendable () -> Void = {}
+    }
+
+    /// The list as it was declared, and its entry in the cache.
+    private final class Declaration: Sendable {
+        let pages: Pages<Item>
+        let entry: Query<PageList<Item>>
+
+        init(_ pages: Pages<Item>, _ entry: Query<PageList<Item>>) {
+            self.pages = pages
+            self.entry = entry
+        }
+    }
+
     private struct Guarded {
+        var declaration: Declaration
         var state: State
         var epoch: UInt64
         var tasks: [UInt64: Task<Void, Never>] = [:]
         /// How much the requests under way matter.
         var priorities: [UInt64: RequestPriority] = [:]
         var waiters: [UInt64: CheckedContinuation<SanguineError?, Never>] = [:]
-        var observers: [UInt64: AsyncStream<Void>.Continuation] = [:]
+        var observers: [UInt64: Observer] = [:]
         var lastNumber: UInt64 = 0
         var isClosed: Bool
 
@@ -38,7 +56,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         }
     }
 
-    let pages: Pages<Item>
     let queries: QueryCache
     private let guarded: Mutex<Guarded>
     private weak let registry: PagesRegistry?
@@ -49,11 +66,11 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         registry: PagesRegistry,
         isClosed: Bool
     ) {
-        self.pages = pages
         self.queries = queries
         self.registry = registry
         guarded = Mutex(
             Guarded(
+                declaration: Declaration(pages, Self.entry(of: pages, registry, queries)),
                 state: State(pageSize: pages.size),
                 epoch: queries.authorizer.epoch.number,
                 isClosed: isClosed
@@ -63,17 +80,34 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     deinit { save(onlyIfWorthwhile: false) }
 
-    /// The list as an entry of the cache; fetching it refreshes the list.
-    var entry: Query<PageList<Item>> { entry(priority: pages.policy.priority) }
+    /// The list as it was declared last.
+    var pages: Pages<Item> { declaration.pages }
 
-    private func entry(priority: FetchPriority) -> Query<PageList<Item>> {
+    /// The list as an entry of the cache; fetching it refreshes the list.
+    var entry: Query<PageList<Item>> { declaration.entry }
+
+    private var declaration: Declaration { guarded.withLock { $0.declaration } }
+
+    /// The list is declared anew: from now on it is fetched like this.
+    func take(_ pages: Pages<Item>) {
+        guard let registry else { return }
+        let declaration = Declaration(pages, Self.entry(of: pages, registry, queries))
+        guarded.withLock { $0.declaration = declaration }
+    }
+
+    private static func entry(
+        of pages: Pages<Item>,
+        _ registry: PagesRegistry,
+        _ queries: QueryCache,
+        priority: FetchPriority? = nil
+    ) -> Query<PageList<Item>> {
         Query(
             entryOf: pages.name,
             key: pages.key,
             // The refresh's own requests are tried again, not all of it.
-            policy: pages.policy.retry(.never).priority(priority),
+            policy: pages.policy.retry(.never).priority(priority ?? pages.policy.priority),
             base: pages.base
-        ) { [weak registry, weak queries, pages] request in
+        ) { [weak registry, weak queries] request in
             request.flight.settle()
             guard let registry, let queries else { throw SanguineError.closed }
             return try await registry.keeper(of: pages, in: queries).refreshed(request.priority)
@@ -100,59 +134,89 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// What is known, at once.
     func snapshot() -> PagesSnapshot<Item> {
+        let (state, rows, _) = look(since: nil)
+        var snapshot = state
+        rows.apply(to: &snapshot.items)
+        return snapshot
+    }
+
+    /// What is known but for the rows; what has become of them since then; and what they are now.
+    func look(
+        since span: PageSpan?
+    ) -> (state: PagesSnapshot<Item>, rows: PageChange<Item>, span: PageSpan) {
         userChanged()
         restore()
         let status = queries.snapshot(of: entry)
-        let state = guarded.withLock { $0.state }
-        var snapshot = PagesSnapshot<Item>()
-        snapshot.items = state.list.rows
-        snapshot.hasMore = state.hasMore
-        snapshot.hasPrevious = state.hasPrevious
-        snapshot.asOf = state.isLoaded ? status.asOf : nil
-        snapshot.error = status.error ?? state.headError
-        snapshot.nextError = state.tailError
-        let isRefreshing = status.isFetching || state.isLoading(.refresh)
-        let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
-        snapshot.phase =
-            switch (state.isLoaded, isRefreshing) {
-            case (false, true): .loading
-            case (false, false): snapshot.error == nil ? .empty : .failed
-            case (true, true): .refreshing
-            case (true, false): isLoadingMore ? .loadingMore : .ready
-            }
-        return snapshot
+        return guarded.withLock { guarded in
+            let state = guarded.state
+            var snapshot = PagesSnapshot<Item>()
+            snapshot.hasMore = state.hasMore
+            snapshot.hasPrevious = state.hasPrevious
+            snapshot.asOf = state.isLoaded ? status.asOf : nil
+            snapshot.error = status.error ?? state.headError
+            snapshot.nextError = state.tailError
+            let isRefreshing = status.isFetching || state.isLoading(.refresh)
+            let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
+            snapshot.phase =
+                switch (state.isLoaded, isRefreshing) {
+                case (false, true): .loading
+                case (false, false): snapshot.error == nil ? .empty : .failed
+                case (true, true): .refreshing
+                case (true, false): isLoadingMore ? .loadingMore : .ready
+                }
+            return (snapshot, state.change(since: span), state.span)
+        }
     }
 
     /// A signal at once and at every change of ``snapshot()``; one stands for all that are missed.
     ///
     /// Who takes them observes the list: it is refreshed if it is not fresh.
-    ///
-    /// The priority says how much the observer wants it; by default it is the policy's.
-    func signals(priority: FetchPriority? = nil) -> AsyncStream<Void> {
+    func signals() -> AsyncStream<Void> {
         let (stream, signal) = AsyncStream.makeStream(
             of: Void.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let entry = entry(priority: priority ?? pages.policy.priority)
+        let observer = Observer(tell: { signal.yield() }, finish: { signal.finish() })
+        if let end = observe(observer) {
+            signal.onTermination = { _ in end() }
+        } else {
+            signal.finish()
+        }
+        return stream
+    }
+
+    /// Tells the observer at once and at every change of what ``look(since:)`` gives.
+    ///
+    /// - Parameters:
+    ///   - observer: Who is told.
+    ///   - priority: How much it wants the list. Default: the policy's.
+    /// - Returns: What ends it, or `nil` if the client is closed.
+    func observe(
+        _ observer: Observer,
+        priority: FetchPriority? = nil
+    ) -> (@Sendable () -> Void)? {
+        guard let registry else { return nil }
+        let entry = Self.entry(of: pages, registry, queries, priority: priority)
         let number = guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.observers[number] = signal
+            guarded.observers[number] = observer
             return number
         }
-        let observer = TypedRecord<PageList<Item>>.Observer(
-            tell: { _ in signal.yield() },
-            finish: { signal.finish() }
+        let observation = queries.observe(
+            entry,
+            TypedRecord<PageList<Item>>.Observer(
+                tell: { _ in observer.tell() },
+                finish: observer.finish
+            )
         )
-        guard let observation = queries.observe(entry, observer) else {
+        guard let observation else {
             guarded.withLock { $0.observers[number] = nil }
-            signal.finish()
-            return stream
+            return nil
         }
-        signal.onTermination = { [weak self, weak queries] _ in
+        return { [weak self, weak queries] in
             queries?.unobserve(entry, observation)
             self?.guarded.withLock { $0.observers[number] = nil }
         }
-        return stream
     }
 
     /// How many callers wait.
@@ -194,7 +258,12 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         }
         defer { priority.forget(observer) }
         try await wait(for: .refresh, priority: priority)
-        return guarded.withLock { $0.state.list }
+        return guarded.withLock { guarded in
+            guard guarded.state.hasPrevious else { return guarded.state.list }
+            var list = guarded.state.beginning
+            list.revision = guarded.state.list.revision
+            return list
+        }
     }
 
     /// A row is shown.
@@ -255,23 +324,34 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// Has the cache take over the rows that were loaded since it last did.
     ///
-    /// Encoding a list costs as much as it is long, so a list that grows page by page is taken over
-    /// each time it has grown by a quarter, and when its keeper goes.
+    /// Encoding a list costs as much as it is long. So a list that grows page by page is taken over
+    /// when it has grown by a quarter, or doubled if it is only measured; and when its keeper goes.
     ///
     /// What the cache has is looked at before the list is, and is taken over only if the cache
     /// still has that: so no list replaces a newer one.
     private func save(onlyIfWorthwhile: Bool) {
         let entry = entry
+        let isOnDisk = entry.policy.tier == .onDisk
         while let (saved, version) = queries.held(by: entry) {
-            let (list, epoch, isStorable) = guarded.withLock { guarded in
-                let state = guarded.state
-                return (state.list, guarded.epoch, state.isLoaded && !state.hasPrevious)
+            let held = saved.rows.count
+            let step = onlyIfWorthwhile ? max(pages.size, isOnDisk ? held / 4 : held) : .min
+            let unsaved = guarded.withLock { guarded -> (PageList<Item>, UInt64)? in
+                let list = guarded.state.list
+                guard guarded.state.isLoaded, !guarded.state.hasPrevious,
+                    list.revision > saved.revision, list.rows.count - held >= step
+                else { return nil }
+                return (list, guarded.epoch)
             }
-            let grown = list.rows.count - saved.rows.count
-            let isWorthwhile = grown >= max(pages.size, saved.rows.count / 4)
-            guard isStorable, list.revision > saved.revision, isWorthwhile || !onlyIfWorthwhile
-            else { return }
-            if queries.amend(list, for: entry, epoch: epoch, replacing: version) { return }
+            guard let (list, epoch) = unsaved else { return }
+            if queries.amend(
+                list,
+                for: entry,
+                epoch: epoch,
+                replacing: version,
+                size: { list.estimatedBytes }
+            ) {
+                return
+            }
             // Refused for another reason than a change: it always will be.
             guard let present = queries.held(by: entry), present.version != version else { return }
         }
@@ -344,8 +424,10 @@ extension PagesKeeper {
         return {
             for task in cancelled { task.cancel() }
             for (request, priority) in raised { request.raise(to: priority) }
+            // Observers first: a model's turn of the main actor then comes before that of a caller
+            // who waits there, and who finds in the model what it has waited for.
+            for observer in observers { observer.tell() }
             for (waiter, error) in answers { waiter.resume(returning: error) }
-            for observer in observers { observer.yield() }
         }
     }
 
@@ -355,6 +437,7 @@ extension PagesKeeper {
         _ priority: RequestPriority,
         epoch: UInt64
     ) async {
+        let pages = pages
         let isUsers = pages.policy.audience == .user
         let page = PageRequest(cursor: request.cursor, limit: request.limit)
         let plan = FetchPlan(
@@ -366,7 +449,7 @@ extension PagesKeeper {
             plan,
             epoch: isUsers ? SessionEpoch(number: epoch, account: nil) : nil,
             priority: priority
-        ) { [pages] in try await pages.fetch($0, page) }
+        ) { try await pages.fetch($0, page) }
         // Whoever changed the user has done so before this look; an answer of before is refused.
         if isUsers, queries.authorizer.epoch.number != epoch { return userChanged() }
         change { guarded in

@@ -17,8 +17,11 @@ public import SanguineModel
 /// }
 /// ```
 ///
-/// What is cached is there when the model is created. A property changes only when its value does.
-/// The model stops following when it is released, and with it whatever only it has asked for.
+/// What is cached is there when the model is created. A property changes only when its value does,
+/// and all changes of one moment come in one turn of the main actor. Who awaits a load on the main
+/// actor, of whatever part of the client, finds its rows in the model. Views of the same list share
+/// one model; when the last of them releases it, it stops following, and with it whatever only it
+/// has asked for.
 @MainActor
 @Observable
 public final class PagesModel<Item: Codable & Sendable & Equatable & Identifiable>
@@ -49,25 +52,24 @@ where Item.ID: Sendable {
     }
 
     @ObservationIgnored private let keeper: PagesKeeper<Item>
-    @ObservationIgnored private var following: Task<Void, Never>?
+    /// What the other properties are: observed ones cost more to read than a page to append.
+    @ObservationIgnored private var shown = PagesSnapshot<Item>()
+    /// Which rows ``items`` are.
+    @ObservationIgnored private var span: PageSpan?
+    @ObservationIgnored private var following: Following?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
 
-    init(_ keeper: PagesKeeper<Item>) {
+    init(_ keeper: PagesKeeper<Item>, turn: MainTurn) {
         self.keeper = keeper
-        let signals = keeper.signals(priority: .visible)
-        apply(keeper.snapshot())
-        following = Task { [weak self] in
-            for await _ in signals {
-                guard let self else { return }
-                apply(self.keeper.snapshot())
-            }
+        let owner = turn.newOwner()
+        let observer = PagesKeeper<Item>.Observer { [weak self] in
+            turn.schedule({ self?.applyNewest() }, for: owner)
         }
+        following = keeper.observe(observer, priority: .visible).map { Following($0) }
+        applyNewest()
     }
 
-    deinit {
-        following?.cancel()
-        prefetching?.cancel()
-    }
+    deinit { prefetching?.cancel() }
 
     /// Loads the page after the last row, and returns when that has ended.
     ///
@@ -95,7 +97,7 @@ where Item.ID: Sendable {
             refreshing: force,
             priority: .visible
         )
-        apply(keeper.snapshot())
+        applyNewest()
     }
 
     /// Tries again what has failed: the next page, and the page before or the list itself.
@@ -120,16 +122,24 @@ where Item.ID: Sendable {
     private func load(_ load: PagesLoad) async {
         // Every reader learns of the failure through the state, this one included.
         try? await keeper.load(load, priority: .visible)
-        apply(keeper.snapshot())
+        applyNewest()
     }
 
-    private func apply(_ state: PagesSnapshot<Item>) {
-        if items != state.items { items = state.items }
-        if hasMore != state.hasMore { hasMore = state.hasMore }
-        if hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }
-        if error != state.error { error = state.error }
-        if nextError != state.nextError { nextError = state.nextError }
-        if asOf != state.asOf { asOf = state.asOf }
-        if phase != state.phase { phase = state.phase }
+    private func applyNewest() {
+        let (state, rows, span) = keeper.look(since: span)
+        let before = shown
+        shown = state
+        self.span = span
+        switch rows {
+        case .nothing: break
+        case .slid: rows.apply(to: &items)
+        case .all(let all): if items != all { items = all }
+        }
+        if before.hasMore != state.hasMore { hasMore = state.hasMore }
+        if before.hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }
+        if before.error != state.error { error = state.error }
+        if before.nextError != state.nextError { nextError = state.nextError }
+        if before.asOf != state.asOf { asOf = state.asOf }
+        if before.phase != state.phase { phase = state.phase }
     }
 }

@@ -10,13 +10,16 @@ extension QueryCache {
     ///   - query: Whose value it is.
     ///   - epoch: The number of the epoch in which it was fetched.
     ///   - version: The version of the value that it was compared with.
+    ///   - size: What the value costs, in bytes of its JSON: asked for a value that is not stored,
+    ///     so that it is not encoded for that alone.
     /// - Returns: Whether there was a value of that epoch and version.
     @discardableResult
     func amend<Value>(
         _ value: Value,
         for query: Query<Value>,
         epoch: UInt64,
-        replacing version: UInt64
+        replacing version: UInt64,
+        size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
@@ -34,7 +37,8 @@ extension QueryCache {
                     asOf: held.asOf,
                     day: held.day,
                     epoch: present.number,
-                    isStale: held.generation != record.state.generation
+                    isStale: held.generation != record.state.generation,
+                    size: size
                 ) { try? WireCoding.encode(value) }
             )
             return .nothing

@@ -1,8 +1,9 @@
 extension SanguineClient {
-    /// A list as an observable object for a view: `items`, `hasMore`, `loadNext()`.
+    /// A list as an observable object for a view, the same one for all views of the list: `items`,
+    /// `hasMore`, `loadNext()`.
     @MainActor
     public func pages<Item>(_ pages: Pages<Item>) -> PagesModel<Item> {
-        PagesModel(keeper(of: pages))
+        models.model(pages.key) { PagesModel(keeper(of: pages), turn: turn) }
     }
 
     /// What is known of a list, with its age and the state of the network, at once.
@@ -78,6 +79,8 @@ extension SanguineClient {
     }
 
     private func keeper<Item>(of pages: Pages<Item>) -> PagesKeeper<Item> {
-        self.pages.keeper(of: pages, in: queries)
+        let keeper = self.pages.keeper(of: pages, in: queries)
+        keeper.take(pages)
+        return keeper
     }
 }

@@ -136,6 +136,39 @@ struct PagesModelTests {
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }
 
+    @Test func `what a caller on the main actor has waited for is in the model`() async throws {
+        let test = try TestClient(network: server.network())
+        for number in 1...50 {
+            let list = Pages<FeedRow>.feed("\(number)")
+            let model = test.client.pages(list)
+            try await test.client.load(list)
+            try #require(model.items.count == 20, "List \(number)")
+            try await test.client.loadNext(list)
+            try #require(model.items.count == 40, "List \(number)")
+        }
+    }
+
+    @Test func `views of one list share one model`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+
+        #expect(test.client.pages(.feed("a")) === model)
+        #expect(test.client.pages(.feed("b")) !== model)
+    }
+
+    @Test func `pages and refreshes in turn leave a model with all rows`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let model = test.client.pages(.feed("a"))
+        await model.refresh()
+        await model.loadNext()
+        await model.refresh()
+        await model.loadNext()
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(60)))
+    }
+
     @Test func `an old row that is shown becomes as new as the refresh`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
