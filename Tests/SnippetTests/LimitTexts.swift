@@ -75,6 +75,7 @@ enum LimitTexts {
         ("PageLimits.size", count(PageLimits.size)),
         ("PageLimits.largestSize", count(PageLimits.largestSize)),
         ("PageLimits.kept", count(PageLimits.kept)),
+        ("PageLimits.listsKept", count(PageLimits.listsKept)),
         ("PageLimits.cursorsKept", count(PageLimits.cursorsKept)),
         ("PageLimits.refreshRequests", count(PageLimits.refreshRequests)),
         ("PageLimits.recoveryRequests", count(PageLimits.recoveryRequests)),

@@ -10,6 +10,10 @@ public enum PageLimits {
     ///
     /// Past it the end that is farther from the reader is dropped; it can be loaded again.
     public static let kept = 200
+    /// Lists that go on where they were although nobody shows them: 16, those used last.
+    ///
+    /// Of others the beginning is kept by the cache, as their policies say.
+    public static let listsKept = 16
     /// Dropped pages at a list's beginning whose cursors are kept, to go back: 1,000.
     public static let cursorsKept = 1_000
     /// Requests of one refresh, at most: 5.

@@ -15,7 +15,7 @@ extension Pages where Item == FeedRow {
 
 /// A server with one list, over a scripted network.
 final class FeedServer: Sendable {
-    private let feed = Mutex(SimulatedFeed(count: 95, largestPage: 100))
+    private let feed = Mutex(SimulatedFeed(count: 95, largestPage: 100, largest: 120))
 
     func change(_ body: (inout SimulatedFeed) -> Void) { feed.withLock { body(&$0) } }
 
@@ -30,6 +30,15 @@ final class FeedServer: Sendable {
             return page.map { .json($0) } ?? .status(410)
         }
     }
+}
+
+/// How often something was done.
+final class RequestCount: Sendable {
+    private let value = Atomic(0)
+
+    var count: Int { value.load(ordering: .relaxed) }
+
+    func add() { value.add(1, ordering: .relaxed) }
 }
 
 @Suite("Lists through the client", .timeLimit(.minutes(1)))
@@ -190,6 +199,70 @@ struct PagesKeeperTests {
         while last?.items.count != 40 { last = await updates.next() }
 
         #expect(last?.phase == .loadingMore || last?.phase == .ready)
+    }
+
+    /// A list of 210 pages of one row, and how often a page was asked for.
+    private func longList() -> (list: Pages<FeedRow>, requests: RequestCount) {
+        let requests = RequestCount()
+        let list = Pages<FeedRow>("long", policy: .forever, size: 1) { _, page in
+            requests.add()
+            let number = page.cursor.flatMap { Int($0) } ?? 0
+            return Page(
+                items: [FeedRow(id: number, time: 0)],
+                hasMore: number < 209,
+                nextCursor: "\(number + 1)"
+            )
+        }
+        return (list, requests)
+    }
+
+    @Test func `a list that no view shows is loaded to its end, however long it is`() async throws {
+        let test = try TestClient(network: server.network())
+        let (list, requests) = longList()
+        for _ in 1...210 { try await test.client.loadNext(list) }
+
+        let snapshot = test.client.snapshot(of: list)
+        #expect(snapshot.items.map(\.id) == Array(10...209))
+        #expect(!snapshot.hasMore)
+        #expect(requests.count == 210)
+    }
+
+    @Test func `a refresh further down keeps the reader's place, and stores the beginning`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let (list, _) = longList()
+        for _ in 1...210 { try await test.client.loadNext(list) }
+        let keeper = test.client.pages.keeper(of: list, in: test.client.queries)
+        keeper.setAnchor(100)
+        try await test.client.refresh(list)
+
+        #expect(test.client.snapshot(of: list).items.map(\.id) == Array(10...209))
+        #expect(test.client.snapshot(of: list).hasPrevious)
+        #expect(test.client.queries.cached(keeper.entry)?.rows.map(\.id) == [0])
+    }
+
+    @Test func `of more lists than are kept the one that was used first is let go`() async throws {
+        let test = try TestClient(network: server.network())
+        weak let first = test.client.pages.keeper(of: .feed("0"), in: test.client.queries)
+        try await test.client.load(.feed("0"))
+        for number in 1..<PageLimits.listsKept { try await test.client.load(.feed("\(number)")) }
+        #expect(first != nil)
+        try await test.client.load(.feed("one more"))
+
+        #expect(first == nil)
+        #expect(test.client.snapshot(of: .feed("0")).items.count == 20)
+    }
+
+    @Test func `the list that was declared last is the one that is asked for`() async throws {
+        let test = try TestClient(network: server.network())
+        for number in 1...2 {
+            let list = Pages<FeedRow>("same") { _, _ in
+                Page(items: [FeedRow(id: number, time: 0)], hasMore: false, nextCursor: nil)
+            }
+            try await test.client.refresh(list)
+            #expect(test.client.snapshot(of: list).items.map(\.id) == [number])
+        }
     }
 
     @Test func `an invalidated list that is observed is refreshed`() async throws {

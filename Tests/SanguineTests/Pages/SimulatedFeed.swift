@@ -20,8 +20,9 @@ struct SimulatedFeed {
     /// Cursors of an earlier age are refused.
     private var age = 0
 
-    init(count: Int, largestPage: Int = 12) {
+    init(count: Int, largestPage: Int = 12, largest: Int = 64) {
         self.largestPage = largestPage
+        self.largest = largest
         for _ in 0..<count { insert(onTop: true, jump: 1) }
     }
 
@@ -30,7 +31,7 @@ struct SimulatedFeed {
     /// Rows at least, once there were so many.
     static let smallest = 20
     /// Rows at most.
-    static let largest = 120
+    let largest: Int
 
     /// The page after the cursor, or `nil` if that has expired.
     func page(after cursor: String?, limit: Int) -> Page<FeedRow>? {
@@ -48,7 +49,7 @@ struct SimulatedFeed {
     }
 
     mutating func insert(onTop: Bool, jump: Int, at place: Int = 0) {
-        guard rows.count < Self.largest else { return delete(rows.count - 1) }
+        guard rows.count < largest else { return delete(rows.count - 1) }
         lastID += 1
         time += jump
         let there = rows.isEmpty ? time : rows[place % rows.count].time
