@@ -18,7 +18,7 @@ struct PagesSimulation {
     }
 
     static let pageSize = 4
-    static let pageLimit = 10
+    static let pageLimit = 7
 
     private(set) var state = PagesState<FeedRow>(pageSize: pageSize, pageLimit: pageLimit)
     private(set) var feed: SimulatedFeed
@@ -28,15 +28,20 @@ struct PagesSimulation {
     private(set) var landings = 0
     private(set) var recoveries = 0
     private(set) var reviews = 0
+    /// Refreshes that left the reader further down where he is.
+    private(set) var stays = 0
     private var random: SplitMix64
     private var exchanges: [Exchange] = []
     private var waiters: Set<UInt64> = []
     private var lastWaiter: UInt64 = 0
     private var lastRequest: UInt64 = 0
+    /// The rows as somebody shows them who takes over changes alone.
+    private var mirror: [FeedRow] = []
+    private var span: PageSpan?
 
     init(seed: UInt64) {
         random = SplitMix64(seed: seed)
-        feed = SimulatedFeed(count: 60)
+        feed = SimulatedFeed(count: 40)
     }
 
     // MARK: - Events
@@ -76,12 +81,7 @@ struct PagesSimulation {
         finish()
         join(.refresh)
         finish()
-        for _ in 0..<3 {
-            for row in state.list.rows {
-                play(state.show(row.id))
-                finish()
-            }
-        }
+        for _ in 0..<3 { lookAtAll() }
         compare("after looking at every row")
         for _ in 0..<200 where state.hasMore && fault == nil {
             join(.next)
@@ -94,7 +94,15 @@ struct PagesSimulation {
             finish()
         }
         if state.list.rows.first?.id != feed.rows.first?.id { blame("the top was not reached") }
+        lookAtAll()
         compare("back at the top")
+    }
+
+    private mutating func lookAtAll() {
+        for row in state.list.rows {
+            play(state.show(row.id))
+            finish()
+        }
     }
 
     private mutating func event(_ name: String, _ body: (inout PagesSimulation) -> Void) {
@@ -171,10 +179,20 @@ struct PagesSimulation {
             )
         }
         landings += 1
+        let isFurtherDown = request.load == .refresh && state.hasPrevious
+        let place = isFurtherDown ? state.anchor.flatMap { state.ids.contains($0) ? $0 : nil } : nil
+        let isApart = page.hasMore && page.items.allSatisfy { !state.ids.contains($0.id) }
+        // What has moved into a page that may be newer than this one stays there.
+        let isOvertaken =
+            request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
         let effect = state.land(request.number, page)
         let hasNewList = effect?.hasNewList ?? false
         end(effect)
-        if hasNewList, answer.version == feed.version { checkOrder(of: page) }
+        if let place, isApart {
+            stays += 1
+            if !state.ids.contains(place) { blame("a refresh took the reader's row away") }
+        }
+        if hasNewList, !isOvertaken, answer.version == feed.version { checkOrder(of: page) }
     }
 
     private mutating func lose(_ pick: Int) {
@@ -213,7 +231,11 @@ struct PagesSimulation {
             blame("two loads in one lane")
         }
         if state.isIdle != exchanges.isEmpty { blame("the lanes are not what is under way") }
-        if !state.list.isValid { blame("an id stands twice, or a mark is wrong") }
+        // The rest is about the rows, and as true as before if they are the same.
+        guard span != state.span else { return }
+        state.change(since: span).apply(to: &mirror)
+        span = state.span
+        if mirror != state.list.rows { blame("the changes are not those of the rows") }
         if state.list.marks.count > Self.pageLimit { blame("too many pages") }
     }
 
