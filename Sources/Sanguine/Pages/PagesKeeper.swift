@@ -392,11 +392,6 @@ extension PagesKeeper {
 extension Query {
     /// A list's entry in the cache.
     init(list name: String, key: QueryKey, policy: Policy, base: URL?, fetch: @escaping Fetch) {
-        self.name = name
-        self.key = key
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        isDerived = false
+        self.init(name, key: key, policy: policy, base: base, fetch: fetch)
     }
 }

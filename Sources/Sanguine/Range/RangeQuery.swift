@@ -83,11 +83,6 @@ extension Query {
         base: URL?,
         fetch: @escaping Fetch
     ) {
-        self.name = name
-        self.key = key
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        isDerived = false
+        self.init(name, key: key, policy: policy, base: base, fetch: fetch)
     }
 }
