@@ -3,8 +3,8 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// What reads, writes, invalidations and observers cost, beside the figures of TanStack's
-/// query-core on a like machine.
+/// What writes, invalidations, lists and a cold start cost, most of it beside the figures of
+/// TanStack's query-core on a like machine.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"

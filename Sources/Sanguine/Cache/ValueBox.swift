@@ -1,5 +1,8 @@
 import Foundation
 
+/// What a query's value must be.
+typealias CacheableValue = Codable & Equatable & Sendable
+
 /// A value of any type, behind one pointer.
 ///
 /// So that the cache needs no knowledge of the type: see ``ErasedQuery``.
@@ -10,12 +13,10 @@ class ValueBox: @unchecked Sendable {
     fileprivate init(type: ObjectIdentifier) { self.type = type }
 
     /// Puts a value into a box.
-    static func of<Value: Codable & Sendable & Equatable>(_ value: Value) -> ValueBox {
-        TypedValueBox(value)
-    }
+    static func of<Value: CacheableValue>(_ value: Value) -> ValueBox { TypedValueBox(value) }
 
     /// The value, or `nil` if it is of another type.
-    func value<Value: Codable & Sendable & Equatable>(as type: Value.Type) -> Value? {
+    func value<Value: CacheableValue>(as type: Value.Type) -> Value? {
         guard self.type == ObjectIdentifier(type) else { return nil }
         // The type was just compared: a checked cast to a generic class costs a look-up of its own.
         return unsafeDowncast(self, to: TypedValueBox<Value>.self).value
@@ -29,9 +30,7 @@ class ValueBox: @unchecked Sendable {
 }
 
 // Unchecked because its class is; constant as well.
-private final class TypedValueBox<Value: Codable & Sendable & Equatable>: ValueBox,
-    @unchecked Sendable
-{
+private final class TypedValueBox<Value: CacheableValue>: ValueBox, @unchecked Sendable {
     let value: Value
 
     init(_ value: Value) {

@@ -6,8 +6,6 @@ import Foundation
 /// which costs many times the step. So the cache deals in boxes, and the types are taken off and
 /// put on at its rim.
 final class ErasedQuery: Sendable {
-    typealias ValueType = any (Codable & Sendable & Equatable).Type
-
     let name: String
     let policy: Policy
     let key: QueryKey
@@ -16,7 +14,7 @@ final class ErasedQuery: Sendable {
     let isDerived: Bool
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
-    private let valueType: ValueType
+    private let valueType: any CacheableValue.Type
 
     init(
         name: String,
@@ -24,7 +22,7 @@ final class ErasedQuery: Sendable {
         key: QueryKey,
         base: URL?,
         isDerived: Bool,
-        valueType: ValueType,
+        valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
     ) {
         self.name = name
@@ -44,9 +42,7 @@ final class ErasedQuery: Sendable {
 
     /// The value that was stored as that JSON.
     func decode(_ json: Data) throws -> ValueBox {
-        func decode<Value: Codable & Sendable & Equatable>(
-            _ type: Value.Type
-        ) throws -> ValueBox {
+        func decode<Value: CacheableValue>(_ type: Value.Type) throws -> ValueBox {
             .of(try WireCoding.decode(type, from: json))
         }
         return try decode(valueType)
@@ -54,7 +50,7 @@ final class ErasedQuery: Sendable {
 
     /// A record for the values of the query.
     func record(epoch: UInt64, metrics: NamedMetrics) -> QueryRecord {
-        func record<Value: Codable & Sendable & Equatable>(_: Value.Type) -> QueryRecord {
+        func record<Value: CacheableValue>(_: Value.Type) -> QueryRecord {
             TypedRecord<Value>(self, epoch: epoch, metrics: metrics)
         }
         return record(valueType)
