@@ -14,7 +14,17 @@ enum ClientBenchmarks {
         var followers = 1_815
     }
 
-    static func run() async throws -> [Figure] {
+    /// Runs those whose name contains the text; all of them without one.
+    static func run(only text: String?) async throws -> [Figure] {
+        var figures: [Figure] = []
+        let all = [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
+        for benchmark in all where text.map(benchmark.name.contains) ?? true {
+            figures += try await benchmark.run()
+        }
+        return figures
+    }
+
+    private static func cached() async throws -> [Figure] {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "http://localhost")
         configuration.transport = OneAnswer()
@@ -46,7 +56,15 @@ enum ClientBenchmarks {
                 of: "Dictionary under a Mutex",
                 samples.map(\.base).median,
                 atMost: 3
-            )
+            ),
+            Figure(
+                cost: "client.cached, beside a peer",
+                samples.map(\.ours).median,
+                unit: "ns",
+                of: QueryBenchmarks.peer,
+                5_300,
+                atMost: 0.1
+            ),
         ]
     }
 

@@ -1,48 +1,48 @@
 import Foundation
 import GRDB
-import Observation
 import Sanguine
 import SanguineModel
-import Synchronization
 
-/// What reads, writes, invalidations and observers cost, beside the figures of TanStack's
-/// query-core on a like machine.
+/// What writes, invalidations, lists and a cold start cost, most of it beside the figures of
+/// TanStack's query-core on a like machine.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"
         var followers = 0
     }
 
-    private static let peer = "TanStack query-core"
-    private static let rounds = 9
-    private static let clock = ContinuousClock()
+    static let peer = "TanStack query-core"
+    static let rounds = 9
+    static let clock = ContinuousClock()
 
-    static func run() async throws -> [Figure] {
-        var figures = [try write(), try invalidation()]
-        figures.append(try observers())
-        figures.append(try await readers())
-        figures.append(try await views())
-        figures.append(try await callers())
-        figures.append(try await scroll())
-        figures += try coldStart()
-        return figures
-    }
+    static let benchmarks = [
+        Benchmark("client.set") { [try write()] },
+        Benchmark("invalidate 10,000 by prefix") { [try invalidation()] },
+        Benchmark("one write to 1,000 observers") { [try ObserverBenchmarks.observers()] },
+        Benchmark("one write to 1,000 readers of updates") {
+            [try await ObserverBenchmarks.readers()]
+        },
+        Benchmark("one write to 1,000 observing views") { [try await ObserverBenchmarks.views()] },
+        Benchmark("callers of one key") { try await CallerBenchmarks.run() },
+        Benchmark("scroll through 200 pages") { [try await scroll()] },
+        Benchmark("cold start with 10,000 entries, to the first value") { try coldStart() },
+    ]
 
-    private static func query(
+    static func query(
         _ id: Int,
         _ policy: Policy = .fresh(for: .minutes(5))
     ) -> Query<Profile> {
         Query("profile", id, policy: policy) { try await $0.get("profiles/\(id)") }
     }
 
-    private static func client(_ transport: any Transport = Answers()) throws -> SanguineClient {
+    static func client(_ transport: any Transport = Answers()) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "http://localhost")
         configuration.transport = transport
         return try SanguineClient(configuration)
     }
 
-    private static func cost(
+    static func cost(
         _ name: String,
         _ samples: [Duration],
         per count: Int = 1,
@@ -91,107 +91,6 @@ enum QueryBenchmarks {
         return cost("invalidate 10,000 by prefix", samples, peer: 540)
     }
 
-    // MARK: - Observers
-
-    private static func observers() throws -> Figure {
-        let client = try client()
-        let query = query(1)
-        client.set(Profile(followers: 0), for: query)
-        let seen = Counter()
-        let followings = (0..<1_000).map { _ in client.observe(query) { _ in _ = seen.add() } }
-        let before = seen.value
-        let samples = (1...rounds).map { number in
-            clock.measure { client.set(Profile(followers: number), for: query) }
-        }
-        guard seen.value == before + rounds * followings.count else {
-            throw BenchmarkError.wrong("observe")
-        }
-        client.close()
-        return cost("one write to 1,000 observers", samples, peer: 1_500)
-    }
-
-    private static func readers() async throws -> Figure {
-        let client = try client()
-        let query = query(1)
-        client.set(Profile(followers: 0), for: query)
-        let seen = Counter()
-        let progress = Progress()
-        let count = 1_000
-        let readers = (0..<count).map { _ in
-            let updates = client.updates(of: query)
-            return Task.detached {
-                for await _ in updates where seen.add() % count == 0 {
-                    progress.step()
-                }
-            }
-        }
-        await progress.next()
-        var samples: [Duration] = []
-        for number in 1...rounds {
-            let start = clock.now
-            client.set(Profile(followers: number), for: query)
-            await progress.next()
-            samples.append(start.duration(to: clock.now))
-        }
-        for reader in readers { reader.cancel() }
-        client.close()
-        return cost("one write to 1,000 readers of updates", samples, peer: 1_500)
-    }
-
-    @MainActor
-    private static func views() async throws -> Figure {
-        let client = try client()
-        let query = query(1)
-        client.set(Profile(followers: 0), for: query)
-        let models = (0..<1_000).map { _ in client.model(query) }
-        var samples: [Duration] = []
-        for number in 1...rounds {
-            let seen = Counter()
-            for model in models {
-                withObservationTracking {
-                    _ = model.value
-                } onChange: {
-                    _ = seen.add()
-                }
-            }
-            let start = clock.now
-            client.set(Profile(followers: number), for: query)
-            while seen.value < models.count { await Task.yield() }
-            samples.append(start.duration(to: clock.now))
-        }
-        guard models.last?.value?.followers == rounds else { throw BenchmarkError.wrong("model") }
-        client.close()
-        return cost("one write to 1,000 observing views", samples, peer: 1_500)
-    }
-
-    // MARK: - Callers
-
-    private static func callers() async throws -> Figure {
-        var samples: [Duration] = []
-        for _ in 0..<rounds {
-            let network = Gate()
-            let client = try client(network)
-            let query = query(1)
-            let start = clock.now
-            let callers = 10_000
-            let answered = Counter()
-            let progress = Progress()
-            // Tasks of their own: a group removes its children in a time that grows with them.
-            for _ in 0..<callers {
-                Task.detached {
-                    guard try await client.value(of: query).followers == 1 else { return }
-                    if answered.add() == callers { progress.step() }
-                }
-            }
-            network.open()
-            await progress.next()
-            samples.append(start.duration(to: clock.now))
-            guard network.calls == 1 else { throw BenchmarkError.wrong("flight") }
-            client.close()
-        }
-        return cost("10,000 callers of one key, 1 call", samples, peer: 68_000)
-    }
-
     // MARK: - Lists
 
     struct Post: Codable, Sendable, Equatable, Identifiable {
@@ -221,7 +120,8 @@ enum QueryBenchmarks {
             let start = clock.now
             let model = client.pages(list)
             try await client.load(list)
-            while model.hasMore { await model.loadNext() }
+            // The model hears of the first page in a turn of its own.
+            repeat { await model.loadNext() } while model.hasMore
             ours.append(start.duration(to: clock.now))
             guard model.items.map(\.id) == Array(0..<4_000) else {
                 throw BenchmarkError.wrong("pages")
@@ -307,7 +207,7 @@ enum QueryBenchmarks {
 }
 
 /// A network that answers everything at once.
-private struct Answers: Transport {
+struct Answers: Transport {
     static let one = TransportResponse(
         status: 200,
         headers: ["content-type": "application/json"],
@@ -317,58 +217,4 @@ private struct Answers: Transport {
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         Self.one
     }
-}
-
-/// A network that answers when it is opened.
-private final class Gate: Transport {
-    private struct State {
-        var calls = 0
-        var isOpen = false
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-
-    private let state = Mutex(State())
-
-    var calls: Int { state.withLock { $0.calls } }
-
-    func open() {
-        let waiting = state.withLock { state in
-            state.isOpen = true
-            defer { state.waiting = [] }
-            return state.waiting
-        }
-        for caller in waiting { caller.resume() }
-    }
-
-    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-        await withCheckedContinuation { continuation in
-            let isOpen = state.withLock { state in
-                state.calls += 1
-                if !state.isOpen { state.waiting.append(continuation) }
-                return state.isOpen
-            }
-            if isOpen { continuation.resume() }
-        }
-        return Answers.one
-    }
-}
-
-private final class Counter: Sendable {
-    private let count = Atomic(0)
-
-    var value: Int { count.load(ordering: .relaxed) }
-
-    func add() -> Int { count.add(1, ordering: .relaxed).newValue }
-}
-
-/// Steps that one side makes and the other waits for.
-private final class Progress: Sendable {
-    private let stream: AsyncStream<Void>
-    private let continuation: AsyncStream<Void>.Continuation
-
-    init() { (stream, continuation) = AsyncStream.makeStream() }
-
-    func step() { continuation.yield() }
-
-    func next() async { for await _ in stream { return } }
 }

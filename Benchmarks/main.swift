@@ -3,8 +3,12 @@ import Foundation
 if try await !MemoryBenchmarks.serveIfAsked() {
     let isQuick = CommandLine.arguments.contains("--quick")
     // `--only=http`, `--only=client` or `--only=memory`; all of them without it.
-    let only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
+    var only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
         .first { ["http", "client", "memory"].contains($0) }
+    // `--figure=callers`: of the client's figures those with the text in their name.
+    let figure = CommandLine.arguments.first { $0.hasPrefix("--figure=") }
+        .map { String($0.dropFirst("--figure=".count)) }
+    if figure != nil { only = "client" }
     var report = Report()
     if only == nil || only == "http" {
         report.figures += try await HTTPBenchmarks.run(
@@ -12,8 +16,7 @@ if try await !MemoryBenchmarks.serveIfAsked() {
         )
     }
     if only == nil || only == "client" {
-        report.figures += try await ClientBenchmarks.run()
-        report.figures += try await QueryBenchmarks.run()
+        report.figures += try await ClientBenchmarks.run(only: figure)
     }
     if only == nil || only == "memory" { report.figures += try MemoryBenchmarks.run() }
     report.peers = [

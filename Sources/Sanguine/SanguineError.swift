@@ -6,7 +6,7 @@ public enum SanguineError: Error, Hashable, Sendable {
     ///
     /// An error of a backend that does not speak `application/problem+json` has the code
     /// `http_<status>`.
-    case problem(Problem)
+    indirect case problem(Problem)  // Far larger than the rest, and in the frame of every call.
     /// There was no answer.
     case transport(TransportError)
     /// The answer is not of the declared type. The text names the type and the place.

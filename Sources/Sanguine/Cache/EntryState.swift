@@ -317,8 +317,15 @@ struct EntryState: Sendable {
 
     private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Effect {
         network = .idle
-        var effect = Effect(answer: needs.filter { $0.value <= generation }.map(\.key))
-        for waiter in effect.answer { needs[waiter] = nil }
+        var effect = Effect()
+        if generation == self.generation {
+            // Nobody needs more than the present one.
+            effect.answer = Array(needs.keys)
+            needs = [:]
+        } else {
+            effect.answer = needs.filter { $0.value <= generation }.map(\.key)
+            for waiter in effect.answer { needs[waiter] = nil }
+        }
         let isBehind =
             generation < self.generation && held.map { $0.generation < self.generation } ?? true
         if !needs.isEmpty || (!observers.isEmpty && isBehind) {

@@ -12,7 +12,7 @@ extension QueryCache {
             guard let record = guarded.records[query.key] else { return }
             record.state.note(generation: guarded.marks.generation)
         }
-        change(query) { record, guarded in
+        change(query.erased) { record, guarded in
             record.state.invalidate(
                 generation: record.state.generation,
                 nextFlight: guarded.nextNumber()
@@ -39,7 +39,7 @@ extension QueryCache {
                 scope.covers(key: record.key.text, policy: record.policy)
             }
         }
-        for ending in endings { ending() }
+        for ending in endings { ending.perform() }
         deliver()
         if writer.isBehind { writer.flush() }
     }
@@ -64,7 +64,7 @@ extension QueryCache {
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
         }
-        for ending in endings { ending() }
+        for ending in endings { ending.perform() }
         deliver()
     }
 
@@ -73,9 +73,9 @@ extension QueryCache {
         let ending = guarded.withLock { guarded -> Ending? in
             guard !guarded.isClosed, let record = guarded.records[key] else { return nil }
             let effect = record.state.refetch(nextFlight: guarded.nextNumber())
-            return perform(effect, on: record, in: &guarded, failure: .cancelled)
+            return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
         }
-        ending?()
+        ending?.perform()
         deliver()
     }
 
@@ -117,7 +117,7 @@ extension QueryCache {
                 generation: generation,
                 nextFlight: guarded.nextNumber()
             )
-            return perform(effect, on: record, in: &guarded, failure: .cancelled)
+            return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
         }
     }
 }

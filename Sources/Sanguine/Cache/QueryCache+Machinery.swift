@@ -2,50 +2,55 @@ import SanguineModel
 import Synchronization
 
 extension QueryCache {
+    /// Tells observers something, outside of the lock.
+    typealias Delivery = @Sendable () -> Void
+
     /// What is left to do outside of the lock.
-    typealias Ending = @Sendable () -> Void
+    struct Ending: Sendable {
+        var cancelled: Task<Void, Never>?
+        var answers: (waiters: [UInt64: QueryRecord.Waiter], QueryRecord.Answer)?
+
+        func perform() {
+            cancelled?.cancel()
+            guard let (waiters, answer) = answers else { return }
+            for waiter in waiters.values { waiter.resume(returning: answer) }
+        }
+    }
 
     /// Plays one event on a query's record, and does what its state then asks for.
     ///
     /// - Parameters:
     ///   - query: Whose record.
     ///   - creating: Whether a record is made if there is none. Otherwise nothing happens then.
-    ///   - failure: What the waiters get that the state wants answered.
+    ///   - answer: What the waiters get that the state wants answered; asked for after the event,
+    ///     under the lock. Default: that they gave up.
     ///   - event: Plays the event; `nil` if nothing has changed.
-    ///   - answering: Takes the waiters out who get something else than the failure.
     /// - Returns: Whether something has changed.
     @discardableResult
-    func change<Value>(
-        _ query: Query<Value>,
+    func change(
+        _ query: ErasedQuery,
         creating: Bool = false,
-        failure: SanguineError = .cancelled,
-        _ event: (QueryRecord, inout Guarded) -> EntryState.Effect?,
-        answering: ((QueryRecord, [UInt64]) -> Ending)? = nil
+        answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
+        _ event: (QueryRecord, inout Guarded) -> EntryState.Effect?
     ) -> Bool {
         var mustDeliver = false
         let ending = guarded.withLock { guarded -> Ending? in
-            defer { mustDeliver = !guarded.deliveries.isEmpty }
-            guard !guarded.isClosed else { return nil }
-            guard let record = record(of: query, creating: creating, in: &guarded)
+            guard !guarded.isClosed,
+                let record = record(of: query, creating: creating, in: &guarded)
             else { return nil }
             Self.sync(record, with: guarded.marks)
             let costBefore = record.cost
             guard let effect = event(record, &guarded) else { return nil }
             guarded.bytes += record.cost - costBefore
-            guarded.uses &+= 1
-            record.lastUse = guarded.uses
-            let answers = answering?(record, effect.answer)
-            let rest = perform(effect, on: record, in: &guarded, failure: failure)
+            guarded.use(record)
+            let ending = perform(effect, on: record, in: &guarded, answer: answer())
             noteObservation(of: record, in: &guarded)
             if guarded.bytes > guarded.evictAt { evict(from: &guarded) }
-            guard let answers else { return rest }
-            return {
-                answers()
-                rest()
-            }
+            mustDeliver = !guarded.deliveries.isEmpty
+            return ending
         }
         guard let ending else { return false }
-        ending()
+        ending.perform()
         if mustDeliver { deliver() }
         return true
     }
@@ -63,21 +68,19 @@ extension QueryCache {
         _ effect: EntryState.Effect,
         on record: QueryRecord,
         in guarded: inout Guarded,
-        failure: SanguineError
+        answer: @autoclosure () -> QueryRecord.Answer
     ) -> Ending {
         if let delivery = record.publish() { guarded.deliveries.append(delivery) }
-        guard effect != .nothing else { return {} }
-        var cancelled: Task<Void, Never>?
+        var ending = Ending()
         if effect.cancel != nil {
-            cancelled = record.flight
+            ending.cancelled = record.flight
             record.flight = nil
         }
-        let answers = record.takeAnswers(effect.answer, failure: failure)
-        if let flight = effect.start { record.launch(flight, in: self) }
-        return { [cancelled] in
-            cancelled?.cancel()
-            answers()
+        if !effect.answer.isEmpty {
+            ending.answers = (record.take(effect.answer), answer())
         }
+        if let flight = effect.start { record.launch(flight, in: self) }
+        return ending
     }
 
     /// Tells observers what they are to be told, unless another thread is at it.
@@ -105,13 +108,15 @@ extension QueryCache {
     // Two queries of one key may have different policies; the one used last counts.
     private func noteObservation(of record: QueryRecord, in guarded: inout Guarded) {
         let isObserved = record.state.isObserved
-        if isObserved != guarded.observed.contains(record.key) {
+        if isObserved != record.isListed {
+            record.isListed = isObserved
             if isObserved {
                 guarded.observed.insert(record.key)
             } else {
                 guarded.observed.remove(record.key)
             }
         }
+        guard isObserved || record.toldPolicy != nil else { return }
         let policy = record.policy
         let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
         let next = isFollowed ? policy : nil
@@ -128,15 +133,14 @@ extension QueryCache {
         record.toldPolicy = next
     }
 
-    private func record<Value>(
-        of query: Query<Value>,
+    private func record(
+        of query: ErasedQuery,
         creating: Bool,
         in guarded: inout Guarded
     ) -> QueryRecord? {
         if let record = guarded.records[query.key] { return record }
         guard creating else { return nil }
-        let record = TypedRecord(
-            query,
+        let record = query.record(
             epoch: guarded.epoch.number,
             metrics: metrics.named(query.name)
         )

@@ -25,29 +25,36 @@ extension QueryCache {
                 record.forget()
                 record.isLookedUp = true  // Its row is about to be removed.
                 guarded.bytes += record.cost
-                return perform(effect, on: record, in: &guarded, failure: .userChanged)
+                return perform(effect, on: record, in: &guarded, answer: .failure(.userChanged))
             }
         }
         guard let endings else { return }
         writer.removeUserEntries(before: epoch.number)
-        for ending in endings { ending() }
+        for ending in endings { ending.perform() }
         deliver()
     }
 
     /// Ends all that is under way, and writes what waits to be written.
     func close() {
-        let endings = guarded.withLock { guarded -> [Ending] in
+        let endings = guarded.withLock { guarded -> [(Ending, Delivery)] in
             guard !guarded.isClosed else { return [] }
             guarded.isClosed = true
-            return guarded.records.values.flatMap { record in
+            return guarded.records.values.map { record in
                 let finish = record.takeObservers()
                 let effect = record.state.close()
-                return [
-                    perform(effect, on: record, in: &guarded, failure: .closed), finish,
-                ]
+                let ending = perform(
+                    effect,
+                    on: record,
+                    in: &guarded,
+                    answer: .failure(.closed)
+                )
+                return (ending, finish)
             }
         }
-        for ending in endings { ending() }
+        for (ending, finish) in endings {
+            ending.perform()
+            finish()
+        }
         deliver()
         writer.flush()
     }

@@ -10,8 +10,8 @@ extension QueryCache {
         private let departure: Timestamp
         private let goesByDays: Bool
 
-        init<Value>(
-            of query: Query<Value>,
+        init(
+            of query: ErasedQuery,
             since departure: Timestamp? = nil,
             at now: Timestamp,
             epoch: SessionEpoch
@@ -29,22 +29,37 @@ extension QueryCache {
     }
 
     func held<Value>(by query: Query<Value>) -> (value: Value, version: UInt64)? {
+        guard let (box, version) = held(by: query.erased),
+            let value = box.value(as: Value.self)
+        else { return nil }
+        return (value, version)
+    }
+
+    /// The box of the present value, if it is of the query's type.
+    func held(by query: ErasedQuery) -> (box: ValueBox, version: UInt64)? {
         guarded.withLock { guarded in
-            guard let record = guarded.records[query.key] as? TypedRecord<Value>,
-                let value = record.value
+            guard let record = guarded.records[query.key], record.serves(query),
+                let box = record.box
             else { return nil }
-            return (value, record.version)
+            return (box, record.version)
         }
     }
 
     /// Has a value measured and stored, behind everybody's back.
-    func keep<Value>(_ value: Value, _ record: TypedRecord<Value>, _ arrival: Arrival) {
+    ///
+    /// - Returns: Whether there is anything to measure or to store.
+    func keep(
+        _ box: ValueBox,
+        _ record: QueryRecord,
+        _ arrival: Arrival,
+        size: (@Sendable () -> Int?)? = nil
+    ) -> Bool {
         record.isLookedUp = true
+        let policy = record.policy
         // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
         let isDue = record.changes != record.measuredChanges && record.changes.isPowerOfTwo
-        guard record.policy.tier == .onDisk || isDue else { return }
+        guard policy.tier == .onDisk || isDue || size != nil else { return false }
         record.measuredChanges = record.changes
-        let policy = record.query.policy
         writer.put(
             EntryWriter.Draft(
                 key: record.key,
@@ -54,9 +69,11 @@ extension QueryCache {
                 day: record.state.held?.day,
                 epoch: arrival.epoch.number,
                 // An invalidation came while the flight was under way.
-                isStale: record.state.held?.generation != record.state.generation
-            ) { try? WireCoding.encode(value) }
+                isStale: record.state.held?.generation != record.state.generation,
+                size: size
+            ) { box.encoded() }
         )
+        return true
     }
 
     /// Takes over what values cost.
@@ -79,7 +96,7 @@ extension QueryCache {
     }
 
     /// Reads the query's row, unless there is a value already or none to expect.
-    func restore<Value>(_ query: Query<Value>) {
+    func restore(_ query: ErasedQuery) {
         guard query.policy.tier == .onDisk else { return }
         let (isNeeded, epoch, invalidations) = guarded.withLock { guarded in
             let isLookedUp = guarded.records[query.key]?.isLookedUp == true
@@ -88,18 +105,18 @@ extension QueryCache {
         guard isNeeded else { return }
         var entry = writer.entry(query.key, policy: query.policy, of: epoch)
         if let found = entry, found.keptUntil <= clock.now() { entry = nil }
-        var value: Value?
+        var box: ValueBox?
         if let entry {
-            value = try? WireCoding.decode(Value.self, from: entry.value)
+            box = try? query.decode(entry.value)
             // The type has changed since: what it was is of no use any more.
-            if value == nil { store.dropEntry(query.key.text) }
+            if box == nil { store.dropEntry(query.key.text) }
         }
         change(query, creating: true) { record, guarded in
-            guard let record = record as? TypedRecord<Value>, !record.isLookedUp,
+            guard record.serves(query), !record.isLookedUp,
                 record.state.epoch == epoch.number || query.policy.audience != .user
             else { return nil }
             record.isLookedUp = true
-            guard let entry, let value else { return .nothing }
+            guard let entry, let box else { return .nothing }
             // What was invalidated since the row was read is as stale as what the row says so of.
             let isStale = entry.isStale || guarded.marks.invalidations != invalidations
             guard
@@ -110,7 +127,7 @@ extension QueryCache {
                     epoch: record.state.epoch
                 )
             else { return .nothing }
-            record.set(value, isEqual: false, version: guarded.nextNumber())
+            record.set(box, isEqual: false, version: guarded.nextNumber())
             record.cost = ClientLimits.entryOverheadBytes + entry.cost
             return .nothing
         }

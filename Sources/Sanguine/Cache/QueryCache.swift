@@ -20,7 +20,8 @@ import Synchronization
 /// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
 /// observers). The lock of ``EntryWriter`` may be taken inside of it, never the other way round.
 ///
-/// A class with a mutex and not an actor, because `cached` must answer at once.
+/// A class with a mutex and not an actor, because `cached` must answer at once. Generic at its rim
+/// alone: see ``ErasedQuery``.
 final class QueryCache: Sendable {
     struct Guarded {
         var records: [QueryKey: QueryRecord] = [:]
@@ -34,15 +35,20 @@ final class QueryCache: Sendable {
         /// Past how many bytes entries are evicted.
         var evictAt: Int
         var uses: UInt64 = 0
-        var lastNumber: UInt64 = 0  // Of flights, waiters and observers alike.
+        var lastNumber: UInt64 = 0  // Of flights, observers and versions alike.
         /// What observers are still to be told, in its order.
-        var deliveries: [@Sendable () -> Void] = []
+        var deliveries: [Delivery] = []
         var isDelivering = false
         var isClosed = false
 
         mutating func nextNumber() -> UInt64 {
             lastNumber += 1
             return lastNumber
+        }
+
+        mutating func use(_ record: QueryRecord) {
+            uses &+= 1
+            record.lastUse = uses
         }
     }
 
@@ -51,7 +57,7 @@ final class QueryCache: Sendable {
     typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
-    private let waiters = Atomic<UInt64>(0)
+    private let lastWaiter = Atomic<UInt64>(0)
     let store: ClientStore
     let authorizer: any Authorizer
     let clock: any WallClock
@@ -91,42 +97,54 @@ final class QueryCache: Sendable {
 
     /// The value in memory or, at the first use, on disk; whatever its age.
     func cached<Value>(_ query: Query<Value>) -> Value? {
-        // Nothing under the lock knows the value's type: see `ValueBox`.
+        cached(query.erased)?.value(as: Value.self)
+    }
+
+    private func cached(_ query: ErasedQuery) -> ValueBox? {
         let box = guarded.withLock { guarded -> ValueBox? in
-            guard let record = guarded.records[query.key], let box = record.box else { return nil }
-            guarded.uses &+= 1
-            record.lastUse = guarded.uses
+            guard let record = guarded.records[query.key], record.serves(query),
+                let box = record.box
+            else { return nil }
+            guarded.use(record)
             record.metrics.hit()
             return box
         }
-        return box?.value(as: Value.self) ?? restored(query)
+        return box ?? restored(query)
     }
 
     /// As ``cached(_:)``, and not counted: for the client's own look-ups.
     func peek<Value>(_ query: Query<Value>) -> Value? {
-        if let value = held(by: query)?.value { return value }
+        peek(query.erased)?.value(as: Value.self)
+    }
+
+    private func peek(_ query: ErasedQuery) -> ValueBox? {
+        if let box = held(by: query)?.box { return box }
         restore(query)
-        return held(by: query)?.value
+        return held(by: query)?.box
     }
 
     // What the first look-up of a value finds on disk.
-    private func restored<Value>(_ query: Query<Value>) -> Value? {
-        let value = peek(query)
+    private func restored(_ query: ErasedQuery) -> ValueBox? {
+        let box = peek(query)
         let counters = metrics.named(query.name)
-        if value == nil { counters.miss() } else { counters.hit() }
-        return value
+        if box == nil { counters.miss() } else { counters.hit() }
+        return box
     }
 
     /// Value, age and the state of the network, in one piece.
     func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
-        _ = peek(query)
-        return guarded.withLock { guarded in
-            (guarded.records[query.key] as? TypedRecord<Value>)?.snapshot ?? QueryState()
+        let query = query.erased
+        restore(query)
+        let snapshot = guarded.withLock { guarded -> QueryRecord.Snapshot? in
+            guard let record = guarded.records[query.key], record.serves(query) else { return nil }
+            return record.snapshot
         }
+        return snapshot?.state(of: Value.self) ?? QueryState()
     }
 
     /// Whether the value counts as true without asking again.
     func isFresh<Value>(_ query: Query<Value>) -> Bool {
+        let query = query.erased
         restore(query)
         let now = clock.now()
         return guarded.withLock { guarded in
@@ -144,10 +162,20 @@ final class QueryCache: Sendable {
         refreshing: Bool = false,
         priority: FetchPriority? = nil
     ) async throws(SanguineError) -> Value {
-        guard !Task.isCancelled else { throw .cancelled }
+        try query.value(
+            in: await answer(to: query.erased, refreshing: refreshing, priority: priority)
+        )
+    }
+
+    nonisolated(nonsending) private func answer(
+        to query: ErasedQuery,
+        refreshing: Bool,
+        priority: FetchPriority?
+    ) async -> QueryRecord.Answer {
+        guard !Task.isCancelled else { return .failure(.cancelled) }
         if !refreshing { restore(query) }
-        let waiter = waiters.wrappingAdd(1, ordering: .relaxed).newValue
-        let answer = await withTaskCancellationHandler {
+        let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
+        return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let wanted = priority ?? query.policy.priority
                 join(query, as: waiter, continuation, refreshing: refreshing, wanted)
@@ -157,7 +185,6 @@ final class QueryCache: Sendable {
         } onCancel: {
             leave(query, waiter)
         }
-        return try answer.get()
     }
 
     /// The present state at once, then every change; only the newest waits for a slow reader.
@@ -188,6 +215,7 @@ final class QueryCache: Sendable {
         _ query: Query<Value>,
         _ observer: TypedRecord<Value>.Observer
     ) -> UInt64? {
+        let query = query.erased
         restore(query)
         let number = guarded.withLock { $0.nextNumber() }
         let now = clock.now()
@@ -210,8 +238,8 @@ final class QueryCache: Sendable {
     }
 
     func unobserve<Value>(_ query: Query<Value>, _ observer: UInt64) {
-        change(query) { record, _ in
-            (record as? TypedRecord<Value>)?.removeObserver(observer)
+        change(query.erased) { record, _ in
+            record.removeObserver(observer)
             return record.state.unobserve(observer)
         }
     }
@@ -238,19 +266,27 @@ final class QueryCache: Sendable {
         replacing version: UInt64? = nil,
         of generation: UInt64? = nil
     ) -> Bool {
+        set(.of(value), for: query.erased, epoch, replacing: version, of: generation)
+    }
+
+    private func set(
+        _ box: ValueBox,
+        for query: ErasedQuery,
+        _ epoch: SessionEpoch?,
+        replacing version: UInt64?,
+        of generation: UInt64?
+    ) -> Bool {
         let present = authorizer.epoch
-        let isOthers = epoch.map { $0.number != present.number } ?? false
-        guard query.policy.audience != .user || !isOthers else { return false }
+        let isUsers = query.policy.audience == .user
+        guard !isUsers || epoch.map({ $0.number == present.number }) ?? true else { return false }
         let arrival = Arrival(of: query, at: clock.now(), epoch: present)
         let old = held(by: query)
-        let isEqual = old.map { $0.value == value } ?? false
+        let isEqual = old?.box.isEqual(to: box) ?? false
+        var isKept = false
         let isTaken = change(query, creating: true) { record, guarded in
-            guard let record = record as? TypedRecord<Value>,
+            guard record.serves(query),
                 version.map({ $0 == record.version }) ?? true,
-                generation.map({ $0 == record.state.generation }) ?? true
-            else { return nil }
-            let isUsers = query.policy.audience == .user
-            guard
+                generation.map({ $0 == record.state.generation }) ?? true,
                 let effect = record.state.set(
                     at: arrival.asOf,
                     day: arrival.day(in: guarded.zone),
@@ -260,14 +296,14 @@ final class QueryCache: Sendable {
             else { return nil }
             record.query = query
             record.set(
-                value,
+                box,
                 isEqual: isEqual && record.version == old?.version,
                 version: guarded.nextNumber()
             )
-            keep(value, record, arrival)
+            isKept = keep(box, record, arrival)
             return effect
         }
-        if writer.isBehind { writer.flush() }
+        if isKept, writer.isBehind { writer.flush() }
         return isTaken
     }
 
@@ -281,182 +317,57 @@ final class QueryCache: Sendable {
         while let (old, version) = held(by: query) {
             var value = old
             body(&value)
-            if patch(value, query, replacing: version, isEqual: value == old) { return value }
+            let box = ValueBox.of(value)
+            if replace(box, query.erased, version, isEqual: value == old) { return value }
             // Not taken for another reason than a change: it never will be.
             guard let present = held(by: query), present.version != version else { return nil }
         }
         return nil
     }
 
-    private func patch<Value>(
-        _ value: Value,
-        _ query: Query<Value>,
-        replacing version: UInt64,
-        isEqual: Bool
+    /// Puts another value in the place of the one that is held, as old and as stale as that.
+    ///
+    /// - Parameters:
+    ///   - box: The other value.
+    ///   - query: Whose value it is.
+    ///   - version: The version of the value that it was made of.
+    ///   - epoch: The number of the epoch in which it was true. Default: the present one.
+    ///   - isEqual: Whether it equals the one that is held.
+    ///   - isChange: Whether a flight from before must not overwrite it. Default: yes.
+    ///   - size: What it costs, if that is known without encoding it.
+    /// - Returns: Whether there was a value of that version and epoch.
+    func replace(
+        _ box: ValueBox,
+        _ query: ErasedQuery,
+        _ version: UInt64,
+        epoch: UInt64? = nil,
+        isEqual: Bool = false,
+        isChange: Bool = true,
+        size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
+        guard !isUsers || epoch ?? present.number == present.number else { return false }
+        var isKept = false
         let isTaken = change(query) { record, guarded in
-            guard let record = record as? TypedRecord<Value>, record.version == version,
+            guard record.serves(query), record.version == version,
                 let held = record.state.held,
-                let effect = record.state.amend(
-                    generation: guarded.marks.next(),
-                    epoch: isUsers ? present.number : record.state.epoch
-                )
+                !isUsers || record.state.epoch == present.number
             else { return nil }
-            record.set(value, isEqual: isEqual, version: guarded.nextNumber())
-            keep(value, record, Arrival(of: query, at: held.asOf, epoch: present))
+            var effect = EntryState.Effect.nothing
+            if isChange {
+                let generation = guarded.marks.next()
+                let epoch = record.state.epoch
+                guard let amended = record.state.amend(generation: generation, epoch: epoch)
+                else { return nil }
+                effect = amended
+            }
+            record.set(box, isEqual: isEqual, version: guarded.nextNumber())
+            let arrival = Arrival(of: query, at: held.asOf, epoch: present)
+            isKept = keep(box, record, arrival, size: size)
             return effect
         }
-        if writer.isBehind { writer.flush() }
+        if isKept, writer.isBehind { writer.flush() }
         return isTaken
-    }
-
-    // MARK: - Flights
-
-    /// Runs one flight to its end.
-    ///
-    /// Called by the record's task alone.
-    func fly<Value>(
-        _ query: Query<Value>,
-        flight: UInt64,
-        epoch: UInt64,
-        priority: RequestPriority
-    ) async {
-        let requestEpoch: SessionEpoch? =
-            query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
-        let departure = clock.now()
-        let counters = metrics.named(query.name)
-        let ticket = counters.flightBegan()
-        var plan = query.plan
-        plan.metrics = counters
-        let attempted = AttemptCount()
-        plan.attempts = attempted
-        let outcome = await attempts.fetch(
-            plan,
-            epoch: requestEpoch,
-            priority: priority,
-            query.fetch
-        )
-        counters.flightEnded(
-            ticket,
-            outcome: FlightOutcome(outcome),
-            attempts: attempted.value
-        )
-        switch outcome {
-        case .success(let value):
-            land(value, of: query, flight: flight, epoch: epoch, departure: departure)
-        case .failure(let error):
-            fail(query, flight: flight, epoch: epoch, with: error)
-        }
-    }
-
-    private func land<Value>(
-        _ value: Value,
-        of query: Query<Value>,
-        flight: UInt64,
-        epoch: UInt64,
-        departure: Timestamp
-    ) {
-        let present = authorizer.epoch
-        guard query.policy.audience != .user || present.number == epoch else {
-            return fail(query, flight: flight, epoch: epoch, with: .userChanged)
-        }
-        adoptAccount(present)
-        let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
-        let old = held(by: query)
-        let isEqual = old.map { $0.value == value } ?? false
-        var answer = value
-        change(query) { record, guarded in
-            guard let record = record as? TypedRecord<Value>,
-                let effect = record.state.land(
-                    flight,
-                    epoch: epoch,
-                    at: arrival.asOf,
-                    day: arrival.day(in: guarded.zone),
-                    nextFlight: guarded.nextNumber()
-                )
-            else { return nil }
-            record.flight = nil
-            if effect.isOvertaken {
-                answer = record.value ?? value
-            } else {
-                if old?.version == record.version || old == nil, query.policy.adaptive != nil {
-                    record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
-                }
-                record.set(
-                    value,
-                    isEqual: isEqual && record.version == old?.version,
-                    version: guarded.nextNumber()
-                )
-                keep(value, record, arrival)
-            }
-            return effect
-        } answering: { record, waiters in
-            (record as? TypedRecord<Value>)?.takeAnswers(waiters, .success(answer)) ?? {}
-        }
-        if writer.isBehind { writer.flush() }
-    }
-
-    private func fail<Value>(
-        _ query: Query<Value>,
-        flight: UInt64,
-        epoch: UInt64,
-        with error: SanguineError
-    ) {
-        var newer: Value?
-        change(query, failure: error) { record, guarded in
-            let effect = record.state.fail(
-                flight,
-                epoch: epoch,
-                error: error,
-                nextFlight: guarded.nextNumber()
-            )
-            guard let effect else { return nil }
-            record.flight = nil
-            if effect.isOvertaken { newer = record.box?.value(as: Value.self) }
-            return effect
-        } answering: { record, waiters in
-            guard let newer, let record = record as? TypedRecord<Value> else { return {} }
-            return record.takeAnswers(waiters, .success(newer))
-        }
-    }
-
-    private func join<Value>(
-        _ query: Query<Value>,
-        as waiter: UInt64,
-        _ continuation: TypedRecord<Value>.Waiter,
-        refreshing: Bool,
-        _ priority: FetchPriority
-    ) {
-        let now = clock.now()
-        var answer: TypedRecord<Value>.Answer?
-        var raised: RequestPriority?
-        let hasJoined = change(query, creating: true) { record, guarded in
-            guard let record = record as? TypedRecord<Value> else {
-                answer = .failure(.conflictingQuery(name: query.name))
-                return nil
-            }
-            record.query = query
-            if !refreshing, let value = record.value,
-                record.isFresh(query.policy, at: now, in: guarded.zone)
-            {
-                record.metrics.hit()
-                guarded.uses &+= 1
-                record.lastUse = guarded.uses
-                answer = .success(value)
-                return nil
-            }
-            if record.box == nil { record.metrics.miss() } else { record.metrics.staleHit() }
-            record.waiters[waiter] = continuation
-            raised = record.want(priority)
-            return record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
-        }
-        if !hasJoined { continuation.resume(returning: answer ?? .failure(.closed)) }
-        raised?.raise(to: priority)
-    }
-
-    private func leave<Value>(_ query: Query<Value>, _ waiter: UInt64) {
-        change(query, failure: .cancelled) { record, _ in record.state.leave(waiter: waiter) }
     }
 }

@@ -6,6 +6,35 @@ import SanguineModel
 /// Guarded by the lock of ``QueryCache``: everything in here is touched only while it is held.
 // Unchecked: the compiler cannot see that the cache's lock guards it.
 class QueryRecord: @unchecked Sendable {
+    typealias Answer = Result<ValueBox, SanguineError>
+    typealias Waiter = CheckedContinuation<Answer, Never>
+
+    /// What is known at one moment.
+    struct Snapshot: Sendable {
+        var box: ValueBox?
+        var asOf: Timestamp?
+        var isFetching: Bool
+        var error: SanguineError?
+
+        func state<Value>(of type: Value.Type) -> QueryState<Value> {
+            QueryState(
+                value: box?.value(as: type),
+                asOf: asOf,
+                isFetching: isFetching,
+                error: error
+            )
+        }
+    }
+
+    // What observers were last told. Versions stand for values: comparing values would run the
+    // app's code under the cache's lock.
+    private struct Told: Equatable {
+        var version: UInt64
+        var asOf: Timestamp?
+        var isFetching: Bool
+        var error: SanguineError?
+    }
+
     let key: QueryKey
     var state: EntryState
     var flight: Task<Void, Never>?
@@ -25,6 +54,12 @@ class QueryRecord: @unchecked Sendable {
     var measuredChanges: UInt64 = 0
     /// The revision of the marks that the state knows of.
     var revision: UInt64 = 0
+    /// The query that was used last: two of one key may have different policies.
+    var query: ErasedQuery
+    /// Who waits for the flight under way or the next one.
+    var waiters: [UInt64: Waiter] = [:]
+    /// Whether the cache lists it among those that are observed.
+    var isListed = false
     /// The policy under which the observation hook was told that the entry is observed.
     var toldPolicy: Policy?
     /// How often the value really changes, if its policy wants to know.
@@ -32,20 +67,31 @@ class QueryRecord: @unchecked Sendable {
 
     /// How much the flight under way matters.
     var flightPriority: RequestPriority?
+    /// How high that was raised from here: who wants it no higher need not lock it.
+    private var flightWanted = FetchPriority.prefetch
     /// How much the next one matters, if anybody has said so.
     var nextPriority: FetchPriority?
 
     /// Where reads are counted.
     let metrics: NamedMetrics
 
-    init(key: QueryKey, epoch: UInt64, metrics: NamedMetrics) {
-        self.key = key
+    private let type: ObjectIdentifier
+    private var told: Told?
+
+    fileprivate init(_ query: ErasedQuery, epoch: UInt64, metrics: NamedMetrics) {
+        self.query = query
         self.metrics = metrics
+        key = query.key
+        type = query.type
         state = EntryState(epoch: epoch)
+        isLookedUp = query.policy.tier == .inMemory
     }
 
-    var policy: Policy { preconditionFailure("A record is always a typed one.") }
-    var audience: Policy.Audience { policy.audience }
+    var policy: Policy { query.policy }
+    var audience: Policy.Audience { query.policy.audience }
+
+    /// Whether its values are of the query's type.
+    func serves(_ query: ErasedQuery) -> Bool { type == query.type }
 
     /// Whether the value counts as true without asking again.
     func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
@@ -60,72 +106,29 @@ class QueryRecord: @unchecked Sendable {
     ///
     /// - Returns: What is to be raised, outside of the lock: the flight that they share.
     func want(_ priority: FetchPriority) -> RequestPriority? {
-        nextPriority = state.isFetching ? max(nextPriority ?? priority, priority) : priority
-        return state.isFetching ? flightPriority : nil
+        guard state.isFetching else {
+            nextPriority = priority
+            return nil
+        }
+        nextPriority = max(nextPriority ?? priority, priority)
+        guard priority > flightWanted else { return nil }
+        flightWanted = priority
+        return flightPriority
     }
 
     /// How much the flight matters that takes off now.
     func takePriority() -> RequestPriority {
         defer { nextPriority = nil }
         let wanted = nextPriority ?? policy.priority
-        let priority = RequestPriority(state.isObserved ? max(wanted, policy.priority) : wanted)
+        flightWanted = state.isObserved ? max(wanted, policy.priority) : wanted
+        let priority = RequestPriority(flightWanted)
         flightPriority = priority
         return priority
     }
 
-    /// Forgets the value.
-    func forget() {}
-
-    /// Returns what tells every observer the present state, or `nil` if they know it.
-    func publish() -> (@Sendable () -> Void)? { nil }
-
-    /// Starts the flight of that number.
-    func launch(_ flight: UInt64, in cache: QueryCache) {}
-
-    /// Takes the waiters out; the result answers them, outside of the lock.
-    func takeAnswers(_ waiters: [UInt64], failure: SanguineError) -> @Sendable () -> Void { {} }
-
-    /// Takes the observers out; the result ends their streams, outside of the lock.
-    func takeObservers() -> @Sendable () -> Void { {} }
-}
-
-/// A record whose value has a type.
-// Unchecked for the reason above.
-final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
-    typealias Answer = Result<Value, SanguineError>
-    typealias Waiter = CheckedContinuation<Answer, Never>
-    /// Whoever is told of changes, outside of the lock and in their order.
-    struct Observer: Sendable {
-        let tell: @Sendable (QueryState<Value>) -> Void
-        let finish: @Sendable () -> Void
-    }
-
-    // What observers were last told. Versions stand for values: comparing values would run the
-    // app's code under the cache's lock.
-    private struct Told: Equatable {
-        var version: UInt64
-        var asOf: Timestamp?
-        var isFetching: Bool
-        var error: SanguineError?
-    }
-
-    var query: Query<Value>
-    var value: Value? { box?.value(as: Value.self) }
-    var waiters: [UInt64: Waiter] = [:]
-    private var observers: [UInt64: Observer] = [:]
-    private var told: Told?
-
-    init(_ query: Query<Value>, epoch: UInt64, metrics: NamedMetrics) {
-        self.query = query
-        super.init(key: query.key, epoch: epoch, metrics: metrics)
-        isLookedUp = query.policy.tier == .inMemory
-    }
-
-    override var policy: Policy { query.policy }
-
-    var snapshot: QueryState<Value> {
-        QueryState(
-            value: value,
+    var snapshot: Snapshot {
+        Snapshot(
+            box: box,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
             error: state.error
@@ -135,22 +138,15 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     /// Takes a value over.
     ///
     /// An equal one changes no version, so that no observer is woken for it.
-    func set(_ value: Value, isEqual: Bool, version: UInt64) {
+    func set(_ value: ValueBox, isEqual: Bool, version: UInt64) {
         guard !isEqual else { return }
-        box = .of(value)
+        box = value
         self.version = version
         changes += 1
     }
 
-    /// Adds an observer; returns what tells it the present state.
-    func add(_ observer: Observer, as id: UInt64) -> @Sendable () -> Void {
-        observers[id] = observer
-        return { [snapshot] in observer.tell(snapshot) }
-    }
-
-    func removeObserver(_ id: UInt64) { observers[id] = nil }
-
-    override func forget() {
+    /// Forgets the value.
+    func forget() {
         box = nil
         changes = 0
         measuredChanges = 0
@@ -159,22 +155,8 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         cost = ClientLimits.entryOverheadBytes
     }
 
-    override func publish() -> (@Sendable () -> Void)? {
-        let news = Told(
-            version: version,
-            asOf: state.held?.asOf,
-            isFetching: state.isFetching,
-            error: state.error
-        )
-        guard news != told else { return nil }
-        told = news
-        guard !observers.isEmpty else { return nil }
-        return { [snapshot, observers] in
-            for observer in observers.values { observer.tell(snapshot) }
-        }
-    }
-
-    override func launch(_ flight: UInt64, in cache: QueryCache) {
+    /// Starts the flight of that number.
+    func launch(_ flight: UInt64, in cache: QueryCache) {
         let query = query
         let epoch = state.epoch
         let priority = takePriority()
@@ -184,21 +166,93 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         }
     }
 
-    override func takeAnswers(
-        _ waiters: [UInt64],
-        failure: SanguineError
-    ) -> @Sendable () -> Void {
-        takeAnswers(waiters, .failure(failure))
+    /// Takes the waiters out, who are to be answered outside of the lock.
+    func take(_ numbers: [UInt64]) -> [UInt64: Waiter] {
+        guard numbers.count < waiters.count else {
+            // All of them, as nearly always: in one piece, however many they are.
+            defer { waiters = [:] }
+            return waiters
+        }
+        var taken: [UInt64: Waiter] = [:]
+        for number in numbers { taken[number] = waiters.removeValue(forKey: number) }
+        return taken
     }
 
-    func takeAnswers(_ waiters: [UInt64], _ answer: Answer) -> @Sendable () -> Void {
-        let taken = waiters.compactMap { self.waiters.removeValue(forKey: $0) }
-        return { for waiter in taken { waiter.resume(returning: answer) } }
+    // MARK: - Observers
+
+    /// Returns what tells every observer the present state, or `nil` if they know it.
+    func publish() -> QueryCache.Delivery? {
+        guard isObserved else { return nil }
+        let news = news
+        guard news != told else { return nil }
+        told = news
+        return delivery(of: snapshot)
     }
 
-    override func takeObservers() -> @Sendable () -> Void {
+    private var news: Told {
+        Told(
+            version: version,
+            asOf: state.held?.asOf,
+            isFetching: state.isFetching,
+            error: state.error
+        )
+    }
+
+    /// Whether there is anybody to tell.
+    ///
+    /// The first one is told the present state when it comes.
+    fileprivate var isObserved = false {
+        didSet { if isObserved, !oldValue { told = news } }
+    }
+
+    /// Returns what tells every observer that state.
+    fileprivate func delivery(of snapshot: Snapshot) -> QueryCache.Delivery { {} }
+
+    /// Removes an observer.
+    func removeObserver(_ id: UInt64) {}
+
+    /// Takes the observers out; the result ends their streams, outside of the lock.
+    func takeObservers() -> QueryCache.Delivery { {} }
+}
+
+/// A record with observers, who are told values of their type.
+// Unchecked for the reason above.
+final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
+    /// Whoever is told of changes, outside of the lock and in their order.
+    struct Observer: Sendable {
+        let tell: @Sendable (QueryState<Value>) -> Void
+        let finish: @Sendable () -> Void
+    }
+
+    private var observers: [UInt64: Observer] = [:]
+
+    override init(_ query: ErasedQuery, epoch: UInt64, metrics: NamedMetrics) {
+        super.init(query, epoch: epoch, metrics: metrics)
+    }
+
+    /// Adds an observer; returns what tells it the present state.
+    func add(_ observer: Observer, as id: UInt64) -> QueryCache.Delivery {
+        observers[id] = observer
+        isObserved = true
+        return { [snapshot] in observer.tell(snapshot.state(of: Value.self)) }
+    }
+
+    override func removeObserver(_ id: UInt64) {
+        observers[id] = nil
+        isObserved = !observers.isEmpty
+    }
+
+    fileprivate override func delivery(of snapshot: Snapshot) -> QueryCache.Delivery {
+        { [observers] in
+            let state = snapshot.state(of: Value.self)
+            for observer in observers.values { observer.tell(state) }
+        }
+    }
+
+    override func takeObservers() -> QueryCache.Delivery {
         let taken = Array(observers.values)
         observers = [:]
+        isObserved = false
         return { for observer in taken { observer.finish() } }
     }
 }

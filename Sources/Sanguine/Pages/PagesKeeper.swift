@@ -102,7 +102,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         priority: FetchPriority? = nil
     ) -> Query<PageList<Item>> {
         Query(
-            entryOf: pages.name,
+            pages.name,
             key: pages.key,
             // The refresh's own requests are tried again, not all of it.
             policy: pages.policy.retry(.never).priority(priority ?? pages.policy.priority),

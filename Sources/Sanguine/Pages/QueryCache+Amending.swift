@@ -21,29 +21,6 @@ extension QueryCache {
         replacing version: UInt64,
         size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
-        let present = authorizer.epoch
-        let isUsers = query.policy.audience == .user
-        guard !isUsers || present.number == epoch else { return false }
-        let isAmended = change(query) { [writer] record, guarded in
-            guard let record = record as? TypedRecord<Value>, let held = record.state.held,
-                record.version == version, !isUsers || record.state.epoch == epoch
-            else { return nil }
-            record.set(value, isEqual: false, version: guarded.nextNumber())
-            writer.put(
-                EntryWriter.Draft(
-                    key: record.key,
-                    policy: query.policy,
-                    owner: isUsers ? present.owner : "",
-                    asOf: held.asOf,
-                    day: held.day,
-                    epoch: present.number,
-                    isStale: held.generation != record.state.generation,
-                    size: size
-                ) { try? WireCoding.encode(value) }
-            )
-            return .nothing
-        }
-        if writer.isBehind { writer.flush() }
-        return isAmended
+        replace(.of(value), query.erased, version, epoch: epoch, isChange: false, size: size)
     }
 }

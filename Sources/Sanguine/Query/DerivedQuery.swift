@@ -50,7 +50,8 @@ struct DerivedQueries: Sendable {
 
     /// The source of the query, or `nil` if the cache serves it.
     func source<Value>(of query: Query<Value>) -> (any DerivedQuery<Value>)? {
-        guard query.isDerived, let box = boxes[query.name] as? TypedBox<Value> else { return nil }
+        guard query.erased.isDerived, let box = boxes[query.name] as? TypedBox<Value>
+        else { return nil }
         return box.source
     }
 

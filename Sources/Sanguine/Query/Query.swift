@@ -22,16 +22,15 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
     /// Attempts, waits and cancellation are the client's business.
     public typealias Fetch = @Sendable (QueryRequest) async throws -> Value
 
-    /// What the query is called; unique among the queries of an app.
-    public let name: String
-    /// How the value is kept.
-    public let policy: Policy
+    /// What the cache knows of it.
+    let erased: ErasedQuery
 
-    let key: QueryKey
-    let base: URL?
-    let fetch: Fetch
-    /// Whether a part of the client keeps the value, and not the cache.
-    let isDerived: Bool
+    /// What the query is called; unique among the queries of an app.
+    public var name: String { erased.name }
+    /// How the value is kept.
+    public var policy: Policy { erased.policy }
+
+    var key: QueryKey { erased.key }
 
     /// Declares a query.
     ///
@@ -48,39 +47,39 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         base: URL? = nil,
         fetch: @escaping Fetch
     ) {
-        self.name = name
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        key = QueryKey(name: name, parameters: parameters)
-        isDerived = false
+        let key = QueryKey(name: name, parameters: parameters)
+        self.init(name, key: key, policy: policy, base: base, fetch: fetch)
     }
 
-    /// Declares an entry of the cache that a part of the client keeps under a name of the app's.
+    init(derived name: String, policy: Policy, fetch: @escaping Fetch) {
+        let key = QueryKey(name: name, parameters: [])
+        self.init(name, key: key, policy: policy, base: nil, isDerived: true, fetch: fetch)
+    }
+
     init(
-        entryOf name: String,
+        _ name: String,
         key: QueryKey,
         policy: Policy,
         base: URL?,
+        isDerived: Bool = false,
         fetch: @escaping Fetch
     ) {
-        self.name = name
-        self.key = key
-        self.policy = policy
-        self.base = base
-        self.fetch = fetch
-        isDerived = false
+        erased = ErasedQuery(
+            name: name,
+            policy: policy,
+            key: key,
+            base: base,
+            isDerived: isDerived,
+            valueType: Value.self
+        ) { .of(try await fetch($0)) }
     }
 
-    /// How its value is fetched.
-    var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
-
-    init(derived name: String, policy: Policy, fetch: @escaping Fetch) {
-        self.name = name
-        self.policy = policy
-        self.fetch = fetch
-        base = nil
-        key = QueryKey(name: name, parameters: [])
-        isDerived = true
+    /// The value in the cache's answer.
+    func value(in answer: QueryRecord.Answer) throws(SanguineError) -> Value {
+        // A query whose values are of another type was refused before.
+        guard let value = try answer.get().value(as: Value.self) else {
+            throw .conflictingQuery(name: name)
+        }
+        return value
     }
 }

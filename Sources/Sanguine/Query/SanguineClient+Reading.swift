@@ -5,13 +5,16 @@ extension SanguineClient {
     /// waits for a write of the client's store that is under way, which is one sync of the disk,
     /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
-        if let source = derived.source(of: query) {
-            let value = source.cached()
-            let counters = metrics.named(query.name)
-            if value == nil { counters.miss() } else { counters.hit() }
-            return value
+        query.erased.isDerived ? cachedDerived(query) : queries.cached(query)
+    }
+
+    private func cachedDerived<Value>(_ query: Query<Value>) -> Value? {
+        guard let value = derived.source(of: query)?.cached() else {
+            metrics.named(query.name).miss()
+            return nil
         }
-        return queries.cached(query)
+        metrics.named(query.name).hit()
+        return value
     }
 
     /// What is known of a query, with its age and the state of the network, at once.

@@ -14,7 +14,7 @@ extension QueryCache {
     /// Whether the key's entry is of another type.
     func isConflicting<Value>(_ query: Query<Value>) -> Bool {
         guarded.withLock { guarded in
-            guarded.records[query.key].map { !($0 is TypedRecord<Value>) } ?? false
+            guarded.records[query.key].map { !$0.serves(query.erased) } ?? false
         }
     }
 
@@ -23,12 +23,12 @@ extension QueryCache {
         _ = peek(query)
         let now = clock.now()
         return guarded.withLock { guarded in
-            guard let record = guarded.records[query.key] as? TypedRecord<Value> else {
+            guard let record = guarded.records[query.key], record.serves(query.erased) else {
                 return Held()
             }
             Self.sync(record, with: guarded.marks)
             return Held(
-                value: record.value,
+                value: record.box?.value(as: Value.self),
                 version: record.version,
                 generation: record.state.generation,
                 isFresh: record.isFresh(query.policy, at: now, in: guarded.zone)

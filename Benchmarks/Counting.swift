@@ -1,0 +1,22 @@
+import Synchronization
+
+/// A count that several tasks keep.
+final class Counter: Sendable {
+    private let count = Atomic(0)
+
+    var value: Int { count.load(ordering: .relaxed) }
+
+    func add() -> Int { count.add(1, ordering: .relaxed).newValue }
+}
+
+/// Steps that one side makes and the other waits for.
+final class Progress: Sendable {
+    private let stream: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream() }
+
+    func step() { continuation.yield() }
+
+    func next() async { for await _ in stream { return } }
+}

@@ -1,0 +1,58 @@
+import Foundation
+
+/// A query without the type of its values: what the cache knows of it.
+///
+/// Code that is generic over a type has to look up, at each step, what the type makes of others,
+/// which costs many times the step. So the cache deals in boxes, and the types are taken off and
+/// put on at its rim.
+final class ErasedQuery: Sendable {
+    let name: String
+    let policy: Policy
+    let key: QueryKey
+    let base: URL?
+    /// Whether a part of the client keeps the value, and not the cache.
+    let isDerived: Bool
+    /// Fetches the value once.
+    let fetch: @Sendable (QueryRequest) async throws -> ValueBox
+    private let valueType: any CacheableValue.Type
+
+    init(
+        name: String,
+        policy: Policy,
+        key: QueryKey,
+        base: URL?,
+        isDerived: Bool,
+        valueType: any CacheableValue.Type,
+        fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
+    ) {
+        self.name = name
+        self.policy = policy
+        self.key = key
+        self.base = base
+        self.isDerived = isDerived
+        self.valueType = valueType
+        self.fetch = fetch
+    }
+
+    /// The type of the values.
+    var type: ObjectIdentifier { ObjectIdentifier(valueType) }
+
+    /// How the value is fetched.
+    var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
+
+    /// The value that was stored as that JSON.
+    func decode(_ json: Data) throws -> ValueBox {
+        func decode<Value: CacheableValue>(_ type: Value.Type) throws -> ValueBox {
+            .of(try WireCoding.decode(type, from: json))
+        }
+        return try decode(valueType)
+    }
+
+    /// A record for the values of the query.
+    func record(epoch: UInt64, metrics: NamedMetrics) -> QueryRecord {
+        func record<Value: CacheableValue>(_: Value.Type) -> QueryRecord {
+            TypedRecord<Value>(self, epoch: epoch, metrics: metrics)
+        }
+        return record(valueType)
+    }
+}
