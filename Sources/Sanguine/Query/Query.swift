@@ -32,6 +32,8 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
     let fetch: Fetch
     /// Whether a part of the client keeps the value, and not the cache.
     let isDerived: Bool
+    /// Whether its flights are counted; not if they only bring about others, which are.
+    var countsFlights = true
 
     /// Declares a query.
     ///

@@ -71,7 +71,9 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
         policy.freshness = .forever
         policy.adaptive = nil  // It would be asked instead of the freshness.
         policy.retry = .never  // The requests that it causes have attempts of their own.
-        return Query(entryOf: name, key: key, policy: policy, base: base, fetch: refetch)
+        var entry = Query(entryOf: name, key: key, policy: policy, base: base, fetch: refetch)
+        entry.countsFlights = false
+        return entry
     }
 }
 
