@@ -49,7 +49,7 @@ extension QueryCache {
         }
         for ending in endings { ending() }
         deliver()
-        writer.flush()
+        writer.close()
     }
 
     /// Returns when every value that has landed is on disk.

@@ -92,7 +92,7 @@ extension QueryCache {
         if let entry {
             value = try? WireCoding.decode(Value.self, from: entry.value)
             // The type has changed since: what it was is of no use any more.
-            if value == nil { store.dropEntry(query.key.text) }
+            if value == nil { store.dropEntry(entry) }
         }
         change(query, creating: true) { record, guarded in
             guard let record = record as? TypedRecord<Value>, !record.isLookedUp,
