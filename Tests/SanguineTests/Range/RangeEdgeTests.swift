@@ -164,8 +164,11 @@ struct RangeEdgeTests {
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
+        test.network.hold()
         test.client.invalidate(all: "tens")
-        await test.network.waitForRequests(2)
+        await test.network.waitForHeld(1)
+        while !state.isFetching { state = try #require(await updates.next()) }
+        test.network.release()
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
         let row = try #require(test.client.metrics.summary()[query: "tens"])
 
