@@ -71,4 +71,10 @@ public enum ClientLimits {
     ///
     /// Past it writers wait for the disk.
     public static let unwrittenEntries = 1_024
+    /// How often in a row a store that fails is tried again by itself: 10 times.
+    ///
+    /// After that with the next write, event or close.
+    public static let storeRetries = 10
+    /// The longest wait between two of those tries, after 1, 2, 4 … seconds: a minute.
+    public static let longestStoreRetry: Duration = .seconds(60)
 }

@@ -92,6 +92,7 @@ public final class SanguineClient: Sendable {
             configuration: configuration,
             call: call,
             store: store,
+            retries: queries.attempts.backend.retries,
             epoch: epoch
         )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)

@@ -9,6 +9,9 @@ public enum SanguineError: Error, Hashable, Sendable {
     indirect case problem(Problem)  // Far larger than the rest, and in the frame of every call.
     /// There was no answer.
     case transport(TransportError)
+    /// The whole read, with all its attempts, took too long; what the last attempt that ended
+    /// failed with.
+    indirect case timedOut(after: SanguineError)
     /// The answer is not of the declared type. The text names the type and the place.
     case decoding(String)
     /// The store on disk failed.
@@ -43,7 +46,7 @@ extension SanguineError {
     public var code: String {
         switch self {
         case .problem(let problem): problem.code.rawValue
-        case .transport(.timedOut): "timed_out"
+        case .transport(.timedOut), .timedOut: "timed_out"
         case .transport(.cancelled), .cancelled: "cancelled"
         case .transport(.offline): "offline"
         case .transport(.interrupted): "interrupted"
@@ -70,6 +73,8 @@ extension SanguineError: CustomStringConvertible {
         switch self {
         case .problem(let problem): problem.description
         case .transport(let error): error.description
+        case .timedOut(let last):
+            "The read took too long with all its attempts, the last of which failed: \(last)"
         case .decoding(let detail):
             "The answer is not what the declaration says: \(detail). Compare the type with the API."
         case .store(let error): error.description

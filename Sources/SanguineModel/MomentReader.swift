@@ -23,11 +23,8 @@ struct MomentReader {
         else { return nil }
         let minutes = (day.daysSince1970 * 24 + hour) * 60 + minute - offset
         let milliseconds = Int64((minutes * 60 + second) * 1_000 + fraction)
-        return Self.years.contains(milliseconds) ? milliseconds : nil
+        return Timestamp.years.contains(milliseconds) ? milliseconds : nil
     }
-
-    /// From the start of the year 0 to the end of the year 9999: what four digits can write.
-    private static let years: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
 
     private mutating func day() -> CalendarDay? {
         defer { rest = rest.dropFirst(10) }

@@ -5,22 +5,38 @@ public import Foundation
 /// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
 /// any number of decimals is read; digits past the third are dropped.
 ///
+/// RFC 3339 writes the years 0 to 9999. A moment beyond is the first or the last of them: what is
+/// that far away is an end that is never meant to come, and every moment can be written and read.
+///
 /// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the
 /// time behind a test's back.
 public struct Timestamp: Hashable, Comparable, Sendable {
     /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
     public let millisecondsSince1970: Int64
 
-    /// Creates a moment from milliseconds since 1970.
+    /// From the start of the year 0 to the end of the year 9999: what four digits can write.
+    static let years: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
+    /// Creates a moment from milliseconds since 1970; of the years 0 to 9999 the nearest one.
     public init(millisecondsSince1970: Int64) {
-        self.millisecondsSince1970 = millisecondsSince1970
+        self.millisecondsSince1970 = min(
+            max(millisecondsSince1970, Self.years.lowerBound),
+            Self.years.upperBound
+        )
     }
 
-    /// Creates a moment from a date, rounded down to the millisecond.
+    /// Creates a moment from a date, rounded down to the millisecond; of the years 0 to 9999 the
+    /// nearest one.
     public init(_ date: Date) {
         // A date is a floating point number, which in the year 9999 is good to 0.05 ms: without a
         // tenth on top 0.250 would read as 0.249.
-        millisecondsSince1970 = Int64((date.timeIntervalSince1970 * 1_000 + 0.1).rounded(.down))
+        let milliseconds = (date.timeIntervalSince1970 * 1_000 + 0.1).rounded(.down)
+        let years = Double(Self.years.lowerBound)...Double(Self.years.upperBound)
+        // One that is no number is as far away as can be.
+        let nearest =
+            milliseconds.isNaN
+            ? years.upperBound : min(max(milliseconds, years.lowerBound), years.upperBound)
+        millisecondsSince1970 = Int64(nearest)
     }
 
     /// The same moment as a `Date`.
@@ -35,12 +51,18 @@ public struct Timestamp: Hashable, Comparable, Sendable {
 
     /// The moment that lies the duration later, to the millisecond.
     public static func + (lhs: Timestamp, rhs: Duration) -> Timestamp {
-        Timestamp(millisecondsSince1970: lhs.millisecondsSince1970 + rhs.wholeMilliseconds)
+        let (sum, isPast) = lhs.millisecondsSince1970
+            .addingReportingOverflow(rhs.wholeMilliseconds)
+        return Timestamp(millisecondsSince1970: isPast ? (rhs < .zero ? .min : .max) : sum)
     }
 
     /// The moment that lies the duration earlier, to the millisecond.
     public static func - (lhs: Timestamp, rhs: Duration) -> Timestamp {
-        Timestamp(millisecondsSince1970: lhs.millisecondsSince1970 - rhs.wholeMilliseconds)
+        let (difference, isPast) = lhs.millisecondsSince1970
+            .subtractingReportingOverflow(rhs.wholeMilliseconds)
+        return Timestamp(
+            millisecondsSince1970: isPast ? (rhs < .zero ? .max : .min) : difference
+        )
     }
 
     /// The time from the right moment to the left one; negative if the right one is later.
@@ -90,10 +112,6 @@ extension Timestamp: CustomStringConvertible {
         let milliseconds = Int(millisecondsSince1970)
         let (days, inDay) = milliseconds.quotientAndRemainder(flooringBy: 86_400_000)
         let (year, month, day) = CalendarDay.civil(fromDaysSince1970: days)
-        guard (0...9_999).contains(year) else {
-            // RFC 3339 ends with the year 9999; what lies beyond is written, and never read.
-            return "\(year)-\(month)-\(day)T\(inDay)Z"
-        }
         return String(unsafeUninitializedCapacity: 24) { bytes in
             bytes.writeDigits(of: year, in: 0..<4, then: "-")
             bytes.writeDigits(of: month, in: 5..<7, then: "-")

@@ -86,6 +86,36 @@ struct TimestampTests {
         #expect(Timestamp(Date(timeIntervalSince1970: 1.999_8)).millisecondsSince1970 == 1_999)
     }
 
+    @Test(arguments: [
+        (Int64.max, "9999-12-31T23:59:59.999Z"), (253_402_300_800_000, "9999-12-31T23:59:59.999Z"),
+        (.min, "0000-01-01T00:00:00.000Z"), (-62_167_219_200_001, "0000-01-01T00:00:00.000Z"),
+    ])
+    func `a moment beyond what RFC 3339 can write is the last or the first that it can`(
+        milliseconds: Int64,
+        text: String
+    ) throws {
+        let moment = Timestamp(millisecondsSince1970: milliseconds)
+
+        #expect(moment.description == text)
+        #expect(Timestamp(text) == moment)
+        #expect(
+            try JSONDecoder().decode([Timestamp].self, from: JSONEncoder().encode([moment]))
+                == [moment]
+        )
+    }
+
+    @Test func `no date or duration leads beyond the first and the last moment`() {
+        let first = Timestamp(millisecondsSince1970: .min)
+        let last = Timestamp(millisecondsSince1970: .max)
+
+        #expect(Timestamp(Date(timeIntervalSince1970: 1e300)) == last)
+        #expect(Timestamp(Date(timeIntervalSince1970: -.infinity)) == first)
+        #expect(Timestamp(Date(timeIntervalSince1970: .nan)) == last)
+        #expect(last + .seconds(1) == last && last - .seconds(-1) == last)
+        #expect(first - .milliseconds(Int64.max) == first)
+        #expect(first + .milliseconds(Int64.min) == first)
+    }
+
     @Test func `durations add and subtract exactly`() {
         let moment = Timestamp(millisecondsSince1970: 1_000)
 

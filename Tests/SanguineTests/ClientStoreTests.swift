@@ -192,6 +192,33 @@ struct ClientStoreTests {
         #expect(!SignOutMark(folder: folder.url).isSet)
     }
 
+    @Test func `a row that could not be read goes, and one that took its place stays`() throws {
+        let store = try makeStore()
+        var (old, new) = (entry("e"), entry("e", at: 1))
+        (old.audience, old.owner) = (.user, "a")
+        (new.audience, new.owner) = (.user, "b")
+        try store.applyEntries([.put(old, epoch: 0)])
+        store.dropEntry(old)
+        #expect(try store.entry("e", owner: "a") == nil)
+        try store.applyEntries([.put(new, epoch: 0)])
+        store.dropEntry(old)
+
+        #expect(try store.entry("e", owner: "b") == new)
+        #expect(store.report.droppedRows == 2)
+    }
+
+    @Test func `removing an entry for one owner leaves another owner's`() throws {
+        let store = try makeStore()
+        var (others, devices) = (entry("e"), entry("f"))
+        (others.audience, others.owner) = (.user, "b")
+        devices.owner = ""
+        try store.applyEntries([.put(others, epoch: 0), .put(devices, epoch: 0)])
+        try store.applyEntries([.remove(key: "e", owner: "a"), .remove(key: "f", owner: "a")])
+
+        #expect(try store.entry("e", owner: "b") == others)
+        #expect(try store.entry("f", owner: "a") == nil)
+    }
+
     @Test func `a closed store refuses with a reason`() throws {
         let store = try makeStore()
         store.close()

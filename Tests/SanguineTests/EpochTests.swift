@@ -5,6 +5,14 @@ import Testing
 
 @testable import Sanguine
 
+extension Query where Value == Profile {
+    fileprivate static func ofSession(_ audience: Policy.Audience) -> Self {
+        Query("session", audience.rawValue, policy: .session.audience(audience)) { request in
+            try await request.get("profiles/\(audience.rawValue)")
+        }
+    }
+}
+
 /// Guarantee 8, No leak, for reads: traps 16 and 28.
 @Suite("Users and what they may see", .timeLimit(.minutes(1)))
 struct EpochTests {
@@ -24,6 +32,35 @@ struct EpochTests {
         #expect(test.client.cached(.fleeting("bob")) == nil)
         let key = Query.profile("ada").key.text
         #expect(try test.client.store.entry(key, owner: owner) == nil)
+    }
+
+    @Test(arguments: [(Policy.Audience.device, 1), (.everyone, 1), (.user, 2)])
+    func `what is fresh for the session outlives its user if it is not theirs`(
+        audience: Policy.Audience,
+        requests: Int
+    ) async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: .profiles(), authorizer: user)
+        _ = try await test.client.value(of: .ofSession(audience))
+        user.change(to: other, in: test.client)
+        _ = try await test.client.value(of: .ofSession(audience))
+
+        #expect(test.network.requests.count == requests)
+    }
+
+    @Test func `what is fresh for the session is asked for by the next process`() async throws {
+        let folder = TemporaryFolder()
+        let query = Query<Profile>("kept", policy: .session.audience(.device).stored(.onDisk)) {
+            try await $0.get("profiles/kept")
+        }
+        let first = try TestClient(network: .profiles(), folder: folder)
+        _ = try await first.client.value(of: query)
+        first.client.close()
+        let second = try TestClient(network: .profiles(), folder: folder)
+        #expect(second.client.cached(query) == Profile(name: "kept 1"))
+        _ = try await second.client.value(of: query)
+
+        #expect(second.network.requests.count == 1)
     }
 
     @Test func `what belongs to the device or to everybody stays`() async throws {

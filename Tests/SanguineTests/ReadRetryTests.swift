@@ -122,6 +122,52 @@ struct ReadRetryTests {
         await test.network.waitForCancelled(1)
     }
 
+    @Test func `a read whose time runs out says what its last attempt failed with`() async throws {
+        let test = try TestClient()
+        test.network.script(.status(503))
+        let caller = Task { try await test.client.value(of: .profile("ada")) }
+        await test.network.waitForRequests(1)
+        await test.delay.waitForSleepers(2)
+        test.network.hold()
+        test.delay.advance(by: try #require(test.delay.timeToNextWake))
+        await test.network.waitForHeld(1)
+        test.delay.advance(by: ClientLimits.readTimeout)
+
+        let error = await #expect(throws: SanguineError.self) { try await caller.value }
+        guard case .timedOut(let last) = error else {
+            Issue.record("\(error.debugDescription) tells no cause.")
+            return
+        }
+        #expect(last.code == "http_503")
+        #expect(error?.code == "timed_out" && error?.errorClass == .retryable)
+        #expect(error?.description.contains(last.description) == true)
+    }
+
+    @Test func `the balance's retries are taken out of the budget of all reads`() async throws {
+        let test = try TestClient()
+        _ = test.retriesLeft()
+
+        let error = await #expect(throws: SanguineError.self) {
+            try await test.client.refresh(.balance)
+        }
+        #expect(error?.code == "offline")
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `each retry of the balance is one less for other reads`() async throws {
+        let test = try TestClient()
+        let caller = Task { try await test.client.refresh(.balance) }
+        for attempt in 1...2 {
+            await test.network.waitForRequests(attempt)
+            await test.delay.waitForSleepers(1)
+            test.delay.advance(by: try #require(test.delay.timeToNextWake))
+        }
+        await #expect(throws: SanguineError.self) { try await caller.value }
+
+        #expect(test.network.requests.count == 3)
+        #expect(test.retriesLeft() == ClientLimits.retryReserve - 2)
+    }
+
     @Test func `a closure that ignores its cancellation keeps nobody waiting past the deadline`()
         async throws
     {

@@ -49,6 +49,8 @@ enum LimitTexts {
         ("ClientLimits.diskBytes", bytes(ClientLimits.diskBytes)),
         ("ClientLimits.diskEntryBytes", bytes(ClientLimits.diskEntryBytes)),
         ("ClientLimits.unwrittenEntries", count(ClientLimits.unwrittenEntries)),
+        ("ClientLimits.storeRetries", count(ClientLimits.storeRetries)),
+        ("ClientLimits.longestStoreRetry", time(ClientLimits.longestStoreRetry)),
         ("ClientLimits.keep", time(ClientLimits.keep)),
         ("ClientLimits.invalidationMarks", count(ClientLimits.invalidationMarks)),
         ("RetrySchedule.attempts", count(RetrySchedule.standard.attempts)),

@@ -140,7 +140,10 @@ extension BalanceKeeper {
 
     private func run(_ outcome: OneShot<Void>, _ epoch: SessionEpoch) async {
         let beginning = configuration.clock.now()
+        let host = call.server?.hostKey ?? ""
+        let schedule = configuration.schedule(.standard)
         var failures = 0
+        retries.requested(host)
         while true {
             do throws(SanguineError) {
                 let inquiry = guarded.withLock { $0.state.inquiry() }
@@ -150,14 +153,14 @@ extension BalanceKeeper {
             } catch {
                 failures += 1
                 var random = configuration.random
-                let delay = configuration.schedule(.standard).delay(
-                    afterFailures: failures,
-                    of: error,
-                    using: &random
-                )
+                retries.failed(host, with: error)
+                let delay = schedule.delay(afterFailures: failures, of: error, using: &random)
                 let waited = configuration.clock.now() - beginning
+                // What would come too late is not taken out of the budget.
                 guard let delay, waited + delay < ClientLimits.balanceTimeout,
-                    (try? await configuration.delay.sleep(for: delay)) != nil
+                    let all = retries.wait(delay, by: schedule, for: host, using: &random),
+                    waited + all < ClientLimits.balanceTimeout,
+                    (try? await configuration.delay.sleep(for: all)) != nil
                 else {
                     land(.failure(error), outcome, epoch)
                     return

@@ -72,15 +72,18 @@ final class BalanceKeeper: DerivedQuery {
     private let store: ClientStore
     let call: ServerCall
     let configuration: SanguineClient.Configuration
+    let retries: RetryGuard
 
     /// Restores what an earlier process left for the user of this epoch.
     init(
         configuration: SanguineClient.Configuration,
         call: ServerCall,
         store: ClientStore,
+        retries: RetryGuard,
         epoch: SessionEpoch
     ) {
         self.configuration = configuration
+        self.retries = retries
         self.call = call
         self.store = store
         var state = BalanceState()

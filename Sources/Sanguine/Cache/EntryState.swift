@@ -48,7 +48,7 @@ struct EntryState: Sendable {
         var day: CalendarDay?
         /// The generation of the flight that brought it.
         var generation: UInt64
-        /// Whether this process fetched it, and not one before.
+        /// Whether this process fetched it, and not one before, whoever was signed in then.
         var isOfSession: Bool
         /// The generation in which it was last set or changed here: no flight from before it may
         /// overwrite it.
@@ -93,17 +93,14 @@ struct EntryState: Sendable {
         at now: Timestamp,
         in zone: TimeZone
     ) -> Bool {
-        guard let held, held.generation == generation, held.asOf <= now else { return false }
-        switch freshness {
-        case .duration(let duration): return now - held.asOf < duration
-        case .never: return false
-        case .session: return held.isOfSession
-        case .untilMidnight:
-            return held.day.map {
-                DayRule.isFresh(fetchedOn: $0, asOf: held.asOf, now: now, zone: zone)
-            } ?? false
-        case .forever: return true
-        }
+        guard let held, held.generation == generation else { return false }
+        return freshness.holds(
+            since: held.asOf,
+            day: held.day,
+            isOfSession: held.isOfSession,
+            at: now,
+            in: zone
+        )
     }
 
     // MARK: - Readers

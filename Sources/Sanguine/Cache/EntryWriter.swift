@@ -14,6 +14,8 @@ import Synchronization
 /// 1. Of two changes of one key the later is the one that stays.
 /// 2. A change waits, is being written, or is on disk; readers look in this order.
 /// 3. What is marked as stale is marked wherever it is: waiting, being written, and on disk.
+/// 4. Marks that a failing store did not take are tried again: by a timer, which waits longer each
+///    time and gives up in the end, and with whatever else is done here.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
 /// app's code or over a call of the cache. Writes run one after the other on `queue`. Whoever holds
@@ -66,6 +68,10 @@ final class EntryWriter: Sendable {
         var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
         /// Marks that could not be written yet: until then all rows that they cover are stale.
         var failedMarks: Set<InvalidationMarks.Scope> = []
+        /// How often in a row a write failed.
+        var failures = 0
+        var retry: Task<Void, Never>?
+        var isClosed = false
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
         var isScheduled = false
@@ -74,9 +80,18 @@ final class EntryWriter: Sendable {
     private let guarded = Mutex(Guarded())
     private let queue = DispatchQueue(label: "sanguine.entry-writer", qos: .utility)
     private let store: ClientStore
+    private let delay: any Clock<Duration>
     private let measured = Mutex<(@Sendable ([Measure]) -> Void)?>(nil)
 
-    init(store: ClientStore) { self.store = store }
+    /// - Parameters:
+    ///   - store: Where entries are written.
+    ///   - delay: What waits before another try after a failure.
+    init(store: ClientStore, delay: any Clock<Duration>) {
+        self.store = store
+        self.delay = delay
+    }
+
+    deinit { guarded.withLock { $0.retry?.cancel() } }
 
     /// Has the observer told what values cost, on the writer's queue.
     func onMeasured(_ observer: @escaping @Sendable ([Measure]) -> Void) {
@@ -110,7 +125,14 @@ final class EntryWriter: Sendable {
 
     /// Returns when all that waits is on disk.
     func flush() {
-        queue.sync { drain() }
+        queue.sync { drain(retrying: true) }
+    }
+
+    /// As ``flush()``, and nothing is tried again by a timer from now on.
+    func close() {
+        guarded.withLock { $0.isClosed = true }
+        flush()
+        guarded.withLock { $0.retry?.cancel() }
     }
 
     /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
@@ -155,7 +177,10 @@ final class EntryWriter: Sendable {
 
     /// Removes soon what may no longer be shown.
     func removeEntries(keptUntil now: Timestamp) {
-        queue.async { [store] in try? store.removeEntries(keptUntil: now) }
+        queue.async { [weak self] in
+            self?.drain(retrying: true)
+            try? self?.store.removeEntries(keptUntil: now)
+        }
     }
 
     private static func mark(
@@ -176,10 +201,11 @@ final class EntryWriter: Sendable {
         if mustSchedule { queue.async { [weak self] in self?.drain() } }
     }
 
-    // Runs on `queue` alone.
-    private func drain() {
+    // Runs on `queue` alone. What failed before is written with whatever waits, or by itself.
+    private func drain(retrying: Bool = false) {
+        var isRetrying = retrying
         while true {
-            let (marks, drafts) = guarded.withLock { guarded in
+            let (marks, drafts, mustWrite) = guarded.withLock { guarded in
                 guarded.writing = guarded.waiting
                 guarded.writingMarks = guarded.waitingMarks
                 guarded.waiting = [:]
@@ -187,13 +213,30 @@ final class EntryWriter: Sendable {
                 if guarded.writing.isEmpty && guarded.writingMarks.isEmpty {
                     guarded.isScheduled = false
                 }
-                return (guarded.writingMarks, guarded.writing)
+                let mustRetry = isRetrying && !guarded.failedMarks.isEmpty
+                return (guarded.writingMarks, guarded.writing, guarded.isScheduled || mustRetry)
             }
-            guard !marks.isEmpty || !drafts.isEmpty else { return }
+            guard mustWrite else { return }
+            isRetrying = false
             write(marks, drafts.values)
             guarded.withLock { guarded in
                 guarded.writing = [:]
                 guarded.writingMarks = [:]
+            }
+        }
+    }
+
+    /// Has what failed tried again after a while, if nothing else brings it about before.
+    private func retryLater() {
+        guarded.withLock { guarded in
+            guarded.failures += 1
+            guarded.retry?.cancel()
+            guarded.retry = nil
+            guard guarded.failures <= ClientLimits.storeRetries, !guarded.isClosed else { return }
+            let wait = min(.seconds(1 << (guarded.failures - 1)), ClientLimits.longestStoreRetry)
+            guarded.retry = Task { [weak self, delay] in
+                guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
+                queue.async { self.drain(retrying: true) }
             }
         }
     }
@@ -205,7 +248,7 @@ final class EntryWriter: Sendable {
                     switch change {
                     case .put(let entry, _): .key(entry.key)
                     case .markStale(let scope): scope
-                    case .remove(let key): .key(key)
+                    case .remove(let key, _): .key(key)
                     }
                 guarded.failedMarks.insert(scope)
             }
@@ -238,17 +281,23 @@ final class EntryWriter: Sendable {
                 changes.append(.put(entry, epoch: draft.epoch))
             } else {
                 // What lies there is older than what is shown.
-                changes.append(.remove(key: draft.key.text))
+                changes.append(.remove(key: draft.key.text, owner: draft.owner))
             }
         }
         if !changes.isEmpty {
             do {
                 try store.applyEntries(changes)
-                guarded.withLock { $0.failedMarks.subtract(failed) }
+                guarded.withLock { guarded in
+                    guarded.failedMarks.subtract(failed)
+                    guarded.failures = 0
+                    guarded.retry?.cancel()
+                    guarded.retry = nil
+                }
             } catch {
                 // The store has said so, and the values stay in memory. The rows that are there
                 // are older than what should be: they count as stale until it works again.
                 keepMarks(of: changes)
+                retryLater()
             }
         }
         let observer = measured.withLock { $0 }

@@ -17,8 +17,8 @@ extension QueryCache {
         let requestEpoch: SessionEpoch? =
             query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
         let departure = clock.now()
-        let counters = metrics.named(query.name)
-        let ticket = counters.flightBegan()
+        let counters = query.countsFlights ? metrics.named(query.name) : nil
+        let ticket = counters?.flightBegan()
         var plan = query.plan
         plan.metrics = counters
         let attempted = AttemptCount()
@@ -29,11 +29,13 @@ extension QueryCache {
             priority: priority,
             query.fetch
         )
-        counters.flightEnded(
-            ticket,
-            outcome: FlightOutcome(outcome),
-            attempts: attempted.value
-        )
+        if let ticket {
+            counters?.flightEnded(
+                ticket,
+                outcome: FlightOutcome(outcome),
+                attempts: attempted.value
+            )
+        }
         switch outcome {
         case .success(let box):
             land(box, of: query, flight: flight, epoch: epoch, departure: departure)

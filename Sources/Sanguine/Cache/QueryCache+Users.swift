@@ -56,7 +56,7 @@ extension QueryCache {
             finish()
         }
         deliver()
-        writer.flush()
+        writer.close()
     }
 
     /// Returns when every value that has landed is on disk.

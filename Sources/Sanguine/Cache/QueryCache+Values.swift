@@ -109,7 +109,7 @@ extension QueryCache {
         if let entry {
             box = try? query.decode(entry.value)
             // The type has changed since: what it was is of no use any more.
-            if box == nil { store.dropEntry(query.key.text) }
+            if box == nil { store.dropEntry(entry) }
         }
         change(query, creating: true) { record, guarded in
             guard record.serves(query), !record.isLookedUp,

@@ -87,7 +87,7 @@ final class QueryCache: Sendable {
         self.metrics = metrics
         let epoch = authorizer.epoch
         guarded = Mutex(Guarded(epoch: epoch, zone: zone, evictAt: memoryBytes))
-        writer = EntryWriter(store: store)
+        writer = EntryWriter(store: store, delay: attempts.delay)
         try? store.removeUserEntries(notOwnedBy: epoch.owner)
         writer.onMeasured { [weak self] in self?.note($0) }
         writer.removeEntries(keptUntil: clock.now())

@@ -38,8 +38,38 @@ enum DayRule {
         return isFresh(fetchedOn: day, asOf: asOf, now: now, today: today)
     }
 
-    /// When values fetched now cease to be fresh in the zone.
-    static func nextMidnight(after now: Timestamp, zone: TimeZone) -> Timestamp {
-        CalendarDay.nextMidnight(after: now, in: zone)
+}
+
+extension Policy.Freshness {
+    /// Whether a value still counts as true that arrived then.
+    ///
+    /// A moment in the future counts as stale: the clock was set back, and nobody knows by how
+    /// much.
+    ///
+    /// - Parameters:
+    ///   - asOf: When it arrived.
+    ///   - day: The user's day on which it was fetched; `nil` if it was not noted.
+    ///   - isOfSession: Whether this process fetched it.
+    ///   - now: The present moment.
+    ///   - zone: Where the user's days begin and end now.
+    /// - Returns: Whether it need not be asked for again.
+    func holds(
+        since asOf: Timestamp,
+        day: @autoclosure () -> CalendarDay?,
+        isOfSession: Bool,
+        at now: Timestamp,
+        in zone: TimeZone
+    ) -> Bool {
+        guard asOf <= now else { return false }
+        return switch self {
+        case .duration(let duration): now - asOf < duration
+        case .never: false
+        case .session: isOfSession
+        case .untilMidnight:
+            day().map {
+                DayRule.isFresh(fetchedOn: $0, asOf: asOf, now: now, zone: zone)
+            } ?? false
+        case .forever: true
+        }
     }
 }

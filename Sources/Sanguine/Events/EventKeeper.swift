@@ -44,7 +44,7 @@ final class EventKeeper: Sendable {
     private let connectivity: any Connectivity
     private let clock: any WallClock
     private let delay: any Clock<Duration>
-    private let uptime: @Sendable () -> Duration
+    private let uptime: Stopwatch
 
     /// Begins to count, and does nothing before ``start(_:)``.
     init(configuration: SanguineClient.Configuration, zone: TimeZone) {
@@ -52,7 +52,7 @@ final class EventKeeper: Sendable {
         connectivity = configuration.connectivity
         clock = configuration.clock
         delay = configuration.delay
-        uptime = Self.stopwatch(configuration.delay)
+        uptime = Stopwatch(configuration.delay)
         var random = configuration.random
         let now = clock.now()
         let spread = EventLimits.midnightSpread * Double.random(in: 0..<1, using: &random)
@@ -156,7 +156,7 @@ final class EventKeeper: Sendable {
         _ event: (inout EventState, EventState.Moment, inout RandomSource) -> EventState.Effect
     ) {
         // The app's own clocks, so not under the lock.
-        let (wall, uptime) = (clock.now(), uptime())
+        let (wall, uptime) = (clock.now(), uptime.elapsed)
         let (perform, effect, overtaken) = guarded.withLock { guarded in
             guard !guarded.isClosed, let perform = guarded.perform else {
                 return (nil as Perform?, EventState.Effect.nothing, nil as Timer?)
@@ -192,12 +192,5 @@ final class EventKeeper: Sendable {
         }
         guarded.timer = Timer(number: number, due: due, task: task)
         return overtaken
-    }
-
-    private static func stopwatch(
-        _ clock: some Clock<Duration>
-    ) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }

@@ -17,22 +17,11 @@ extension SanguineClient {
     /// daily page that changes while its reader flies is right for one app and wrong for another.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
-    ///   name; nothing changes then.
+    ///   name; ``SanguineError/userChanged`` if the user is another one meanwhile. Nothing changes
+    ///   then.
     public func setTimeZone(_ name: String) throws(SanguineError) {
-        guard let zone = zone.set(name) else {
-            throw .problem(
-                Problem(
-                    .invalidContent,
-                    "Set a time zone by its name in the IANA database, such as Europe/Berlin."
-                )
-            )
-        }
-        apply(zone)
-    }
-
-    private func apply(_ zone: TimeZone) {
-        queries.zone = zone
-        events.zoneIs(zone)
+        try zone.set(name, in: queries.authorizer.epoch)
+        EventWiring.apply(zone, to: queries, events)
     }
 
     /// Lets each part know when the user changes, and has fetched again what events make stale.
@@ -44,9 +33,7 @@ extension SanguineClient {
             ranges.adopt(epoch)
             balance.adopt(epoch)
             metrics.adopt(epoch)
-            guard let fallback = zone.adopt(epoch) else { return }
-            queries.zone = fallback
-            events.zoneIs(fallback)
+            if zone.adopt(epoch) { EventWiring.apply(zone, to: queries, events) }
         }
         EventWiring.connect(events, queries, balance)
     }
@@ -54,6 +41,16 @@ extension SanguineClient {
 
 /// What keeps queries fresh by itself, put together.
 enum EventWiring {
+    /// Has the zone that counts now kept to; of two threads that do so neither leaves an old one.
+    static func apply(_ stored: StoredZone, to queries: QueryCache, _ events: EventKeeper) {
+        var zone: TimeZone
+        repeat {
+            zone = stored.current
+            queries.zone = zone
+            events.zoneIs(zone)
+        } while zone != stored.current
+    }
+
     /// Connects the keeper of events with those who fetch.
     static func connect(_ events: EventKeeper, _ queries: QueryCache, _ balance: BalanceKeeper) {
         let key = Query<Balance>.balance.key

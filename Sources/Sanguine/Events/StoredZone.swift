@@ -4,7 +4,8 @@ import Synchronization
 
 /// The zone of the user's days: what the app set last, or else the configuration's.
 ///
-/// Kept in the store as the user's: it is forgotten when they sign out.
+/// Kept in the store as the user's: it is forgotten when they sign out. What was set for a user who
+/// has gone meanwhile is not taken, neither here nor by the store.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over the disk.
 final class StoredZone: Sendable {
@@ -34,26 +35,41 @@ final class StoredZone: Sendable {
     /// The zone whose midnights end the user's days.
     var current: TimeZone { guarded.withLock { $0.zone } }
 
-    /// Sets and stores the zone; returns `nil`, and changes nothing, if there is none of that name.
-    func set(_ name: String) -> TimeZone? {
-        guard let zone = Self.zone(name) else { return nil }
-        guarded.withLock { $0.zone = zone }
+    /// Sets and stores the zone for the user of the epoch.
+    ///
+    /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
+    ///   name, ``SanguineError/userChanged`` if the epoch is over; nothing changes then.
+    func set(_ name: String, in epoch: SessionEpoch) throws(SanguineError) {
+        guard let zone = Self.zone(name) else { throw .problem(Self.unknownZone) }
+        let isTaken = guarded.withLock { guarded in
+            guard epoch.number >= guarded.epoch else { return false }
+            guarded.epoch = epoch.number
+            guarded.zone = zone
+            return true
+        }
+        guard isTaken else { throw .userChanged }
         // A disk that fails is said in the store's report; the zone counts in this process.
-        try? store.setState(Self.stateName, Data(name.utf8))
-        return zone
+        try? store.setState(Self.stateName, Data(name.utf8), epoch: epoch.number)
     }
 
-    /// Forgets what an earlier user had set, and returns what counts now; `nil` if nothing changes.
+    /// Forgets what an earlier user had set.
     ///
     /// The store has forgotten it already, with the user.
-    func adopt(_ epoch: SessionEpoch) -> TimeZone? {
+    ///
+    /// - Returns: Whether the epoch is a new one.
+    func adopt(_ epoch: SessionEpoch) -> Bool {
         guarded.withLock { guarded in
-            guard epoch.number > guarded.epoch else { return nil }
+            guard epoch.number > guarded.epoch else { return false }
             guarded.epoch = epoch.number
             guarded.zone = fallback
-            return fallback
+            return true
         }
     }
+
+    private static let unknownZone = Problem(
+        .invalidContent,
+        "Set a time zone by its name in the IANA database, such as Europe/Berlin."
+    )
 
     private static func zone(_ name: String) -> TimeZone? {
         ZoneName.isKnown(name) ? TimeZone(identifier: name) : nil

@@ -55,7 +55,7 @@ struct CallAttempts: Sendable {
         case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
             .balanceUnsettled, .queueFull:
             return refusedUnlessHappened
-        case .transport, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
+        case .transport, .timedOut, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true
             return .unknown
         }

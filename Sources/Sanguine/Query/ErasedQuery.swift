@@ -12,6 +12,8 @@ final class ErasedQuery: Sendable {
     let base: URL?
     /// Whether a part of the client keeps the value, and not the cache.
     let isDerived: Bool
+    /// Whether its flights are counted; not if they only bring about others, which are.
+    let countsFlights: Bool
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
     private let valueType: any CacheableValue.Type
@@ -22,6 +24,7 @@ final class ErasedQuery: Sendable {
         key: QueryKey,
         base: URL?,
         isDerived: Bool,
+        countsFlights: Bool,
         valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
     ) {
@@ -30,6 +33,7 @@ final class ErasedQuery: Sendable {
         self.key = key
         self.base = base
         self.isDerived = isDerived
+        self.countsFlights = countsFlights
         self.valueType = valueType
         self.fetch = fetch
     }

@@ -12,7 +12,10 @@ public struct Policy: Hashable, Sendable {
         case duration(Duration)
         /// Not at all: every reader that can wait asks again.
         case never
-        /// Until the process ends or the user changes.
+        /// Until the process ends.
+        ///
+        /// A user's value goes when the user changes; the device's and everybody's stay, and stay
+        /// fresh.
         case session
         /// Until the user's day ends, in the zone that the client keeps.
         case untilMidnight
@@ -122,7 +125,7 @@ public struct Policy: Hashable, Sendable {
     /// Shown at once and asked for again each time.
     public static let alwaysStale = Policy(freshness: .never)
 
-    /// Asked for once in a process and for each user.
+    /// Asked for once in a process; for each user, if it is theirs.
     public static let session = Policy(freshness: .session)
 
     /// Asked for once in a day of the user.

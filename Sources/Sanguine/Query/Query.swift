@@ -62,6 +62,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         policy: Policy,
         base: URL?,
         isDerived: Bool = false,
+        countsFlights: Bool = true,
         fetch: @escaping Fetch
     ) {
         erased = ErasedQuery(
@@ -70,6 +71,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
             key: key,
             base: base,
             isDerived: isDerived,
+            countsFlights: countsFlights,
             valueType: Value.self
         ) { .of(try await fetch($0)) }
     }

@@ -24,6 +24,18 @@ final class AttemptCount: Sendable {
     func add() { count.add(1, ordering: .relaxed) }
 }
 
+/// What the attempts of one fetch have failed with, read when its time has run out.
+private final class FailureNote: Sendable {
+    // The only mutable state, guarded by the mutex.
+    private let last = Mutex<SanguineError?>(nil)
+
+    func take(_ error: SanguineError) { last.withLock { $0 = error } }
+
+    var timedOut: SanguineError {
+        last.withLock { $0 }.map { .timedOut(after: $0) } ?? .transport(.timedOut)
+    }
+}
+
 /// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
 struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
@@ -39,7 +51,8 @@ struct ReadAttempts: Sendable {
     ///   - epoch: Whose data it is; `nil` if it is no user's.
     ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
     ///   - body: Fetches once.
-    /// - Returns: The value, or the last attempt's error.
+    /// - Returns: The value, or the last attempt's error; if it was the time that ended,
+    ///   ``SanguineError/timedOut(after:)`` with the error of the last attempt that had failed.
     func fetch<Value: Sendable>(
         _ plan: FetchPlan,
         epoch: SessionEpoch?,
@@ -56,14 +69,16 @@ struct ReadAttempts: Sendable {
                 host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
             )
         )
-        return await withDeadline(ClientLimits.readTimeout) {
-            await attempt(plan, request, body)
+        let failures = FailureNote()
+        return await withDeadline(ClientLimits.readTimeout, failures) {
+            await attempt(plan, request, failures, body)
         }
     }
 
     private func attempt<Value: Sendable>(
         _ plan: FetchPlan,
         _ request: QueryRequest,
+        _ note: FailureNote,
         _ body: @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
         var random = random
@@ -81,6 +96,7 @@ struct ReadAttempts: Sendable {
             if failures == 0 { backend.retries.requested(host) }
             guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
+            note.take(failure)
             let retry = schedule(plan.policy.retry)
             backend.retries.failed(host, with: failure)
             guard let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
@@ -108,13 +124,14 @@ struct ReadAttempts: Sendable {
     // closure may ignore its cancellation, and the time-out holds all the same.
     private func withDeadline<Value: Sendable>(
         _ limit: Duration,
+        _ failures: FailureNote,
         _ body: @escaping @Sendable () async -> Result<Value, SanguineError>
     ) async -> Result<Value, SanguineError> {
         let outcome = OneShot<Value>()
         let work = Task { outcome.resolve(await body()) }
         let deadline = Task {
             guard (try? await delay.sleep(for: limit)) != nil else { return }
-            outcome.resolve(.failure(.transport(.timedOut)))
+            outcome.resolve(.failure(failures.timedOut))
         }
         defer {
             work.cancel()

@@ -80,7 +80,10 @@ public struct RetrySchedule: Hashable, Sendable {
 extension SanguineError {
     /// How long the server asked to wait; `nil` if it did not.
     public var retryAfter: Duration? {
-        guard case .problem(let problem) = self else { return nil }
-        return problem.retryAfter.map { .seconds($0) }
+        switch self {
+        case .problem(let problem): problem.retryAfter.map { .seconds($0) }
+        case .timedOut(let last): last.retryAfter
+        default: nil
+        }
     }
 }

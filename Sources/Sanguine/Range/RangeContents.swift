@@ -21,7 +21,29 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
         for range in flight.wanted.ranges {
             for position in range { values[position] = brought[position] }
         }
-        for range in coverage.trim(to: RangeLimits.indices, keeping: recent).ranges {
+        forget(coverage.trim(to: RangeLimits.indices, keeping: recent))
+    }
+
+    /// Forgets what may no longer be shown.
+    ///
+    /// - Parameters:
+    ///   - policy: For how long a position may be shown.
+    ///   - now: The present moment.
+    ///   - inUse: The positions that somebody watches, which may be shown for longer.
+    mutating func forget(
+        endedBy policy: Policy,
+        at now: Timestamp,
+        inUse: @autoclosure () -> RangeSet<Int>
+    ) {
+        let ended = coverage.positions(in: Int.min..<Int.max) { policy.end(of: $0.asOf) <= now }
+        guard !ended.isEmpty else { return }
+        let forgotten = ended.subtracting(inUse())
+        coverage.forget(forgotten)
+        forget(forgotten)
+    }
+
+    private mutating func forget(_ positions: RangeSet<Int>) {
+        for range in positions.ranges {
             for position in range { values[position] = nil }
         }
     }
@@ -30,17 +52,16 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
 extension RangeCoverage.Span {
     /// Whether the positions count as true without asking again.
     ///
-    /// A moment in the future counts as stale: the clock was set back, and nobody knows by how
-    /// much.
+    /// Their day is that of their moment in the zone of now: the day of the fetch is not kept for
+    /// each.
     func isFresh(_ freshness: Policy.Freshness, at now: Timestamp, in zone: TimeZone) -> Bool {
-        guard !isStale, asOf <= now else { return false }
-        return switch freshness {
-        case .duration(let duration): now - asOf < duration
-        case .never: false
-        case .session: isOfSession
-        case .untilMidnight:
-            CalendarDay(containing: asOf, in: zone) == CalendarDay(containing: now, in: zone)
-        case .forever: true
-        }
+        !isStale
+            && freshness.holds(
+                since: asOf,
+                day: CalendarDay(containing: asOf, in: zone),
+                isOfSession: isOfSession,
+                at: now,
+                in: zone
+            )
     }
 }

@@ -12,7 +12,7 @@ struct RangeCoverage: Hashable, Sendable {
         var asOf: Timestamp
         /// Whether it was invalidated.
         var isStale = false
-        /// Whether this process fetched it, and not one before.
+        /// Whether this process fetched it, and not one before, whoever was signed in then.
         var isOfSession = true
 
         fileprivate func isLike(_ other: Span) -> Bool {
@@ -82,9 +82,14 @@ struct RangeCoverage: Hashable, Sendable {
         }
         let all = RangeSet(spans.map(\.range))
         let forgotten = all.subtracting(kept)
-        remove(forgotten)
-        normalize()
+        forget(forgotten)
         return forgotten
+    }
+
+    /// The positions are no longer known.
+    mutating func forget(_ positions: RangeSet<Int>) {
+        remove(positions)
+        normalize()
     }
 
     // The parts of spans that lie in the positions.

@@ -7,19 +7,31 @@ extension RangeKeeper {
             of: Values.self,
             bufferingPolicy: .bufferingNewest(1)
         )
+        let number = watch(
+            range,
+            tell: { continuation.yield($0) },
+            finish: { continuation.finish() }
+        )
+        // Whoever watches keeps this object alive.
+        if let number { continuation.onTermination = { _ in self.unwatch(number) } }
+        return stream
+    }
+
+    /// Tells what is known of the stretch at once, then every change of it.
+    ///
+    /// It is told under no lock, by one thread at a time, and must return at once. Whoever watches
+    /// keeps this object alive.
+    ///
+    /// - Returns: The number to leave with, or `nil` if nothing will follow.
+    func watch(
+        _ range: ClosedRange<Index>,
+        tell: @escaping @Sendable (Values) -> Void,
+        finish: @escaping @Sendable () -> Void = {}
+    ) -> UInt64? {
         guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
-            continuation.yield(
-                Values(
-                    range: range,
-                    values: [:],
-                    missing: [range],
-                    stale: [],
-                    isFetching: false,
-                    error: .rangeTooLong(limit: RangeLimits.readSpan)
-                )
-            )
-            continuation.finish()
-            return stream
+            tell(.unknown(range, error: .rangeTooLong(limit: RangeLimits.readSpan)))
+            finish()
+            return nil
         }
         let number = guarded.withLock { guarded -> UInt64? in
             guard !guarded.isClosed else { return nil }
@@ -27,22 +39,20 @@ extension RangeKeeper {
             guarded.watchers[number] = Watcher(
                 range: range,
                 positions: positions,
-                stream: continuation
+                tell: tell,
+                finish: finish
             )
             return number
         }
-        guard let number else {
-            continuation.finish()
-            return stream
-        }
-        continuation.onTermination = { [weak self] _ in self?.unwatch(number) }
-        guard observeEntry() else {
-            continuation.finish()  // The client is closed, or the key has become another query's.
-            return stream
+        // The client is closed, or the key has become another query's.
+        guard let number, observeEntry() else {
+            if let number { unwatch(number) }
+            finish()
+            return nil
         }
         startLoad(for: number)
-        tell()
-        return stream
+        self.tell()
+        return number
     }
 
     /// Fetches what the watcher lacks; its end cancels it.
@@ -82,7 +92,7 @@ extension RangeKeeper {
                 let news = snapshot(watcher.range, error: watcher.error)
                 guard news != watcher.told else { continue }
                 guarded.withLock { $0.watchers[number]?.told = news }
-                watcher.stream.yield(news)
+                watcher.tell(news)
             }
         }
     }
@@ -106,7 +116,8 @@ extension RangeKeeper {
         return true
     }
 
-    private func unwatch(_ number: UInt64) {
+    /// Ends what ``watch(_:tell:finish:)`` began, and the requests that nobody else needs.
+    func unwatch(_ number: UInt64) {
         let (watcher, observation) = guarded.withLock { guarded -> (Watcher?, UInt64?) in
             let watcher = guarded.watchers.removeValue(forKey: number)
             guard guarded.watchers.isEmpty else { return (watcher, nil) }

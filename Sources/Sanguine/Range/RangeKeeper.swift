@@ -26,7 +26,8 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     struct Watcher {
         let range: ClosedRange<Index>
         let positions: Range<Int>
-        let stream: AsyncStream<Values>.Continuation
+        let tell: @Sendable (Values) -> Void
+        let finish: @Sendable () -> Void
         var error: SanguineError?
         var told: Values?
         var loads: [UInt64: Task<Void, Never>] = [:]
@@ -76,8 +77,6 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    var isIdle: Bool { guarded.withLock { $0.state.isIdle && $0.watchers.isEmpty } }
-
     /// Fetches with the newest closure from now on.
     func take(_ query: RangeQuery<Index, Value>) { guarded.withLock { $0.query = query } }
 
@@ -86,10 +85,10 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// What is known, at once.
     func snapshot(_ range: ClosedRange<Index>, error: SanguineError? = nil) -> Values {
         guard let positions = Index.positions(range) else {
-            return Values(range: range, values: [:], missing: [range], stale: [], isFetching: false)
+            return .unknown(range)
         }
         let held = queries.held(entry)
-        let contents = held.value ?? Contents()
+        let contents = shown(held.value)
         let isFetching = guarded.withLock { guarded in
             guarded.state.touch(positions)
             return guarded.state.isFetching(positions)
@@ -173,7 +172,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         ending()
         for watcher in watchers {
             for load in watcher.loads.values { load.cancel() }
-            watcher.stream.finish()
+            watcher.finish()
         }
     }
 
@@ -199,11 +198,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     // The entry is fetched after an invalidation, and by polling: one that is fresh was polled.
     private func loadWatched() async throws(SanguineError) {
         let isPolled = queries.held(entry).isFresh
-        let wanted = guarded.withLock { guarded in
-            guarded.watchers.values.reduce(into: RangeSet<Int>()) {
-                $0.insert(contentsOf: $1.positions)
-            }
-        }
+        let wanted = watched
         if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
     }
 
@@ -252,7 +247,22 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
             write { _ in }
             held = queries.held(entry)
         }
-        return held.value ?? Contents()
+        return shown(held.value)
+    }
+
+    /// What may be shown of what is held: each position for its own time, or while it is watched.
+    private func shown(_ held: Contents?) -> Contents {
+        var contents = held ?? Contents()
+        contents.forget(endedBy: policy, at: queries.clock.now(), inUse: watched)
+        return contents
+    }
+
+    private var watched: RangeSet<Int> {
+        guarded.withLock { guarded in
+            guarded.watchers.values.reduce(into: RangeSet<Int>()) {
+                $0.insert(contentsOf: $1.positions)
+            }
+        }
     }
 
     private func missing(of wanted: RangeSet<Int>, in contents: Contents) -> RangeSet<Int> {
@@ -279,7 +289,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let entry = entry
         while true {
             let held = queries.held(entry)
-            var contents = held.value ?? Contents()
+            var contents = shown(held.value)
             // An entry that has left the memory took along what was invalidated since.
             if !held.isFresh {
                 guarded.withLock { $0.state.invalidateAll() }

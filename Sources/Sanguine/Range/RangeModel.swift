@@ -7,16 +7,14 @@ public import Observation
 /// month.show(next...lastOfNext)  // What is known of it is there at once.
 /// ```
 ///
-/// The model stops following when it is released.
+/// All changes of one moment come in one turn of the main actor. Models that show the same stretch
+/// share what they follow, and it is followed until the last of them is released or shows another.
 @MainActor
 @Observable
 public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
-    /// What is known of the stretch.
-    public private(set) var state: RangeValues<Index, Value>
-
     @ObservationIgnored private let client: SanguineClient
     @ObservationIgnored private let query: RangeQuery<Index, Value>
-    @ObservationIgnored private var following: Task<Void, Never>?
+    private var shown: FollowedRange<Index, Value>
 
     init(
         _ query: RangeQuery<Index, Value>,
@@ -25,23 +23,23 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
     ) {
         self.query = query
         self.client = client
-        state = client.cached(range, of: query)
-        follow(range)
+        shown = client.followed(range, of: query)
     }
 
-    deinit { following?.cancel() }
+    /// What is known of the stretch.
+    public var state: RangeValues<Index, Value> { shown.state }
 
     /// The stretch that is shown.
-    public var range: ClosedRange<Index> { state.range }
+    public var range: ClosedRange<Index> { shown.range }
 
     /// The value of the index, if it is known and there is one.
     public subscript(index: Index) -> Value? { state[index] }
 
     /// Shows another stretch; only what is not known of it is fetched.
     public func show(_ range: ClosedRange<Index>) {
-        guard range != state.range else { return }
-        state = client.cached(range, of: query)
-        follow(range)
+        guard range != shown.range else { return }
+        // The new one has begun when the old one ends: what both need is not cancelled in between.
+        shown = client.followed(range, of: query)
     }
 
     /// Fetches all that is shown, and returns when that has ended.
@@ -49,19 +47,6 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
     /// A failure is in the state's error.
     public func refresh() async {
         // Every reader learns of the failure through the state, this one included.
-        _ = try? await client.refresh(state.range, of: query)
-    }
-
-    private func follow(_ range: ClosedRange<Index>) {
-        let updates = client.updates(of: query, in: range)
-        let before = following
-        following = Task { [weak self] in
-            for await state in updates {
-                guard let self, state.range == self.state.range else { return }
-                if self.state != state { self.state = state }
-            }
-        }
-        // After the new one has begun: what both need is not cancelled in between.
-        before?.cancel()
+        _ = try? await client.refresh(range, of: query)
     }
 }

@@ -71,6 +71,13 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
         policy.freshness = .forever
         policy.adaptive = nil  // It would be asked instead of the freshness.
         policy.retry = .never  // The requests that it causes have attempts of their own.
-        return Query(name, key: key, policy: policy, base: base, fetch: refetch)
+        return Query(
+            name,
+            key: key,
+            policy: policy,
+            base: base,
+            countsFlights: false,
+            fetch: refetch
+        )
     }
 }

@@ -23,3 +23,17 @@ public struct RangeValues<Index: RangeIndex, Value: Codable & Sendable & Equatab
     /// The value of the index, if it is known and there is one.
     public subscript(index: Index) -> Value? { values[index] }
 }
+
+extension RangeValues {
+    /// A stretch of which nothing is known.
+    static func unknown(_ range: ClosedRange<Index>, error: SanguineError? = nil) -> Self {
+        RangeValues(
+            range: range,
+            values: [:],
+            missing: [range],
+            stale: [],
+            isFetching: false,
+            error: error
+        )
+    }
+}

@@ -22,15 +22,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) -> RangeValues<Index, Value> {
-        guard let keeper = try? ranges.keeper(of: query) else {
-            return RangeValues(
-                range: range,
-                values: [:],
-                missing: [range],
-                stale: [],
-                isFetching: false
-            )
-        }
+        guard let keeper = try? ranges.keeper(of: query) else { return .unknown(range) }
         return keeper.snapshot(range)
     }
 
@@ -70,6 +62,8 @@ extension SanguineClient {
     }
 
     /// The stretch as an observable object for a view.
+    ///
+    /// Views of the same stretch share what is followed; each may show another one for itself.
     @MainActor
     public func model<Index, Value>(
         _ query: RangeQuery<Index, Value>,

@@ -1,27 +1,27 @@
 import Synchronization
 
-/// The retries of all reads of a client, in one place.
+/// The retries of all reads of a client, the balance's among them, in one place.
 ///
 /// The shell around ``RetryBudget``: it knows the time.
 final class RetryGuard: Sendable {
     // The only mutable state, guarded by the mutex. The clock is read before it is taken.
     private let budget: Mutex<RetryBudget>
-    private let elapsed: @Sendable () -> Duration
+    private let watch: Stopwatch
 
     init(limits: RetryBudget.Limits = .init(), clock: any Clock<Duration>) {
         budget = Mutex(RetryBudget(limits: limits))
-        elapsed = Self.stopwatch(clock)
+        watch = Stopwatch(clock)
     }
 
     /// A read was tried for the first time.
     func requested(_ host: String) {
-        let now = elapsed()
+        let now = watch.elapsed
         budget.withLock { $0.requested(host, at: now) }
     }
 
     /// The host answered an error.
     func failed(_ host: String, with error: SanguineError) {
-        let now = elapsed()
+        let now = watch.elapsed
         budget.withLock { $0.failed(host, with: error, at: now) }
     }
 
@@ -40,7 +40,7 @@ final class RetryGuard: Sendable {
         for host: String,
         using random: inout some RandomNumberGenerator
     ) -> Duration? {
-        let now = elapsed()
+        let now = watch.elapsed
         let pause = budget.withLock { budget -> Duration? in
             let pause = budget.pause(of: host, at: now)?.remaining ?? .zero
             guard pause <= schedule.cap, budget.withdraw(host, at: now) else { return nil }
@@ -52,12 +52,7 @@ final class RetryGuard: Sendable {
 
     /// For how long the host is to be left alone; `nil` if it is not.
     func pause(of host: String) -> RetryBudget.Pause? {
-        let now = elapsed()
+        let now = watch.elapsed
         return budget.withLock { $0.pause(of: host, at: now) }
-    }
-
-    private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 }

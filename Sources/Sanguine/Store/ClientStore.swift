@@ -13,7 +13,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. A user's entry of an epoch before the last ``removeUserEntries(before:)`` is never written.
+/// 1. A user's entry, or state, of an epoch before the last ``removeUserEntries(before:)`` or
+///    ``forgetUser(before:)`` is never written, if the writer names its epoch.
 /// 2. An entry of the audience `user` is read by its owner alone.
 /// 3. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
 /// 4. After ``forgetUser(before:)`` nothing of the user is read, also if the database failed: not
@@ -118,10 +119,12 @@ final class ClientStore: Sendable {
 
     /// Writes or, with `nil`, removes the state of that name.
     ///
-    /// Durable when it returns.
-    func setState(_ name: String, _ data: Data?) throws(StoreError) {
+    /// Durable when it returns. A state of an ended epoch is left out, if its epoch is given.
+    func setState(_ name: String, _ data: Data?, epoch: UInt64? = nil) throws(StoreError) {
         try finishForgetting()
         try perform(.writing) { database in
+            // Inside of the database's own queue: a removal comes wholly before or wholly after.
+            if let epoch, epoch < self.guarded.withLock({ $0.firstEpoch }) { return }
             guard let data else {
                 try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
                 return
@@ -149,7 +152,7 @@ final class ClientStore: Sendable {
                 sql: """
                     SELECT audience, owner, as_of, day, kept_until, version, labels, stale, value,
                         checksum
-                    FROM entry WHERE key = ? AND (audience <> 'user' OR owner = ?)
+                    FROM entry WHERE \(Self.isVisible)
                     """,
                 arguments: [key, owner]
             )
@@ -166,7 +169,7 @@ final class ClientStore: Sendable {
             Int.fromDatabaseValue(row["version"]) == version,
             Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(key, value)
         else {
-            dropEntry(key)
+            drop(key, RowIdentity(row))
             return nil
         }
         guard audience != .user || !guarded.withLock({ $0.isForgetting }) else { return nil }
@@ -184,15 +187,7 @@ final class ClientStore: Sendable {
         )
     }
 
-    /// A change of entries.
-    enum EntryChange: Sendable, Hashable {
-        /// Written, in place of what was there.
-        case put(StoredEntry, epoch: UInt64)
-        /// Kept, and no longer fresh.
-        case markStale(InvalidationMarks.Scope)
-        /// Removed.
-        case remove(key: String)
-    }
+    private static let isVisible = "key = ? AND (audience <> 'user' OR owner = ?)"
 
     /// Makes changes in their order, in one transaction.
     ///
@@ -215,8 +210,11 @@ final class ClientStore: Sendable {
                     written += Int64(entry.cost)
                 case .markStale(let scope):
                     try Self.markStale(scope, in: database)
-                case .remove(let key):
-                    try database.execute(sql: "DELETE FROM entry WHERE key = ?", arguments: [key])
+                case .remove(let key, let owner):
+                    try database.execute(
+                        sql: "DELETE FROM entry WHERE \(Self.isVisible)",
+                        arguments: [key, owner]
+                    )
                 }
             }
             return (counted, written)
@@ -261,13 +259,6 @@ final class ClientStore: Sendable {
         }
     }
 
-    /// Removes one entry.
-    func removeEntry(_ key: String) throws(StoreError) {
-        try perform(.writing) { database in
-            try database.execute(sql: "DELETE FROM entry WHERE key = ?", arguments: [key])
-        }
-    }
-
     /// Removes every entry of the audience `user`, and refuses those of earlier epochs from now on.
     func removeUserEntries(before epoch: UInt64) throws(StoreError) {
         guarded.withLock { $0.firstEpoch = max($0.firstEpoch, epoch) }
@@ -295,9 +286,23 @@ final class ClientStore: Sendable {
     }
 
     /// Counts an entry that could not be decoded, and removes it.
-    func dropEntry(_ key: String) {
+    ///
+    /// A row that has taken its place meanwhile stays: it may be another owner's.
+    func dropEntry(_ entry: StoredEntry) {
+        drop(entry.key, RowIdentity(entry))
+    }
+
+    private func drop(_ key: String, _ row: RowIdentity) {
         dropped("entry '\(key)'")
-        try? removeEntry(key)
+        try? perform(.writing) { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM entry
+                    WHERE key = ? AND owner IS ? AND as_of IS ? AND checksum IS ?
+                    """,
+                arguments: [key, row.owner, row.asOf, row.checksum]
+            )
+        }
     }
 
     private static func insert(_ entry: StoredEntry, into database: Database) throws {

@@ -11,15 +11,6 @@ import Synchronization
 
 @testable import SanguineServer
 
-/// A wall clock that stands still until a test sets it.
-final class ManualWallClock: WallClock {
-    private let moment = Mutex(Timestamp(millisecondsSince1970: 1_795_288_719_250))
-
-    func now() -> Timestamp { moment.withLock { $0 } }
-
-    func advance(by duration: Duration) { moment.withLock { $0 = $0 + duration } }
-}
-
 /// A real server on free ports of loopback, for as long as a test takes; its clocks are manual.
 struct LiveServer: Sendable {
     /// What a test may set before the server starts.

@@ -79,7 +79,7 @@ struct DayRuleTests {
                 millisecondsSince1970: .random(in: 0...2_000_000_000_000, using: &random)
             )
             let day = CalendarDay(containing: fetched, in: zone)
-            let midnight = DayRule.nextMidnight(after: fetched, zone: zone)
+            let midnight = CalendarDay.nextMidnight(after: fetched, in: zone)
             func isFresh(_ now: Timestamp) -> Bool {
                 DayRule.isFresh(fetchedOn: day, asOf: fetched, now: now, zone: zone)
             }

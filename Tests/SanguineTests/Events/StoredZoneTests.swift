@@ -54,6 +54,49 @@ struct StoredZoneTests {
         }
     }
 
+    private func zone(_ store: ClientStore) -> StoredZone {
+        StoredZone(
+            default: "Europe/Berlin",
+            store: store,
+            epoch: SessionEpoch(number: 0, account: nil)
+        )
+    }
+
+    @Test func `a zone that is set while its user signs out is not kept for the next one`() throws {
+        let store = try ClientStore(folder: nil, logger: .silent)
+        let zone = zone(store)
+        try store.forgetUser(before: 1)
+        try zone.set("Asia/Tokyo", in: SessionEpoch(number: 0, account: nil))
+
+        #expect(try store.state(StoredZone.stateName) == nil)
+        #expect(zone.adopt(SessionEpoch(number: 1, account: nil)))
+        #expect(zone.current.identifier == "Europe/Berlin")
+    }
+
+    @Test func `a zone for a user who has gone is refused`() throws {
+        let store = try ClientStore(folder: nil, logger: .silent)
+        let zone = zone(store)
+        _ = zone.adopt(SessionEpoch(number: 1, account: nil))
+        #expect(throws: SanguineError.userChanged) {
+            try zone.set("Asia/Tokyo", in: SessionEpoch(number: 0, account: nil))
+        }
+
+        #expect(zone.current.identifier == "Europe/Berlin")
+        #expect(try store.state(StoredZone.stateName) == nil)
+    }
+
+    @Test func `a zone that the next user sets before the sign-out is told here stays`() throws {
+        let store = try ClientStore(folder: nil, logger: .silent)
+        let zone = zone(store)
+        let next = SessionEpoch(number: 1, account: nil)
+        try store.forgetUser(before: 1)
+        try zone.set("Asia/Tokyo", in: next)
+
+        #expect(!zone.adopt(next))
+        #expect(zone.current.identifier == "Asia/Tokyo")
+        #expect(try store.state(StoredZone.stateName) == Data("Asia/Tokyo".utf8))
+    }
+
     @Test func `a zone that this system does not know counts as never set`() throws {
         let folder = TemporaryFolder()
         let first = try client(folder)

@@ -136,6 +136,45 @@ struct RangeEdgeTests {
         #expect(test.client.cached(other) == "one")
     }
 
+    @Test func `each index may be shown for its own time, and a watched one for longer`()
+        async throws
+    {
+        let test = try TestClient(network: .stretches())
+        let query = RangeQuery<Int, Int>("kept", policy: .forever.kept(for: .minutes(10))) {
+            try await RangeQuery.tens.fetch($0, $1)
+        }
+        _ = try await test.client.values(in: 1...4, of: query)
+        test.wall.advance(by: .minutes(6))
+        _ = try await test.client.values(in: 7...8, of: query)
+        test.wall.advance(by: .minutes(5))
+        let known = test.client.cached(1...8, of: query)
+        #expect(known.values == [7: 70, 8: 80])
+        #expect(known.missing == [1...6])
+
+        let updates = test.client.updates(of: query, in: 7...8)
+        test.wall.advance(by: .minutes(10))
+        #expect(test.client.cached(7...8, of: query).values == [7: 70, 8: 80])
+        withExtendedLifetime(updates) {}
+        _ = try await test.client.values(in: 1...2, of: query)
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/7/8", "/numbers/1/2"])
+    }
+
+    @Test func `a refresh after an invalidation is one flight in the metrics`() async throws {
+        let test = try TestClient(network: .stretches())
+        var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
+        test.network.hold()
+        test.client.invalidate(all: "tens")
+        await test.network.waitForHeld(1)
+        while !state.isFetching { state = try #require(await updates.next()) }
+        test.network.release()
+        while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
+        let row = try #require(test.client.metrics.summary()[query: "tens"])
+
+        #expect(row.flights == 2 && row.inFlight == 0 && row.failures == 0)
+    }
+
     @Test func `each request is a flight in the metrics, of the policy's priority`() async throws {
         let test = try TestClient()
         let policy = Policy.fresh(for: .hours(1)).priority(.visible)

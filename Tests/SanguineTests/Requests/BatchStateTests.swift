@@ -70,8 +70,9 @@ struct BatchStateTests {
         #expect(state.ended(100).isEmpty)
     }
 
-    @Test(arguments: UInt64(1)...20)
+    @Test(arguments: Fuzz.seeds(1...20))
     func `everyone who stays is answered once, with what they asked for`(seed: UInt64) throws {
+        let replay = Fuzz.replay(Self.self, seed: seed)
         var random = SplitMix64(seed: seed)
         let size = Int.random(in: 1...8, using: &random)
         var state = BatchState<Int>(size: size)
@@ -86,7 +87,7 @@ struct BatchStateTests {
             try #require(underWay.updateValue(closed.ids, forKey: closed.batch) == nil)
             open = nil
         }
-        for event in 1...Fuzz.events {
+        for _ in 1...Fuzz.events(2_000) {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<5:
                 last += 2
@@ -109,14 +110,14 @@ struct BatchStateTests {
                     let ids = underWay.removeValue(forKey: batch)
                 else { break }
                 for (asker, id) in state.ended(batch) {
-                    try #require(asking.removeValue(forKey: asker) == id, "Seed \(seed), \(event)")
-                    try #require(ids.contains(id), "Seed \(seed), \(event)")
+                    try #require(asking.removeValue(forKey: asker) == id, replay)
+                    try #require(ids.contains(id), replay)
                 }
             }
-            try #require(state.askerCount == asking.count, "Seed \(seed), \(event)")
+            try #require(state.askerCount == asking.count, replay)
         }
         if let open { try close(state.windowEnded(open).closed) }
         for batch in underWay.keys { for asker in state.ended(batch).keys { asking[asker] = nil } }
-        #expect(asking.isEmpty && state.isIdle, "Seed \(seed)")
+        #expect(asking.isEmpty && state.isIdle, replay)
     }
 }

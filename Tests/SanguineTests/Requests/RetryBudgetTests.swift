@@ -112,7 +112,7 @@ struct RetryBudgetTests {
         #expect(budget.pause(of: "a", at: .zero)?.remaining == ClientLimits.longestPause)
     }
 
-    @Test(arguments: UInt64(1)...20)
+    @Test(arguments: Fuzz.seeds(1...20))
     func `no retry is given that the requests of its minute do not allow`(
         seed: UInt64
     ) {
@@ -121,7 +121,7 @@ struct RetryBudgetTests {
         var now = Duration.zero
         var requests: [Duration] = []
         var retries: [Duration] = []
-        for event in 1...Fuzz.events {
+        for event in 1...Fuzz.events(2_000) {
             now += .milliseconds(Int.random(in: 0...400, using: &random))
             if Bool.random(using: &random) {
                 budget.requested("a", at: now)
@@ -135,7 +135,8 @@ struct RetryBudgetTests {
             retries.removeAll { now - $0 > .seconds(50) }
             let most = ClientLimits.retryReserve + requests.count / ClientLimits.requestsPerRetry
             guard retries.count <= most else {
-                Issue.record("Seed \(seed), event \(event): \(retries.count) of \(most) retries")
+                let fault = "event \(event): \(retries.count) of \(most) retries"
+                Issue.record(Fuzz.replay(Self.self, seed: seed, fault))
                 return
             }
         }

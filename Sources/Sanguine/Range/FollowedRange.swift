@@ -1,0 +1,51 @@
+import Observation
+
+/// What all models share that show one stretch of one query.
+///
+/// It follows the cache until the last of them lets go.
+@MainActor
+@Observable
+final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
+    let range: ClosedRange<Index>
+    private(set) var state: RangeValues<Index, Value>
+    @ObservationIgnored private var following: Following?
+
+    init(
+        _ query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>,
+        client: SanguineClient
+    ) {
+        self.range = range
+        guard let keeper = try? client.ranges.keeper(of: query) else {
+            state = .unknown(range)
+            return
+        }
+        state = keeper.snapshot(range)
+        let turn = client.turn
+        let owner = turn.newOwner()
+        // News come in their order, and of two the turn takes the later.
+        let number = keeper.watch(range) { [weak self] news in
+            turn.schedule({ self?.apply(news) }, for: owner)
+        }
+        if let number { following = Following { keeper.unwatch(number) } }
+    }
+
+    private func apply(_ news: RangeValues<Index, Value>) {
+        if state != news { state = news }
+    }
+}
+
+extension SanguineClient {
+    /// What is followed already of that stretch, or begins to be.
+    @MainActor
+    func followed<Index, Value>(
+        _ range: ClosedRange<Index>,
+        of query: RangeQuery<Index, Value>
+    ) -> FollowedRange<Index, Value> {
+        let key = QueryKey(
+            name: "range",
+            parameters: [query.key.text, range.lowerBound.position, range.upperBound.position]
+        )
+        return models.model(key) { FollowedRange(query, in: range, client: self) }
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import GRDB
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What happens to marks that a failing disk does not take.
+@Suite("Entry writer", .timeLimit(.minutes(1)))
+struct EntryWriterTests {
+    private let folder = TemporaryFolder()
+
+    private func execute(_ sql: String) throws {
+        let database = try DatabaseQueue(path: folder.file.path)
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
+    }
+
+    /// A client whose value is on disk, and whose disk takes no marks.
+    private func failing() async throws -> (TestClient, RecordingObserver) {
+        let observer = RecordingObserver()
+        let test = try TestClient(network: .profiles(), folder: folder) { $0.observer = observer }
+        _ = try await test.client.value(of: .profile("ada"))
+        test.client.queries.flush()
+        await test.delay.waitForNoSleepers()
+        try execute(
+            "CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        test.client.invalidate(.profile("ada"))
+        await test.delay.waitForSleepers(1)
+        return (test, observer)
+    }
+
+    private func isMarked(_ test: TestClient) throws -> Bool {
+        let key = Query<Profile>.profile("ada").key.text
+        let owner = test.client.queries.authorizer.epoch.owner
+        return try test.client.store.entry(key, owner: owner)?.isStale == true
+    }
+
+    @Test func `marks that failed are written without another write`() async throws {
+        let (test, _) = try await failing()
+        #expect(try !isMarked(test))
+        try execute("DROP TRIGGER t")
+        test.delay.advance(by: .seconds(1))
+        while try !isMarked(test) { await Task.yield() }
+
+        #expect(test.delay.sleeperCount == 0)
+    }
+
+    @Test func `waits double up to a minute, and end after ten tries`() async throws {
+        let (test, observer) = try await failing()
+        var waits: [Duration] = []
+        for _ in 1...ClientLimits.storeRetries {
+            await test.delay.waitForSleepers(1)
+            waits.append(try #require(test.delay.timeToNextWake))
+            test.delay.advance(by: try #require(test.delay.timeToNextWake))
+        }
+        let failures = ClientLimits.storeRetries + 1
+        while observer.events.count(where: { $0 == .storeDegraded }) < failures {
+            await Task.yield()
+        }
+        test.client.queries.flush()
+
+        #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60].map { .seconds($0) })
+        #expect(test.delay.sleeperCount == 0)
+    }
+
+    @Test func `a flush tries again what failed`() async throws {
+        let (test, _) = try await failing()
+        try execute("DROP TRIGGER t")
+        test.client.queries.flush()
+
+        #expect(try isMarked(test))
+        await test.delay.waitForNoSleepers()
+    }
+
+    @Test func `closing tries once more and leaves no timer`() async throws {
+        let (test, _) = try await failing()
+        try execute("DROP TRIGGER t")
+        test.client.close()
+        await test.delay.waitForNoSleepers()
+        let next = try TestClient(folder: folder)
+
+        #expect(try isMarked(next))
+    }
+}

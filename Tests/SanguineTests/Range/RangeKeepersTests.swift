@@ -1,0 +1,78 @@
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+extension RangeQuery where Index == Int, Value == Int {
+    fileprivate static func numbered(_ number: Int) -> RangeQuery {
+        RangeQuery("numbered", number, policy: .fresh(for: .minutes(5))) { request, range in
+            try await RangeQuery.tens.fetch(request, range)
+        }
+    }
+}
+
+/// One keeper for each range query, however many there are.
+@Suite("Range keepers", .timeLimit(.minutes(1)))
+struct RangeKeepersTests {
+    private func crowd(_ ranges: RangeKeepers) throws {
+        for number in 1...3 * RangeLimits.keepers { _ = try ranges.keeper(of: .numbered(number)) }
+    }
+
+    @Test func `whoever was handed a keeper shares it with all who come later`() throws {
+        let test = try TestClient()
+        let first = try test.client.ranges.keeper(of: .numbered(0))
+        try crowd(test.client.ranges)
+
+        #expect(try test.client.ranges.keeper(of: .numbered(0)) === first)
+    }
+
+    @Test func `a watched stretch hears of changes although its keeper was pushed out`()
+        async throws
+    {
+        let test = try TestClient(network: .stretches())
+        var updates = test.client.updates(of: .numbered(0), in: 1...4).makeAsyncIterator()
+        var state = try #require(await updates.next())
+        while !state.isComplete { state = try #require(await updates.next()) }
+        try crowd(test.client.ranges)
+        test.client.invalidate(2...2, of: .numbered(0))
+        await test.network.waitForRequests(2)
+        while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
+
+        #expect(test.network.paths == ["/numbers/1/4", "/numbers/2/2"])
+    }
+
+    @Test func `more ranges than the limit can be in use at once`() async throws {
+        let test = try TestClient(network: .stretches())
+        let count = RangeLimits.keepers + 10
+        let streams = (1...count).map { test.client.updates(of: .numbered($0), in: 1...2) }
+        for stream in streams {
+            var updates = stream.makeAsyncIterator()
+            while let state = await updates.next(), !state.isComplete {}
+        }
+
+        #expect(test.network.paths.count == count)
+    }
+
+    @Test func `keepers that nobody uses are let go`() throws {
+        let test = try TestClient()
+        try crowd(test.client.ranges)
+
+        #expect(test.client.ranges.count <= RangeLimits.keepers)
+    }
+
+    @Test func `a keeper is let go with its last watcher`() async throws {
+        let test = try TestClient(network: .stretches())
+        weak var watched: RangeKeeper<Int, Int>?
+        do {
+            let stream = test.client.updates(of: .numbered(0), in: 1...2)
+            watched = try test.client.ranges.keeper(of: .numbered(0))
+            try crowd(test.client.ranges)
+            #expect(watched != nil)
+            for await state in stream where state.isComplete && !state.isFetching { break }
+        }
+        while watched != nil { await Task.yield() }
+
+        #expect(test.client.ranges.count <= RangeLimits.keepers)
+    }
+}

@@ -1,0 +1,76 @@
+import Observation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// Stretches as views see them.
+@Suite("Range model", .timeLimit(.minutes(1)))
+@MainActor
+struct RangeModelTests {
+    private func watchers(_ client: SanguineClient) throws -> Int {
+        try client.ranges.keeper(of: .tens).guarded.withLock { $0.watchers.count }
+    }
+
+    @Test func `models of one stretch follow it together`() async throws {
+        let test = try TestClient(network: .stretches())
+        let first = test.client.model(.tens, in: 1...4)
+        let second = test.client.model(.tens, in: 1...4)
+        while !first.state.isComplete { await Task.yield() }
+
+        #expect(second.state == first.state)
+        #expect(try watchers(test.client) == 1)
+    }
+
+    @Test func `a model that shows another stretch leaves the others where they are`() throws {
+        let test = try TestClient(network: .stretches())
+        let first = test.client.model(.tens, in: 1...4)
+        let second = test.client.model(.tens, in: 1...4)
+        second.show(5...8)
+
+        #expect(first.range == 1...4 && second.range == 5...8)
+        #expect(try watchers(test.client) == 2)
+    }
+
+    @Test func `a stretch is followed until the last model that shows it is gone`() async throws {
+        let test = try TestClient(network: .stretches())
+        var first: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
+        var second: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
+        while first?.state.isComplete == false { await Task.yield() }
+        first = nil
+        #expect(try watchers(test.client) == 1)
+        second = nil
+
+        #expect(try watchers(test.client) == 0)
+        #expect(second == nil && first == nil)
+    }
+
+    @Test func `all changes of one moment come in one turn`() async throws {
+        let test = try TestClient(network: .stretches())
+        let model = test.client.model(.tens, in: 1...8)
+        while model.state.isFetching || !model.state.isComplete { await Task.yield() }
+        test.network.hold()
+        test.client.invalidate(1...1, of: .tens)
+        test.client.invalidate(3...3, of: .tens)
+        #expect(model.state.isComplete)
+        while model.state.isComplete { await Task.yield() }
+
+        #expect(model.state.stale == [1...1, 3...3])
+    }
+
+    @Test func `a view is told when its model shows another stretch`() throws {
+        let test = try TestClient(network: .stretches())
+        let model = test.client.model(.tens, in: 1...4)
+        let isTold = Mutex(false)
+        withObservationTracking {
+            _ = model.state
+        } onChange: {
+            isTold.withLock { $0 = true }
+        }
+        model.show(5...8)
+
+        #expect(isTold.withLock { $0 })
+    }
+}

@@ -1,0 +1,216 @@
+import SanguineTesting
+
+@testable import Sanguine
+
+/// What the line-up should do, written down in the plainest way, and played by chance from a seed.
+///
+/// Hosts, lanes and lines are few, so that every one of them is looked at after every event.
+struct RequestQueueModel {
+    /// What should be known of a host.
+    private struct Host {
+        let name: String
+        /// Whoever goes.
+        var underWay: [(number: UInt64, priority: FetchPriority)] = []
+        /// Whoever waits, by priority, the oldest first.
+        var lines: [[UInt64]] = [[], [], []]
+        /// How often a line's head could have gone and one of higher priority went.
+        var passedOver = [0, 0, 0]
+
+        var waiting: Int { lines[0].count + lines[1].count + lines[2].count }
+        var count: Int { underWay.count + waiting }
+        var prefetches: Int {
+            var count = 0
+            for request in underWay where request.priority == .prefetch { count += 1 }
+            return count
+        }
+
+        func canGo(_ line: Int, _ limits: RequestQueueState.Limits) -> Bool {
+            guard !lines[line].isEmpty, underWay.count < limits.lanes else { return false }
+            return line != FetchPriority.prefetch.rawValue || prefetches < limits.prefetchLanes
+        }
+
+        mutating func add(_ number: UInt64, to line: Int) {
+            var place = lines[line].count
+            while place > 0, lines[line][place - 1] > number { place -= 1 }
+            lines[line].insert(number, at: place)
+        }
+
+        mutating func take(_ place: Int, from line: Int) -> UInt64 {
+            let number = lines[line].remove(at: place)
+            if lines[line].isEmpty { passedOver[line] = 0 }
+            return number
+        }
+    }
+
+    private(set) var state: RequestQueueState
+    private(set) var fault: String?
+    private(set) var lastEvent = ""
+    private(set) var entered = 0
+    private(set) var granted = 0
+    private(set) var refused = 0
+    private(set) var gaveUp = 0
+    private var hosts = [Host(name: "a"), Host(name: "b")]
+    /// Numbers that were taken by threads that have not entered yet.
+    private var late: [UInt64] = []
+    private var random: SplitMix64
+    private var lastNumber: UInt64 = 0
+    private let limits: RequestQueueState.Limits
+
+    init(seed: UInt64) {
+        random = SplitMix64(seed: seed)
+        limits = .init(
+            lanes: Int.random(in: 1...4, using: &random),
+            prefetchLanes: Int.random(in: 1...3, using: &random),
+            waiting: Int.random(in: 1...8, using: &random),
+            patience: Int.random(in: 1...4, using: &random)
+        )
+        state = RequestQueueState(limits: limits)
+    }
+
+    mutating func step() {
+        let host = chance(hosts.count)
+        switch chance(100) {
+        case 0..<46: enter(host)
+        case 46..<60: raise(host)
+        case 60..<68: giveUp(host)
+        default: end(host)
+        }
+        check(host)
+    }
+
+    /// Lets everything end that is under way or waits.
+    mutating func drain() {
+        for host in hosts.indices {
+            while fault == nil, !hosts[host].underWay.isEmpty {
+                end(host)
+                check(host)
+            }
+        }
+    }
+
+    // A generator's own `random(in:using:)` is not specialised without optimisation.
+    private mutating func chance(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
+
+    private mutating func priority() -> FetchPriority {
+        FetchPriority(rawValue: chance(3)) ?? .normal
+    }
+
+    // MARK: - Events
+
+    private mutating func enter(_ host: Int) {
+        lastNumber += 1
+        late.append(lastNumber)
+        if late.count < 4, chance(2) == 0 { return lastEvent = "number" }
+        let number = late.remove(at: chance(late.count))
+        entered += 1
+        let priority = priority()
+        lastEvent = "enter \(number)"
+        hosts[host].add(number, to: priority.rawValue)
+        let effect = state.enter(number, host: hosts[host].name, priority: priority)
+        apply(effect, host)
+        if fault == nil, effect.refused == nil, state.priority(of: number) != priority {
+            fault = "A priority is wrong."
+        }
+        guard hosts[host].waiting > limits.waiting else {
+            if effect.refused != nil { fault = "Somebody was refused although there was room." }
+            return
+        }
+        var lowest = 0
+        while hosts[host].lines[lowest].isEmpty { lowest += 1 }
+        let youngest = hosts[host].take(hosts[host].lines[lowest].count - 1, from: lowest)
+        if effect.refused != youngest { fault = "The wrong one was refused." }
+        if state.priority(of: youngest) != nil { fault = "Who was refused is remembered." }
+        refused += 1
+    }
+
+    private mutating func raise(_ host: Int) {
+        guard hosts[host].count > 0 else { return }
+        let to = priority()
+        var place = chance(hosts[host].count)
+        let number: UInt64
+        let from: FetchPriority
+        if place < hosts[host].underWay.count {
+            (number, from) = hosts[host].underWay[place]
+            hosts[host].underWay[place].priority = max(from, to)
+        } else {
+            place -= hosts[host].underWay.count
+            var line = 0
+            while place >= hosts[host].lines[line].count {
+                place -= hosts[host].lines[line].count
+                line += 1
+            }
+            from = FetchPriority(rawValue: line) ?? .normal
+            number = hosts[host].lines[line][place]
+            if to > from { hosts[host].add(hosts[host].take(place, from: line), to: to.rawValue) }
+        }
+        lastEvent = "raise \(number)"
+        apply(state.raise(number, to: to), host)
+        if state.priority(of: number) != max(from, to) { fault = "A priority is wrong." }
+    }
+
+    private mutating func giveUp(_ host: Int) {
+        guard hosts[host].waiting > 0 else { return }
+        var line = chance(3)
+        while hosts[host].lines[line].isEmpty { line = (line + 1) % 3 }
+        let number = hosts[host].take(chance(hosts[host].lines[line].count), from: line)
+        lastEvent = "give up \(number)"
+        gaveUp += 1
+        apply(state.leave(number), host)
+        if state.priority(of: number) != nil { fault = "Who gave up is remembered." }
+    }
+
+    private mutating func end(_ host: Int) {
+        guard !hosts[host].underWay.isEmpty else { return }
+        let number = hosts[host].underWay.remove(at: chance(hosts[host].underWay.count)).number
+        lastEvent = "end \(number)"
+        apply(state.leave(number), host)
+        if state.priority(of: number) != nil { fault = "Who has ended is remembered." }
+    }
+
+    // MARK: - Effects and checks
+
+    private mutating func apply(_ effect: RequestQueueState.Effect, _ host: Int) {
+        for number in effect.granted {
+            guard let line = (0..<3).first(where: { hosts[host].lines[$0].first == number }),
+                hosts[host].canGo(line, limits)
+            else { return fault = "\(number) went and could not, or not yet." }
+            var isInTurn = true
+            for other in 0..<3 where other != line && hosts[host].canGo(other, limits) {
+                isInTurn = isInTurn && precedes(line, other, host)
+            }
+            guard isInTurn else { return fault = "\(number) went out of its turn." }
+            for lower in 0..<line where hosts[host].canGo(lower, limits) {
+                hosts[host].passedOver[lower] += 1
+                if hosts[host].passedOver[lower] > limits.patience + 1 { fault = "A line starves." }
+            }
+            hosts[host].passedOver[line] = 0
+            let priority = FetchPriority(rawValue: line) ?? .normal
+            hosts[host].underWay.append((hosts[host].take(0, from: line), priority))
+            granted += 1
+        }
+    }
+
+    /// Whether the line has the next lane, and not the other one.
+    private func precedes(_ line: Int, _ other: Int, _ host: Int) -> Bool {
+        let own = hosts[host].passedOver[line]
+        let others = hosts[host].passedOver[other]
+        // Among the patient, and of two that are passed over as often, the higher one goes.
+        if max(own, others) < limits.patience || own == others { return line > other }
+        return own > others
+    }
+
+    private mutating func check(_ host: Int) {
+        guard fault == nil else { return }
+        let own = hosts[host]
+        if own.underWay.count > limits.lanes { fault = "Too many go." }
+        if own.prefetches > limits.prefetchLanes { fault = "Too many prefetches go." }
+        if state.underWay(to: own.name) != own.underWay.count { fault = "It miscounts its lanes." }
+        for line in 0..<3 {
+            if own.canGo(line, limits) { fault = "Somebody waits who could go." }
+            let priority = FetchPriority(rawValue: line) ?? .normal
+            if state.waiting(for: own.name, of: priority) != own.lines[line].count {
+                fault = "It miscounts a line."
+            }
+        }
+    }
+}
