@@ -162,6 +162,24 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // Devices, an authority and everything that goes wrong between them, from a seed.
+        .target(
+            name: "Simulation",
+            dependencies: [
+                "Sanguine",
+                "SanguineModel",
+                "SanguineTesting",
+                .product(name: "OrderedCollections", package: "swift-collections"),
+            ],
+            path: "Tests/Simulation",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Simulate",
+            dependencies: ["Simulation", "SanguineModel"],
+            path: "Tests/Simulate",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [
