@@ -36,6 +36,8 @@ struct SyncState {
         /// The operations that the answer says of whether it has them.
         let asked: Set<Int64>
         let results: [PushResult]
+        /// Where the records lie already that this makes the base; ``changes`` is empty then.
+        var staged: Int64?
     }
 
     /// What the shell must do now, in this order.
@@ -46,6 +48,8 @@ struct SyncState {
         var adopt: FeedBatch?
         /// The records whose visible value may have changed.
         var changed: Set<RecordKey> = []
+        /// Whether any visible value may have changed: the base is another.
+        var isEverythingChanged = false
         /// Whether the shell must pull: what it received could not be used, or is not enough.
         var mustPull = false
         /// The operations whose outcome is known now.
@@ -91,7 +95,7 @@ struct SyncState {
         }
         if !item.isRefused {
             effects.changed = try replay.add(operation, over: base)
-            item.dependencies = dependencies(of: item.sequence)
+            item.dependencies = replay.dependencies(of: item.sequence)
         }
         outbox.add(item)
         return effects
@@ -170,8 +174,10 @@ struct SyncState {
         effects.changed = try replay.settle(
             removing: settled,
             changed: batch.changes.map { RecordKey($0.collection, $0.id) },
+            everything: batch.isReset,
             over: base
         )
+        effects.isEverythingChanged = batch.isReset
         effects.adopt = nextHeld()
         effects.mustPull = batch.next < batch.head && effects.adopt == nil
         return effects
@@ -233,14 +239,5 @@ struct SyncState {
         held = []
         heldChanges = 0
         return nil
-    }
-
-    // The operations before it that touched what it touches.
-    private func dependencies(of sequence: Int64) -> Set<Int64> {
-        let touched = replay.touched(by: sequence)
-        return Set(
-            replay.order.prefix { $0 < sequence }
-                .filter { !replay.touched(by: $0).isDisjoint(with: touched) }
-        )
     }
 }
