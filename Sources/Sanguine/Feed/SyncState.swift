@@ -44,6 +44,8 @@ package struct SyncState {
         /// The operations that the answer says of whether it has them.
         package var asked: Set<Int64>
         package let results: [PushResult]
+        /// Where the records lie already that this makes the base; ``changes`` is empty then.
+        package var staged: Int64?
 
         /// Whether nothing newer was left to read.
         package var isComplete: Bool { next >= head }
@@ -68,6 +70,8 @@ package struct SyncState {
         package var adopt: FeedBatch?
         /// The records whose visible value may have changed.
         package var changed: Set<RecordKey> = []
+        /// Whether any visible value may have changed: the base is another.
+        package var isEverythingChanged = false
         /// Whether the shell must pull: what it received could not be used, or is not enough.
         package var mustPull = false
         /// The operations whose outcome is known now.
@@ -88,6 +92,8 @@ package struct SyncState {
     package private(set) var position: Int64
     /// Whether the base is all that there was when it was last read, and not a part.
     package private(set) var isComplete = false
+    /// Whether the base holds records that the reset under way may not mention.
+    private var isResetting = false
     /// What came and must not be adopted yet, as one batch.
     private var held: FeedBatch?
     private let heldLimit: Int
@@ -116,7 +122,7 @@ package struct SyncState {
         }
         if !item.isRefused {
             effects.changed = try replay.add(operation, over: base)
-            item.dependencies = dependencies(of: item.sequence)
+            item.dependencies = replay.dependencies(of: item.sequence)
         }
         outbox.add(item)
         return effects
@@ -185,6 +191,9 @@ package struct SyncState {
     package mutating func adopted(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
         position = batch.next
         isComplete = batch.isComplete
+        // Records that a reset does not mention go at its end, and nobody names them.
+        let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
+        isResetting = (isResetting || batch.isReset) && !isComplete
         var settled: [Int64] = []
         var effects = Effects()
         if isComplete {
@@ -196,8 +205,10 @@ package struct SyncState {
         effects.changed = try replay.settle(
             removing: settled,
             changed: batch.changes.map { RecordKey($0.collection, $0.id) },
+            everything: isOther,
             over: base
         )
+        effects.isEverythingChanged = isOther
         effects.mustPull = needsPull
         return effects
     }
@@ -260,14 +271,5 @@ package struct SyncState {
         else { return nil }
         held = nil
         return batch
-    }
-
-    // The operations before it that touched what it touches.
-    private func dependencies(of sequence: Int64) -> Set<Int64> {
-        let touched = replay.touched(by: sequence)
-        return Set(
-            replay.order.prefix { $0 < sequence }
-                .filter { !replay.touched(by: $0).isDisjoint(with: touched) }
-        )
     }
 }

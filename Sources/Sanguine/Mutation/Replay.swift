@@ -91,6 +91,17 @@ package struct Replay {
     /// Why an operation does not apply at present; `nil` if it does, or is not pending.
     package func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
 
+    /// For each record that an operation touched, the last one before it that touched it, too.
+    ///
+    /// That one in its turn comes after those before it.
+    package func dependencies(of sequence: Int64) -> Set<Int64> {
+        Set(
+            touched(by: sequence).compactMap { key in
+                readers[key].flatMap { $0[..<$0.partitioningIndex(of: sequence)].last }
+            }
+        )
+    }
+
     /// The records that an operation looked at or changed.
     package func touched(by sequence: Int64) -> Set<RecordKey> { entries[sequence]?.touched ?? [] }
 
@@ -126,16 +137,18 @@ package struct Replay {
     /// - Parameters:
     ///   - sequences: The operations that are settled, refused or discarded.
     ///   - keys: The records whose base has changed already.
+    ///   - everything: Whether the whole base is another.
     ///   - base: The new base.
     /// - Returns: The records whose visible value may have changed.
     /// - Throws: what the base threw. The list is then as after the event, the view is not.
     package mutating func settle(
         removing sequences: some Sequence<Int64>,
         changed keys: some Sequence<RecordKey>,
+        everything: Bool = false,
         over base: some RecordSource
     ) throws -> Set<RecordKey> {
         var changed = Set(keys)
-        var dirty: Set<Int64> = []
+        var dirty: Set<Int64> = everything ? Set(order) : []
         for key in changed { dirty.formUnion(affected(by: key, after: .min)) }
         for sequence in sequences {
             guard let entry = entries.removeValue(forKey: sequence) else { continue }

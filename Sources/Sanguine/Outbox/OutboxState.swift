@@ -40,7 +40,7 @@ package struct OutboxState: Sendable {
         package let id: Identifier
         package let sequence: Int64
         package let lane: String
-        /// The operations before it that touched what it touches, by sequence number.
+        /// The last operations before it that touched what it touches, by sequence number.
         package var dependencies: Set<Int64> = []
         package var phase = Phase.queued
         /// Whether a sending was not answered: it may be done, or not.
@@ -173,6 +173,11 @@ package struct OutboxState: Sendable {
         guard let item = items[sequence], item.isRefused || (item.phase == .queued && !item.mayBeDone)
         else { return nil }
         items[sequence] = nil
+        // What waited for it waits for what it waited for.
+        for (later, dependent) in items where dependent.dependencies.contains(sequence) {
+            items[later]?.dependencies.remove(sequence)
+            items[later]?.dependencies.formUnion(item.dependencies)
+        }
         return [.removed([sequence])]
     }
 
