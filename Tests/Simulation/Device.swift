@@ -67,6 +67,8 @@ struct Device {
     var isPulling = false
     /// Where the live connection is; `nil` if there is none.
     var live: Int64?
+    /// The ids that a planted bug gave to what it sent again.
+    private var aliases: [Identifier: Identifier] = [:]
     /// When the base was last thrown away, by a sign-out.
     var emptied = 0
     let bug: PlantedBug?
@@ -180,9 +182,9 @@ struct Device {
         if bug == .sendsUnderAnotherId {
             for index in operations.indices where isSentBefore(operations[index].sequence) {
                 let old = operations[index].id
-                operations[index].id = Identifier(
-                    at: Timestamp(millisecondsSince1970: old.moment.millisecondsSince1970 + 1)
-                )
+                let moment = Timestamp(millisecondsSince1970: old.moment.millisecondsSince1970 + 1)
+                operations[index].id = Identifier(at: moment)
+                aliases[operations[index].id] = old
             }
         }
         return (flight.number, PushRequest(device: id, operations: operations))
@@ -193,6 +195,11 @@ struct Device {
     }
 
     mutating func pushLanded(_ flight: UInt64, _ answer: PushAnswer) throws {
+        var answer = answer
+        for index in answer.results.indices {
+            let id = answer.results[index].id
+            answer.results[index].id = aliases[id] ?? id
+        }
         guard var effects = try state?.landed(flight, answer, over: disk.mirror) else { return }
         if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead, effects.adopt == nil
         {

@@ -1,3 +1,4 @@
+import OrderedCollections
 import Sanguine
 import SanguineModel
 import SanguineTesting
@@ -46,7 +47,7 @@ package struct World<Authority: SimulatedAuthority> {
     private var authority: Authority
     private var devices: [Device]
     private var network: [Message] = []
-    private var accepted: [Identifier: Accepted] = [:]
+    private var accepted: OrderedDictionary<Identifier, Accepted> = [:]
     private let accounts: [Identifier]
     private var step = 0
     /// Whether nothing goes wrong any more.
@@ -334,8 +335,32 @@ package struct World<Authority: SimulatedAuthority> {
                 marks[key] = try record?.value.fields() ?? [:]
             }
             try checkMarks(marks, on: device, of: account)
+            if step % 4 == 0 { try checkReplay(state, on: device) }
         }
         try checkNothingLost()
+    }
+
+    /// What is visible is what all pending operations make of the base, one after the other.
+    private func checkReplay(_ state: SyncState, on device: Device) throws {
+        var naive = device.disk.mirror
+        for sequence in state.outbox.visible {
+            guard let operation = device.disk.outbox[sequence]?.operation else {
+                throw violation("Nothing lost", "\(sequence) is shown and not on the disk")
+            }
+            var records = Records(
+                from: naive,
+                schema: SimulatedApp.client,
+                operation: operation.context
+            )
+            guard (try? records.run(operation.mutator)) != nil else { continue }
+            for (key, change) in records.changes { naive.records[key] = change }
+        }
+        for key in SimulatedApp.counters + SimulatedApp.notes {
+            let visible = try state.replay.record(key, over: device.disk.mirror)?.value
+            guard visible == naive.records[key] else {
+                throw violation("Base ⊕ pending", "device \(device.number) shows \(key) otherwise")
+            }
+        }
     }
 
     private mutating func checkMarks(

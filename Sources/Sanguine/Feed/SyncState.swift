@@ -92,8 +92,9 @@ package struct SyncState {
     package private(set) var position: Int64
     /// Whether the base is all that there was when it was last read, and not a part.
     package private(set) var isComplete = false
-    /// Whether the base holds records that the reset under way may not mention.
-    private var isResetting = false
+    /// Whether the base may hold records that the reset under way, perhaps an earlier process's, does
+    /// not mention.
+    private var isResetting = true
     /// What came and must not be adopted yet, as one batch.
     private var held: FeedBatch?
     private let heldLimit: Int
