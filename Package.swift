@@ -167,6 +167,7 @@ let package = Package(
             name: "Simulation",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
                 .product(name: "OrderedCollections", package: "swift-collections"),

@@ -23,6 +23,9 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: PlantedBug?
 
+    @Option(help: "Which authority answers: real, or a model of the contract.")
+    var authority = AuthorityKind.real
+
     func run() async throws {
         let range = try parsedSeeds()
         let clock = ContinuousClock()
@@ -49,23 +52,28 @@ struct Simulate: AsyncParsableCommand {
             for worker in 0..<workers {
                 group.addTask {
                     let first = seeds.lowerBound + UInt64(worker)
-                    return playSome(stride(from: first, through: seeds.upperBound, by: workers))
+                    return await playSome(stride(from: first, through: seeds.upperBound, by: workers))
                 }
             }
             return await group.reduce(into: []) { $0 += $1 }.sorted { $0.seed < $1.seed }
         }
     }
 
-    private func playSome(_ seeds: StrideThrough<UInt64>) -> [Violation] {
+    private func playSome(_ seeds: StrideThrough<UInt64>) async -> [Violation] {
         var violations: [Violation] = []
         for seed in seeds where violations.count < 10 {
-            if let violation = World.violation(seed: seed, events: events, bug: bug) {
-                violations.append(violation)
-            }
+            let found = await violation(
+                seed: seed,
+                events: events,
+                bug: bug,
+                authority: authority
+            )
+            if let found { violations.append(found) }
         }
         return violations
     }
 }
 
 extension PlantedBug: ExpressibleByArgument {}
+extension AuthorityKind: ExpressibleByArgument {}
 

@@ -30,6 +30,8 @@ struct Disk {
 
     struct Mirror: RecordSource {
         var position: Int64 = 0
+        /// Up to where the authority had forgotten deletions when the base was last read.
+        var horizon: Int64 = 0
         var records: [RecordKey: RecordValue] = [:]
         /// What a reset has not mentioned yet.
         var doomed: Set<RecordKey> = []
@@ -56,6 +58,14 @@ struct Death: Error {}
 
 /// One device: the shell's order of steps around ``SyncState``, with a disk made of dictionaries.
 struct Device {
+    /// What a pull asks.
+    struct Question {
+        let since: Int64
+        let horizon: Int64
+        /// The operations of which nobody knows whether they are done.
+        let asked: [Int64: Identifier]
+    }
+
     let number: Int
     var disk = Disk()
     /// What the process knows; `nil` while it is dead or nobody is signed in.
@@ -105,6 +115,7 @@ struct Device {
             schema: SimulatedApp.client,
             outbox: outbox,
             position: disk.mirror.position,
+            horizon: disk.mirror.horizon,
             heldLimit: 1_000
         )
         for row in disk.outbox.values.sorted(by: { $0.item.sequence < $1.item.sequence })
@@ -236,19 +247,24 @@ struct Device {
     // MARK: - Feed
 
     /// What the device would ask with.
-    mutating func pull() -> (since: Int64, asked: [Int64: Identifier])? {
+    mutating func pull() -> Question? {
         guard let state, wantsPull, !isPulling else { return nil }
         wantsPull = false
         isPulling = true
         let asked = state.outbox.unresolved.compactMap { sequence in
             state.outbox.items[sequence].map { (sequence, $0.id) }
         }
-        return (state.pullPosition, Dictionary(asked) { first, _ in first })
+        return Question(
+            since: state.pullPosition,
+            horizon: state.pullHorizon,
+            asked: Dictionary(asked) { first, _ in first }
+        )
     }
 
-    mutating func pullLanded(_ answer: PullAnswer, since: Int64, asked: Set<Int64>) throws {
+    mutating func pullLanded(_ answer: PullAnswer, to question: Question) throws {
         isPulling = false
-        try receive(SyncState.FeedBatch(answer, since: since, asked: asked))
+        let asked = Set(question.asked.keys)
+        try receive(SyncState.FeedBatch(answer, since: question.since, asked: asked))
         if answer.hasMore { wantsPull = true }
     }
 
@@ -303,6 +319,7 @@ struct Device {
             }
         }
         disk.mirror.position = batch.next
+        disk.mirror.horizon = max(disk.mirror.horizon, batch.horizon)
         if batch.next >= batch.head {
             for key in disk.mirror.doomed { disk.mirror.records[key] = nil }
             disk.mirror.doomed = []

@@ -1,22 +1,5 @@
 package import SanguineModel
 
-/// What the simulation asks of an authority.
-package protocol SimulatedAuthority {
-    /// Does or refuses operations, for good.
-    mutating func push(_ request: PushRequest, account: Identifier) throws(Problem) -> PushAnswer
-    /// A part of an account's feed.
-    mutating func pull(
-        account: Identifier,
-        since: Int64,
-        limit: Int,
-        operations: [Identifier]
-    ) throws(Problem) -> PullAnswer
-    /// Forgets the tombstones that are there now.
-    mutating func sweep()
-    /// All records of an account, as they are now.
-    func records(of account: Identifier) -> [RecordKey: RecordValue]
-}
-
 /// The contract in a hundred lines, to hold the real authority to.
 package struct ModelAuthority: SimulatedAuthority {
     private struct Row {
@@ -30,9 +13,6 @@ package struct ModelAuthority: SimulatedAuthority {
         var horizon: Int64 = 0
         var rows: [RecordKey: Row] = [:]
         var results: [Identifier: PushResult] = [:]
-
-        // A reader that is not past the horizon yet must not be taken for one that was there before.
-        func position(after number: Int64) -> Int64 { number < horizon ? -number : number }
     }
 
     private struct Source: RecordSource {
@@ -52,6 +32,10 @@ package struct ModelAuthority: SimulatedAuthority {
     private var ledgers: [Identifier: Ledger] = [:]
 
     package init(schema: RecordSchema) { self.schema = schema }
+
+    package mutating func account(_ number: Int) -> Identifier {
+        Identifier(at: Timestamp(millisecondsSince1970: Int64(number)))
+    }
 
     package mutating func push(
         _ request: PushRequest,
@@ -100,11 +84,13 @@ package struct ModelAuthority: SimulatedAuthority {
         account: Identifier,
         since: Int64,
         limit: Int,
+        horizon: Int64,
         operations: [Identifier]
     ) throws(Problem) -> PullAnswer {
         let ledger = ledgers[account] ?? Ledger()
-        let reset = since > 0 && since < ledger.horizon || since > ledger.head
-        let start = reset ? 0 : abs(since)
+        let missed = since > 0 && since < ledger.horizon && horizon < ledger.horizon
+        let reset = missed || since > ledger.head
+        let start = reset ? 0 : since
         let newer = ledger.rows.filter { $0.value.seq > start }.sorted { $0.value.seq < $1.value.seq }
         var page = Array(newer.prefix(limit))
         while page.count < newer.count, let last = page.last,
@@ -130,10 +116,11 @@ package struct ModelAuthority: SimulatedAuthority {
                     }
                 )
             },
-            next: hasMore ? ledger.position(after: page.last?.value.through ?? start) : ledger.head,
+            next: hasMore ? page.last?.value.through ?? start : ledger.head,
             head: ledger.head,
             hasMore: hasMore,
             reset: reset,
+            horizon: ledger.horizon,
             operations: operations.map { id in
                 var result = ledger.results[id] ?? PushResult(id: id, status: .unknown)
                 if result.status == .replayed { result.status = .applied }

@@ -34,10 +34,12 @@ package struct SyncState {
     package struct FeedBatch: Sendable {
         /// The position that it was asked from.
         package var since: Int64
-        /// The position that it leads to; negative in the middle of a restore, see ``PullAnswer``.
+        /// The position that it leads to.
         package var next: Int64
         /// The newest number that the authority knew.
         package var head: Int64
+        /// Up to where the authority had forgotten deletions; kept with the position.
+        package var horizon: Int64
         package var changes: [RecordChange]
         /// Whether records that no batch from here on mentions are gone.
         package var isReset: Bool
@@ -55,6 +57,7 @@ package struct SyncState {
             self.since = since
             next = answer.next
             head = answer.head
+            horizon = answer.horizon ?? 0
             changes = answer.changes
             isReset = answer.reset
             self.asked = asked
@@ -87,9 +90,9 @@ package struct SyncState {
     package private(set) var outbox: OutboxState
     package private(set) var replay: Replay
     /// The number of the feed that the base has reached.
-    ///
-    /// Negative in the middle of a restore: then nothing is settled.
     package private(set) var position: Int64
+    /// The horizon that came with it.
+    package private(set) var horizon: Int64
     /// Whether the base is all that there was when it was last read, and not a part.
     package private(set) var isComplete = false
     /// Whether the base may hold records that the reset under way, perhaps an earlier process's, does
@@ -99,10 +102,11 @@ package struct SyncState {
     private var held: FeedBatch?
     private let heldLimit: Int
 
-    package init(schema: RecordSchema, outbox: OutboxState, position: Int64, heldLimit: Int = 10_000) {
+    package init(schema: RecordSchema, outbox: OutboxState, position: Int64, horizon: Int64 = 0, heldLimit: Int = 10_000) {
         self.outbox = outbox
         replay = Replay(schema: schema)
         self.position = position
+        self.horizon = horizon
         self.heldLimit = heldLimit
     }
 
@@ -191,6 +195,7 @@ package struct SyncState {
     /// A batch and its position are in the base: what it contains is settled, in this one step.
     package mutating func adopted(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
         position = batch.next
+        horizon = max(horizon, batch.horizon)
         isComplete = batch.isComplete
         // Records that a reset does not mention go at its end, and nobody names them.
         let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
@@ -217,6 +222,9 @@ package struct SyncState {
     /// Where the next pull begins: after what is held back.
     package var pullPosition: Int64 { held?.next ?? position }
 
+    /// The horizon that the next pull names.
+    package var pullHorizon: Int64 { max(horizon, held?.horizon ?? 0) }
+
     private mutating func took(
         note records: [OutboxState.Record],
         over base: some RecordSource
@@ -237,6 +245,13 @@ package struct SyncState {
             effects.changed = try replay.settle(removing: refused, changed: [], over: base)
         }
         effects.adopt = takeHeld()
+        if held == nil, effects.adopt == nil, isComplete {
+            // What changed nothing is done at a number that the base has reached already.
+            let (settled, ended) = outbox.settle(through: position)
+            effects.records += ended
+            let changed = try replay.settle(removing: settled, changed: [], over: base)
+            effects.changed.formUnion(changed)
+        }
         effects.mustPull = needsPull && effects.adopt == nil
         return effects
     }
@@ -259,6 +274,7 @@ package struct SyncState {
         }
         all.next = batch.next
         all.head = batch.head
+        all.horizon = max(all.horizon, batch.horizon)
         all.asked = batch.asked
         all.changes += batch.changes
         held = all
