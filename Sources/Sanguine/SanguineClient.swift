@@ -95,7 +95,7 @@ public final class SanguineClient: Sendable {
             store: store,
             epoch: epoch
         )
-        sync = Self.keeper(configuration, call, session, store)
+        sync = Self.keeper(configuration, call, session, store, turn)
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)

@@ -34,7 +34,12 @@ public final class SanguineCompanion: Sendable {
             logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
         }
         keeper = SyncKeeper(
-            environment: SyncEnvironment(configuration, isCompanion: true, report: report),
+            environment: SyncEnvironment(
+                configuration,
+                isCompanion: true,
+                turn: turn,
+                report: report
+            ),
             network: nil,
             epoch: .first
         )

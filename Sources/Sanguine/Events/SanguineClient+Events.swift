@@ -58,9 +58,10 @@ extension SanguineClient {
         _ configuration: Configuration,
         _ call: ServerCall,
         _ session: SessionKeeper,
-        _ store: ClientStore
+        _ store: ClientStore,
+        _ turn: MainTurn
     ) -> SyncKeeper {
-        let environment = SyncEnvironment(configuration) { [weak store] reason in
+        let environment = SyncEnvironment(configuration, turn: turn) { [weak store] reason in
             store?.report(failure: reason)
         }
         let network = SyncNetwork(

@@ -115,7 +115,7 @@ extension SyncKeeper {
 
     /// Has the feed pulled again after a while, if nothing else brings news.
     private func poll(_ guarded: inout Guarded) {
-        guard !guarded.isLive, let network, network.lifecycle.isForeground.value else { return }
+        guard !guarded.isLive, guarded.isForeground else { return }
         var random = environment.random
         let wait =
             guarded.pullFailures == 0
@@ -124,11 +124,13 @@ extension SyncKeeper {
         guard let wait else { return }
         guarded.polling?.cancel()
         guarded.polling = Task { [weak self, delay = environment.delay] in
-            guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
-            let (lifecycle, connectivity) = (network.lifecycle, network.connectivity)
-            guard lifecycle.isForeground.value, connectivity.isOnline.value else { return }
-            pull()
+            guard (try? await delay.sleep(for: wait)) != nil else { return }
+            self?.pullInForeground()
         }
+    }
+
+    private func pullInForeground() {
+        if guarded.withLock({ $0.isForeground && $0.isOnline }) { pull() }
     }
 
     /// Returns whether there is more to pull.
@@ -201,7 +203,7 @@ extension SyncKeeper {
         while let effects = next {
             next = nil
             mustPull = effects.mustPull
-            tell(effects)
+            defer { tell(effects) }
             do {
                 try outbox.write(effects.records)
             } catch {

@@ -18,10 +18,13 @@ struct SyncEnvironment: Sendable {
     let durableWrites: (@Sendable () -> Void)?
     /// Is told of each failure of the records' file.
     let report: @Sendable (String) -> Void
+    /// Where models change.
+    let turn: MainTurn
 
     init(
         _ configuration: SanguineClient.Configuration,
         isCompanion: Bool = false,
+        turn: MainTurn,
         report: @escaping @Sendable (String) -> Void
     ) {
         schema = configuration.schema
@@ -34,6 +37,7 @@ struct SyncEnvironment: Sendable {
         pollInterval = configuration.recordPolling
         durableWrites = configuration.durableWrites
         self.report = report
+        self.turn = turn
     }
 }
 

@@ -121,6 +121,8 @@ extension SyncKeeper {
             return true
         }
         guard isNew else { return }
+        // What has changed since the keeper was created.
+        readSignals()
         kick()
         pull()
     }
@@ -153,17 +155,28 @@ extension SyncKeeper {
         }
     }
 
+    /// Takes in, and returns, what the app and the network say now.
+    @discardableResult
+    private func readSignals() -> (isForeground: Bool, isOnline: Bool) {
+        let isForeground = network?.lifecycle.isForeground.value ?? true
+        let isOnline = network?.connectivity.isOnline.value ?? true
+        guarded.withLock { guarded in
+            guarded.isForeground = isForeground
+            guarded.isOnline = isOnline
+            guarded.state.set(.offline, !isOnline)
+        }
+        return (isForeground, isOnline)
+    }
+
     private func lifecycleChanged() {
-        guard network?.lifecycle.isForeground.value == true else { return }
+        guard readSignals().isForeground else { return }
         look()
         wake()
         pull()
     }
 
     private func networkChanged() {
-        let isOnline = network?.connectivity.isOnline.value ?? true
-        guarded.withLock { $0.state.set(.offline, !isOnline) }
-        guard isOnline else { return }
+        guard readSignals().isOnline else { return }
         wake()
         pull()
     }

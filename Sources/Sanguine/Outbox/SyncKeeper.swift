@@ -53,6 +53,10 @@ final class SyncKeeper: Sendable {
         /// What the files' versions were when they were read.
         var versions: [Int64] = []
         var isOpen = false
+        /// Whether the outbox could not be opened, so that nothing is taken in.
+        var isOutboxMissing = false
+        var isForeground: Bool
+        var isOnline: Bool
         var isActive = false
         var isLive = false
         var isClosed = false
@@ -90,7 +94,9 @@ final class SyncKeeper: Sendable {
             Guarded(
                 epoch: epoch,
                 owner: epoch.owner,
-                state: Self.freshState(environment, position: 0)
+                state: Self.freshState(environment, position: 0),
+                isForeground: network?.lifecycle.isForeground.value ?? true,
+                isOnline: network?.connectivity.isOnline.value ?? true
             )
         )
     }
@@ -131,9 +137,12 @@ final class SyncKeeper: Sendable {
     // MARK: - Opening
 
     /// Opens what is needed, if it is not open yet.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if there are no records, or no outbox: without the
+    ///   outbox records are read all the same.
     func open(_ guarded: inout Guarded) throws(SanguineError) {
         guard !guarded.isClosed else { throw .closed }
-        guard !guarded.isOpen else { return }
+        guard !guarded.isOpen || guarded.isOutboxMissing else { return }
         do {
             let records =
                 try guarded.records
@@ -148,8 +157,10 @@ final class SyncKeeper: Sendable {
                 try records.forget(except: guarded.owner)
             }
             guarded.records = records
-            try load(&guarded, from: records)
             guarded.isOpen = true
+            guarded.isOutboxMissing = true
+            try load(&guarded, from: records)
+            guarded.isOutboxMissing = false
         } catch {
             throw .store(.readFailed("\(error)"))
         }
@@ -159,14 +170,14 @@ final class SyncKeeper: Sendable {
     private func load(_ guarded: inout Guarded, from records: RecordsFile) throws {
         if environment.isCompanion { guarded.owner = try outbox.presentOwner() ?? "" }
         guarded.versions = environment.isCompanion ? [try records.version()] : []
-        guarded.versions.append(try outbox.version())
         let place = try records.place(of: guarded.owner)
         guarded.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
         guarded.state = Self.freshState(environment, position: place?.position ?? 0)
         guarded.rows = [:]
         guarded.revision += 1
+        guarded.versions.append(try outbox.version())
         if !environment.isCompanion { try outbox.setPresentOwner(guarded.owner) }
-        if network?.connectivity.isOnline.value == false { guarded.state.set(.offline, true) }
+        if !guarded.isOnline { guarded.state.set(.offline, true) }
         let (rows, last) = (try outbox.rows(of: guarded.owner), try outbox.lastSequence())
         var settled: [OutboxState.Record] = []
         for row in rows { settled += try take(row, in: &guarded).records }
@@ -215,6 +226,10 @@ final class SyncKeeper: Sendable {
             let rows = try outbox.rows(of: guarded.owner, after: guarded.lastSequence)
             let last = try outbox.lastSequence()
             for row in rows where guarded.rows[row.sequence] == nil {
+                guard !guarded.state.outbox.isFull else {
+                    guarded.versions = []  // There is more, for when there is room.
+                    return true
+                }
                 _ = try take(row, in: &guarded)
             }
             guarded.lastSequence = last

@@ -103,7 +103,7 @@ final class RecordObservers: Sendable {
         let tellings = keeper.reading(collections) { reader in
             dirty.compactMap { $0.evaluate(reader) }
         }
-        for tell in tellings { tell() }
+        keeper.environment.turn.gather { for tell in tellings { tell() } }
         return true
     }
 }
