@@ -1,12 +1,19 @@
-import SanguineModel
+package import SanguineModel
 
 /// Base, pending and feed together: what makes *no flicker* and *exactly once* visible to the user.
 ///
-/// The one rule beside replay: **a base is adopted only when it is known, of each operation that may
-/// have been done, whether it is in it.** A pull says so of the operations that it was asked about;
-/// what arrives live while a push is unanswered is held back until the answer is there. So an
-/// operation's effect is never shown twice, and never disappears between the acknowledgement and
-/// the feed, whichever comes first.
+/// Two rules beside replay:
+///
+/// **A base is adopted only when it is known, of each operation that may have been done, whether it
+/// is in it.** A pull says so of the operations that it was asked about; what arrives while a push
+/// is unanswered is held back until the answer is there. So an operation's effect is never shown
+/// twice, and never disappears between the acknowledgement and the feed, whichever comes first.
+///
+/// **Acknowledged operations are settled by a complete base only.** The feed has each record once, at
+/// its newest: of an operation that changed two records the first page may have one, and the last
+/// page the other, which somebody else has changed since. So with acknowledged operations in the
+/// replay pages are held back until the last one is there, and adopted in one step. Without them
+/// each page is shown as it comes.
 ///
 /// Pure: the base is kept outside. The shell makes what ``Effects`` says durable, in its order:
 ///
@@ -20,58 +27,79 @@ import SanguineModel
 ///
 /// 1. What is visible is the base with all operations replayed that are not settled or refused.
 /// 2. The position never falls but by a reset.
-/// 3. Nothing is held back when no operation is unresolved.
-struct SyncState {
+/// 3. What is held back follows the base without a gap, and is at most `heldLimit` changes; past
+///    that, acknowledged operations are hidden until the base has them.
+package struct SyncState {
     /// A part of the feed that the shell received.
-    struct FeedBatch: Sendable {
+    package struct FeedBatch: Sendable {
         /// The position that it was asked from.
-        let since: Int64
-        /// The position that it leads to.
-        let next: Int64
+        package var since: Int64
+        /// The position that it leads to; negative in the middle of a restore, see ``PullAnswer``.
+        package var next: Int64
         /// The newest number that the authority knew.
-        let head: Int64
-        let changes: [RecordChange]
+        package var head: Int64
+        package var changes: [RecordChange]
         /// Whether records that no batch from here on mentions are gone.
-        let isReset: Bool
+        package var isReset: Bool
         /// The operations that the answer says of whether it has them.
-        let asked: Set<Int64>
-        let results: [PushResult]
+        package var asked: Set<Int64>
+        package let results: [PushResult]
         /// Where the records lie already that this makes the base; ``changes`` is empty then.
-        var staged: Int64?
+        package var staged: Int64?
+
+        /// Whether nothing newer was left to read.
+        package var isComplete: Bool { next >= head }
+
+        /// Creates a part from a pull's answer.
+        package init(_ answer: PullAnswer, since: Int64, asked: Set<Int64> = []) {
+            self.since = since
+            next = answer.next
+            head = answer.head
+            changes = answer.changes
+            isReset = answer.reset
+            self.asked = asked
+            results = answer.operations ?? []
+        }
     }
 
     /// What the shell must do now, in this order.
-    struct Effects {
+    package struct Effects {
         /// To be made durable in the outbox.
-        var records: [OutboxState.Record] = []
+        package var records: [OutboxState.Record] = []
         /// To be written to the base.
-        var adopt: FeedBatch?
+        package var adopt: FeedBatch?
         /// The records whose visible value may have changed.
-        var changed: Set<RecordKey> = []
+        package var changed: Set<RecordKey> = []
         /// Whether any visible value may have changed: the base is another.
-        var isEverythingChanged = false
+        package var isEverythingChanged = false
         /// Whether the shell must pull: what it received could not be used, or is not enough.
-        var mustPull = false
+        package var mustPull = false
         /// The operations whose outcome is known now.
-        var ended: [(sequence: Int64, outcome: Outcome)] = []
+        package var ended: [(sequence: Int64, outcome: Outcome)] = []
     }
 
     /// What became of an operation.
-    enum Outcome: Hashable, Sendable {
+    package enum Outcome: Hashable, Sendable {
         case applied(head: Int64)
         case refused(Problem)
     }
 
-    private(set) var outbox: OutboxState
-    private(set) var replay: Replay
+    package private(set) var outbox: OutboxState
+    package private(set) var replay: Replay
     /// The number of the feed that the base has reached.
-    private(set) var position: Int64
-    /// What came live while it was not known what it contains.
-    private var held: [FeedBatch] = []
-    private var heldChanges = 0
+    ///
+    /// Negative in the middle of a restore: then nothing is settled.
+    package private(set) var position: Int64
+    /// Whether the base is all that there was when it was last read, and not a part.
+    package private(set) var isComplete = false
+    /// Whether the base may hold records that the reset under way, perhaps an earlier process's, does
+    /// not mention.
+    private var isResetting = true
+    /// What came and must not be adopted yet, as one batch.
+    private var held: FeedBatch?
     private let heldLimit: Int
 
-    init(schema: RecordSchema, outbox: OutboxState, position: Int64, heldLimit: Int = 256) {
+    package init(schema: RecordSchema, outbox: OutboxState, position: Int64, heldLimit: Int = 10_000) {
         self.outbox = outbox
         replay = Replay(schema: schema)
         self.position = position
@@ -81,7 +109,7 @@ struct SyncState {
     // MARK: - Operations
 
     /// Takes an operation in that is durable already.
-    mutating func add(
+    package mutating func add(
         _ operation: Replay.Operation,
         as item: OutboxState.Item,
         over base: some RecordSource
@@ -102,7 +130,7 @@ struct SyncState {
     }
 
     /// Takes an operation out that is refused, or was never sent; `nil` if it may be done.
-    mutating func discard(_ sequence: Int64, over base: some RecordSource) throws -> Effects? {
+    package mutating func discard(_ sequence: Int64, over base: some RecordSource) throws -> Effects? {
         guard let records = outbox.discard(sequence) else { return nil }
         return Effects(
             records: records,
@@ -111,12 +139,12 @@ struct SyncState {
     }
 
     /// See ``OutboxState/takeOff()``.
-    mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])? {
+    package mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])? {
         outbox.takeOff()
     }
 
     /// A push was answered.
-    mutating func landed(
+    package mutating func landed(
         _ flight: UInt64,
         _ answer: PushAnswer,
         over base: some RecordSource
@@ -125,7 +153,7 @@ struct SyncState {
     }
 
     /// A push was not answered.
-    mutating func failed(
+    package mutating func failed(
         _ flight: UInt64,
         _ failure: OutboxState.Failure,
         wasSent: Bool
@@ -134,54 +162,60 @@ struct SyncState {
     }
 
     /// See ``OutboxState/wake(_:)``.
-    mutating func wake(_ line: String? = nil) { outbox.wake(line) }
+    package mutating func wake(_ line: String? = nil) { outbox.wake(line) }
 
     /// See ``OutboxState/set(_:_:)``.
-    mutating func set(_ pause: OutboxState.Pause, _ isOn: Bool) { outbox.set(pause, isOn) }
+    package mutating func set(_ pause: OutboxState.Pause, _ isOn: Bool) { outbox.set(pause, isOn) }
 
     // MARK: - Feed
 
     /// A part of the feed is there.
-    mutating func received(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
+    package mutating func received(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
         var effects = try took(note: outbox.resolve(batch.results), over: base)
         if effects.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
             effects.mustPull = true
             return effects
         }
-        guard batch.isReset || batch.since <= position else {
-            effects.mustPull = true
+        guard batch.since == pullPosition else {
+            // It overlaps with what came meanwhile, or comes after something that did not.
+            effects.mustPull = effects.mustPull || batch.next > pullPosition
             return effects
         }
-        guard batch.isReset || batch.next > position else { return effects }
-        guard batch.isReset || batch.since == position || held.last?.next == batch.since else {
-            effects.mustPull = true  // It overlaps with what came meanwhile.
-            return effects
-        }
-        if held.isEmpty, outbox.unresolved.allSatisfy(batch.asked.contains) {
-            effects.adopt = batch
-        } else {
-            hold(batch, &effects)
-        }
+        hold(batch)
+        effects.adopt = takeHeld()
+        effects.mustPull = needsPull && effects.adopt == nil
         return effects
     }
 
     /// A batch and its position are in the base: what it contains is settled, in this one step.
-    mutating func adopted(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
+    package mutating func adopted(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
         position = batch.next
-        let (settled, records) = outbox.settle(through: position)
-        var effects = Effects(records: records)
+        isComplete = batch.isComplete
+        // Records that a reset does not mention go at its end, and nobody names them.
+        let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
+        isResetting = (isResetting || batch.isReset) && !isComplete
+        var settled: [Int64] = []
+        var effects = Effects()
+        if isComplete {
+            (settled, effects.records) = outbox.settle(through: position)
+        } else if outbox.wantedHead != nil {
+            // More than may be held back. They are done: better hidden for a moment than twice.
+            (settled, effects.records) = outbox.settle(through: .max)
+        }
         effects.changed = try replay.settle(
             removing: settled,
             changed: batch.changes.map { RecordKey($0.collection, $0.id) },
-            everything: batch.isReset,
+            everything: isOther,
             over: base
         )
-        effects.isEverythingChanged = batch.isReset
-        effects.adopt = nextHeld()
-        effects.mustPull = batch.next < batch.head && effects.adopt == nil
+        effects.isEverythingChanged = isOther
+        effects.mustPull = needsPull
         return effects
     }
+
+    /// Where the next pull begins: after what is held back.
+    package var pullPosition: Int64 { held?.next ?? position }
 
     private mutating func took(
         note records: [OutboxState.Record],
@@ -202,42 +236,41 @@ struct SyncState {
         if !refused.isEmpty {
             effects.changed = try replay.settle(removing: refused, changed: [], over: base)
         }
-        effects.adopt = nextHeld()
-        if effects.adopt == nil {
-            // Done before the base that is held already: nothing will come to settle it.
-            let (settled, settledRecords) = outbox.settle(through: position)
-            if !settled.isEmpty {
-                effects.records += settledRecords
-                let changed = try replay.settle(removing: settled, changed: [], over: base)
-                effects.changed.formUnion(changed)
-            }
-            effects.mustPull = outbox.wantedHead.map { $0 > position } ?? false
-        }
+        effects.adopt = takeHeld()
+        effects.mustPull = needsPull && effects.adopt == nil
         return effects
     }
 
-    private mutating func hold(_ batch: FeedBatch, _ effects: inout Effects) {
-        guard heldChanges + batch.changes.count <= heldLimit else {
-            held = []
-            heldChanges = 0
-            effects.mustPull = true
-            return
-        }
-        held.append(batch)
-        heldChanges += batch.changes.count
+    // Whether something is to come that only a pull brings.
+    private var needsPull: Bool {
+        if let held { return !held.isComplete || !isKnown(held) }
+        return !isComplete || outbox.wantedHead.map { $0 > position } ?? false
     }
 
-    // What was held back and may be adopted now: nothing is unresolved any more.
-    private mutating func nextHeld() -> FeedBatch? {
-        guard outbox.unresolved.isEmpty else { return nil }
-        while let batch = held.first {
-            held.removeFirst()
-            heldChanges -= batch.changes.count
-            if batch.isReset || batch.since == position { return batch }
-            if batch.next > position { break }
+    // Whether it is known, of each operation that may be done, whether the batch has it.
+    private func isKnown(_ batch: FeedBatch) -> Bool {
+        outbox.unresolved.allSatisfy(batch.asked.contains)
+    }
+
+    private mutating func hold(_ batch: FeedBatch) {
+        guard var all = held, !batch.isReset else {  // After a reset nothing before it counts.
+            held = batch
+            return
         }
-        held = []
-        heldChanges = 0
-        return nil
+        all.next = batch.next
+        all.head = batch.head
+        all.asked = batch.asked
+        all.changes += batch.changes
+        held = all
+        // Too much to keep: it is read again from the base's position, when all is known.
+        if all.changes.count > heldLimit, outbox.wantedHead == nil { held = nil }
+    }
+
+    private mutating func takeHeld() -> FeedBatch? {
+        guard let batch = held, isKnown(batch),
+            batch.isComplete || outbox.wantedHead == nil || batch.changes.count > heldLimit
+        else { return nil }
+        held = nil
+        return batch
     }
 }

@@ -1,5 +1,5 @@
 import HeapModule
-import SanguineModel
+package import SanguineModel
 
 /// What the user sees of their records: *base ⊕ pending*.
 ///
@@ -21,12 +21,18 @@ import SanguineModel
 /// 1. Operations are in ascending order of their sequence numbers, each once.
 /// 2. `readers` has, for each record, exactly the operations that looked at it or changed it.
 /// 3. The view equals what running all operations in order over the base would give.
-struct Replay {
+package struct Replay {
     /// An operation that is not settled.
-    struct Operation {
-        let sequence: Int64
-        let context: OperationContext
-        let mutator: any Mutator
+    package struct Operation {
+        package let sequence: Int64
+        package let context: OperationContext
+        package let mutator: any Mutator
+
+        package init(sequence: Int64, id: Identifier, mutator: any Mutator) {
+            self.sequence = sequence
+            context = OperationContext(id: id)
+            self.mutator = mutator
+        }
     }
 
     /// An operation with what it did when it was last run.
@@ -41,26 +47,26 @@ struct Replay {
     private let schema: RecordSchema
     private var entries: [Int64: Entry] = [:]
     /// The sequence numbers, ascending.
-    private(set) var order: [Int64] = []
+    package private(set) var order: [Int64] = []
     /// Who looked at a record or changed it, ascending.
     private var readers: [RecordKey: [Int64]] = [:]
     /// Who looked for records of a collection by an index, ascending.
     private var seekers: [String: [Int64]] = [:]
 
-    init(schema: RecordSchema) { self.schema = schema }
+    package init(schema: RecordSchema) { self.schema = schema }
 
     // MARK: - Reading
 
     /// How many operations are pending.
-    var count: Int { order.count }
+    package var count: Int { order.count }
 
     /// The visible value of a record.
-    func record(_ key: RecordKey, over base: some RecordSource) throws -> SourcedRecord? {
+    package func record(_ key: RecordKey, over base: some RecordSource) throws -> SourcedRecord? {
         try record(key, before: .max, over: base)
     }
 
     /// The ids of the visible records whose member has the value, ascending.
-    func ids(
+    package func ids(
         in collection: String,
         where field: String,
         is value: JSONValue,
@@ -72,7 +78,7 @@ struct Replay {
     }
 
     /// The records of a collection that pending operations have changed, with what is visible now.
-    func changes(in collection: String) -> [RecordID: RecordValue?] {
+    package func changes(in collection: String) -> [RecordID: RecordValue?] {
         var changes: [RecordID: RecordValue?] = [:]
         for key in readers.keys where key.collection == collection {
             if let change = lastChange(of: key, before: .max) {
@@ -83,12 +89,12 @@ struct Replay {
     }
 
     /// Why an operation does not apply at present; `nil` if it does, or is not pending.
-    func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
+    package func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
 
     /// For each record that an operation touched, the last one before it that touched it, too.
     ///
     /// That one in its turn comes after those before it.
-    func dependencies(of sequence: Int64) -> Set<Int64> {
+    package func dependencies(of sequence: Int64) -> Set<Int64> {
         Set(
             touched(by: sequence).compactMap { key in
                 readers[key].flatMap { $0[..<$0.partitioningIndex(of: sequence)].last }
@@ -97,14 +103,14 @@ struct Replay {
     }
 
     /// The records that an operation looked at or changed.
-    func touched(by sequence: Int64) -> Set<RecordKey> { entries[sequence]?.touched ?? [] }
+    package func touched(by sequence: Int64) -> Set<RecordKey> { entries[sequence]?.touched ?? [] }
 
     // MARK: - Events
 
     /// Runs an operation over what is visible, without keeping it.
     ///
     /// - Throws: ``Refusal`` if it does not apply, or what the base threw.
-    func rehearse(_ operation: Operation, over base: some RecordSource) throws {
+    package func rehearse(_ operation: Operation, over base: some RecordSource) throws {
         var records = Records(
             from: View(replay: self, before: operation.sequence, base: base),
             schema: schema,
@@ -116,7 +122,7 @@ struct Replay {
     /// Takes an operation in, at the place that its sequence number gives it.
     ///
     /// - Returns: The records whose visible value changed.
-    mutating func add(
+    package mutating func add(
         _ operation: Operation,
         over base: some RecordSource
     ) throws -> Set<RecordKey> {
@@ -135,7 +141,7 @@ struct Replay {
     ///   - base: The new base.
     /// - Returns: The records whose visible value may have changed.
     /// - Throws: what the base threw. The list is then as after the event, the view is not.
-    mutating func settle(
+    package mutating func settle(
         removing sequences: some Sequence<Int64>,
         changed keys: some Sequence<RecordKey>,
         everything: Bool = false,

@@ -1,5 +1,5 @@
-import OrderedCollections
-import SanguineModel
+package import OrderedCollections
+package import SanguineModel
 
 /// What is known of the operations that the authority has not settled yet, and the only code that
 /// decides which of them is sent next.
@@ -22,9 +22,9 @@ import SanguineModel
 /// 3. Operations of a lane are sent in their order; no operation is sent before one that it depends
 ///    on was answered, or is sent before it in the same flight.
 /// 4. There are at most `limit` operations, the refused among them.
-struct OutboxState: Sendable {
+package struct OutboxState: Sendable {
     /// Where an operation is.
-    enum Phase: Hashable, Sendable {
+    package enum Phase: Hashable, Sendable {
         /// Waits to be sent, for the first time or again.
         case queued
         /// On its way in that flight.
@@ -36,25 +36,32 @@ struct OutboxState: Sendable {
     }
 
     /// An operation, without what it does.
-    struct Item: Sendable {
-        let id: Identifier
-        let sequence: Int64
-        let lane: String
+    package struct Item: Sendable {
+        package let id: Identifier
+        package let sequence: Int64
+        package let lane: String
         /// The last operations before it that touched what it touches, by sequence number.
-        var dependencies: Set<Int64> = []
-        var phase = Phase.queued
+        package var dependencies: Set<Int64> = []
+        package var phase = Phase.queued
         /// Whether a sending was not answered: it may be done, or not.
-        var mayBeDone = false
+        package var mayBeDone = false
+
+        package init(id: Identifier, sequence: Int64, lane: String, phase: Phase = .queued) {
+            self.id = id
+            self.sequence = sequence
+            self.lane = lane
+            self.phase = phase
+        }
     }
 
     /// Operations that are sent together, in this order.
-    struct Flight: Hashable, Sendable {
-        let number: UInt64
-        let sequences: [Int64]
+    package struct Flight: Hashable, Sendable {
+        package let number: UInt64
+        package let sequences: [Int64]
     }
 
     /// What must be durable before the shell goes on.
-    enum Record: Hashable, Sendable {
+    package enum Record: Hashable, Sendable {
         /// These may be done from now on: written before they leave.
         case sending([Int64])
         /// That one is done, and contained at the number.
@@ -66,7 +73,7 @@ struct OutboxState: Sendable {
     }
 
     /// Why nothing is sent at present.
-    enum Pause: Hashable, Sendable {
+    package enum Pause: Hashable, Sendable {
         /// Somebody must sign in first.
         case signIn
         /// The network is away.
@@ -74,7 +81,7 @@ struct OutboxState: Sendable {
     }
 
     /// How a flight failed.
-    enum Failure: Hashable, Sendable {
+    package enum Failure: Hashable, Sendable {
         /// It is tried again after a while, which grows.
         case retry
         /// The server named the time.
@@ -83,13 +90,13 @@ struct OutboxState: Sendable {
         case needsSignIn
     }
 
-    let limit: Int
-    let batch: Int
-    let parallel: Int
-    private(set) var items: OrderedDictionary<Int64, Item> = [:]
-    private(set) var pauses: Set<Pause> = []
+    package let limit: Int
+    package let batch: Int
+    package let parallel: Int
+    package private(set) var items: OrderedDictionary<Int64, Item> = [:]
+    package private(set) var pauses: Set<Pause> = []
     /// How often in a row flights of a line have failed, for lines that wait for their next try.
-    private(set) var waits: [String: Int] = [:]
+    package private(set) var waits: [String: Int] = [:]
     private var failures: [String: Int] = [:]
     private var flights: [UInt64: Flight] = [:]
     private var lastFlight: UInt64 = 0
@@ -100,7 +107,7 @@ struct OutboxState: Sendable {
     ///   - limit: How many operations it takes.
     ///   - batch: How many go in one flight. If more than one, all lanes fail and wait together.
     ///   - parallel: How many flights there may be at a time.
-    init(limit: Int, batch: Int, parallel: Int) {
+    package init(limit: Int, batch: Int, parallel: Int) {
         self.limit = limit
         self.batch = batch
         self.parallel = parallel
@@ -109,23 +116,23 @@ struct OutboxState: Sendable {
     // MARK: - Questions
 
     /// Whether another operation would be too much.
-    var isFull: Bool { items.count >= limit }
+    package var isFull: Bool { items.count >= limit }
 
     /// The operations of which it is not known whether they are done, ascending.
     ///
     /// A base that was read without asking about all of them is not adopted: it may or may not have
     /// them in it.
-    var unresolved: [Int64] {
+    package var unresolved: [Int64] {
         items.values.filter(\.isUnresolved).map(\.sequence)
     }
 
     /// The operations that are part of what is visible, ascending.
-    var visible: [Int64] {
+    package var visible: [Int64] {
         items.values.filter { !$0.isRefused }.map(\.sequence)
     }
 
     /// The number that the base must have reached for all that is acknowledged to be settled.
-    var wantedHead: Int64? {
+    package var wantedHead: Int64? {
         items.values.compactMap { if case .acknowledged(let head) = $0.phase { head } else { nil } }
             .max()
     }
@@ -141,7 +148,7 @@ struct OutboxState: Sendable {
     /// Takes an operation in, new or from the disk.
     ///
     /// One that was sending when the process died is unresolved.
-    mutating func add(_ item: Item) {
+    package mutating func add(_ item: Item) {
         defer { checkInvariants() }
         var item = item
         if case .sending = item.phase {
@@ -159,7 +166,7 @@ struct OutboxState: Sendable {
     }
 
     /// Names what an operation depends on; it changes when the base does.
-    mutating func setDependencies(_ dependencies: Set<Int64>, of sequence: Int64) {
+    package mutating func setDependencies(_ dependencies: Set<Int64>, of sequence: Int64) {
         defer { checkInvariants() }
         items[sequence]?.dependencies = dependencies.filter { $0 < sequence }
     }
@@ -167,7 +174,7 @@ struct OutboxState: Sendable {
     /// Takes out an operation that is refused, or was never sent.
     ///
     /// - Returns: What must be durable; `nil` if it may be done already.
-    mutating func discard(_ sequence: Int64) -> [Record]? {
+    package mutating func discard(_ sequence: Int64) -> [Record]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
         items[sequence] = nil
@@ -182,7 +189,7 @@ struct OutboxState: Sendable {
     // MARK: - Flights
 
     /// The flight to start now, if there is one, and what must be durable before it leaves.
-    mutating func takeOff() -> (flight: Flight, records: [Record])? {
+    package mutating func takeOff() -> (flight: Flight, records: [Record])? {
         defer { checkInvariants() }
         guard flights.count < parallel, pauses.isEmpty else { return nil }
         var closed: Set<String> = []  // Lanes in which something earlier is not answered.
@@ -211,13 +218,12 @@ struct OutboxState: Sendable {
     }
 
     /// The answer came; what it does not mention is sent again.
-    mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
+    package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
         for line in lines(of: flight) { failures[line] = nil }
-        let records = resolve(results)
         putBack(flight, mayBeDone: true)
-        return records
+        return resolve(results)
     }
 
     /// There was no answer.
@@ -227,7 +233,7 @@ struct OutboxState: Sendable {
     ///   - failure: How it failed.
     ///   - wasSent: Whether the operations may have been done.
     /// - Returns: The lines that wait now, with how often in a row they have failed.
-    mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [String: Int] {
+    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [String: Int] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
         let lines = lines(of: flight)
@@ -245,13 +251,13 @@ struct OutboxState: Sendable {
 
     /// A line's wait after a failure is over; or all are, because something has happened that makes
     /// another try worth it.
-    mutating func wake(_ line: String? = nil) {
+    package mutating func wake(_ line: String? = nil) {
         defer { checkInvariants() }
         if let line { waits[line] = nil } else { waits = [:] }
     }
 
     /// Something stands in the way of sending, or no longer does.
-    mutating func set(_ pause: Pause, _ isOn: Bool) {
+    package mutating func set(_ pause: Pause, _ isOn: Bool) {
         defer { checkInvariants() }
         if isOn {
             pauses.insert(pause)
@@ -262,7 +268,7 @@ struct OutboxState: Sendable {
     }
 
     /// Takes note of what became of operations, from a push's answer or from a pull's.
-    mutating func resolve(_ results: [PushResult]) -> [Record] {
+    package mutating func resolve(_ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
@@ -288,7 +294,7 @@ struct OutboxState: Sendable {
     /// The base has reached a number: what is acknowledged up to there is over.
     ///
     /// - Returns: Those operations, and what must be durable.
-    mutating func settle(through head: Int64) -> (sequences: [Int64], records: [Record]) {
+    package mutating func settle(through head: Int64) -> (sequences: [Int64], records: [Record]) {
         defer { checkInvariants() }
         let settled = items.values.filter { item in
             if case .acknowledged(let number) = item.phase { number <= head } else { false }
@@ -336,7 +342,7 @@ struct OutboxState: Sendable {
 
 extension OutboxState.Item {
     /// Whether it may be done, or not: nobody knows.
-    var isUnresolved: Bool {
+    package var isUnresolved: Bool {
         switch phase {
         case .queued: mayBeDone
         case .sending: true
@@ -345,10 +351,10 @@ extension OutboxState.Item {
     }
 
     /// Whether it is in the tray.
-    var isRefused: Bool { if case .refused = phase { true } else { false } }
+    package var isRefused: Bool { if case .refused = phase { true } else { false } }
 
     /// Whether its answer is still to come.
-    var isUnanswered: Bool {
+    package var isUnanswered: Bool {
         switch phase {
         case .queued, .sending: true
         case .acknowledged, .refused: false

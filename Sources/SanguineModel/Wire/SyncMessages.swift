@@ -128,6 +128,10 @@ public struct PullAnswer: Hashable, Codable, Sendable {
     /// The changes, ordered by ``RecordChange/seq``, each record once.
     public var changes: [RecordChange]
     /// What to ask with as `since` next.
+    ///
+    /// Negative in the middle of a restore that is not past the tombstones that were dropped:
+    /// `-n` stands for "everything after `n`, by a reader that has no record from before". A
+    /// positive number there would be answered with a reset, again and again.
     public var next: Int64
     /// The newest number of the account's feed.
     public var head: Int64
