@@ -44,15 +44,13 @@ extension SyncKeeper {
 
     /// What came live; nothing is lost if it cannot be used, for it is pulled then.
     func received(_ group: FeedGroup, in epoch: SessionEpoch) {
-        let batch = SyncState.FeedBatch(
-            since: group.since,
+        let answer = PullAnswer(
+            changes: group.changes,
             next: group.next,
             head: group.next,
-            changes: group.changes,
-            isReset: false,
-            asked: [],
-            results: []
+            hasMore: false
         )
+        let batch = SyncState.FeedBatch(answer, since: group.since)
         if group.isReset || receive(batch, of: epoch) { pull() }
     }
 
@@ -75,14 +73,14 @@ extension SyncKeeper {
         while let ask = nextAsk(run, more: more && vain < RecordLimits.vainPulls, failure) {
             do throws(SanguineError) {
                 more = try await pullPage(ask)
-                vain = position > ask.since ? 0 : vain + 1
+                vain = position != ask.since ? 0 : vain + 1
             } catch {
                 failure = error
             }
         }
     }
 
-    private var position: Int64 { guarded.withLock { $0.state.position } }
+    private var position: Int64 { guarded.withLock { $0.state.pullPosition } }
 
     /// What to ask next; `nil` if the run is over.
     private func nextAsk(_ run: UInt64, more: Bool, _ failure: SanguineError?) -> Ask? {
@@ -106,7 +104,7 @@ extension SyncKeeper {
         let unresolved = outbox.unresolved.prefix(WireLimits.operationsAsked)
             .compactMap { outbox.items[$0] }
         return Ask(
-            since: guarded.state.position,
+            since: guarded.state.pullPosition,
             operations: Dictionary(unresolved.map { ($0.id, $0.sequence) }) { first, _ in first },
             epoch: guarded.epoch,
             owner: guarded.owner
@@ -136,19 +134,25 @@ extension SyncKeeper {
     /// Returns whether there is more to pull.
     private func pullPage(_ ask: Ask) async throws(SanguineError) -> Bool {
         if let restore = try unfinishedRestore(ask) { return try await go(on: restore, ask) }
-        let answer = try await get(since: ask.since, ask)
+        // At the start it has no record, and may miss the deletion of none.
+        let answer = try await get(since: ask.since, ask, horizon: ask.since == 0 ? 0 : nil)
         if answer.hasMore, answer.reset || ask.since == 0 {
             return try await go(on: try beginRestore(with: answer, ask), ask)
         }
         return receive(Self.batch(of: answer, to: ask), of: ask.epoch)
     }
 
-    func get(since: Int64, _ ask: Ask) async throws(SanguineError) -> PullAnswer {
+    func get(
+        since: Int64,
+        _ ask: Ask,
+        horizon: Int64? = nil
+    ) async throws(SanguineError) -> PullAnswer {
         guard let network else { throw .notConfigured("'server'") }
         var query = [
             URLQueryItem(name: "since", value: "\(since)"),
             URLQueryItem(name: "limit", value: "\(RecordLimits.pullChanges)"),
         ]
+        if let horizon { query.append(URLQueryItem(name: "horizon", value: "\(horizon)")) }
         if !ask.operations.isEmpty {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
             query.append(URLQueryItem(name: "operations", value: ids))
@@ -163,16 +167,11 @@ extension SyncKeeper {
     }
 
     static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
-        SyncState.FeedBatch(
-            since: ask.since,
-            next: answer.next,
-            head: answer.hasMore ? max(answer.head, answer.next + 1) : answer.next,
-            changes: answer.changes,
-            isReset: answer.reset,
-            // A server that does not say what became of them has not been asked.
-            asked: answer.operations == nil ? [] : Set(ask.operations.values),
-            results: answer.operations ?? []
-        )
+        // A server that does not say what became of them has not been asked.
+        let asked = answer.operations == nil ? [] : Set(ask.operations.values)
+        var batch = SyncState.FeedBatch(answer, since: ask.since, asked: asked)
+        batch.head = answer.hasMore ? max(answer.head, answer.next + 1) : answer.next
+        return batch
     }
 }
 

@@ -28,10 +28,16 @@ extension SyncKeeper {
         let length = head / RecordLimits.restoreRangeNumbers
         let count = Int64(min(max(1, length), Int64(RecordLimits.restoreRanges)))
         var ranges = [
-            RecordsFile.Range(number: Self.catchingUp, low: head, high: head, reached: head)
+            RecordsFile.Range(
+                number: Self.catchingUp,
+                low: answer.horizon ?? 0,  // Kept here: what is asked with from now on.
+                high: head,
+                reached: head
+            )
         ]
         for number in 1...count {
-            let (low, high) = (head / count * (number - 1), number == count ? head : head / count * number)
+            let low = head / count * (number - 1)
+            let high = number == count ? head : head / count * number
             ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
         }
         ranges[1].reached = answer.next
@@ -71,7 +77,8 @@ extension SyncKeeper {
         var range = range
         do throws(SanguineError) {
             while !range.isDone {
-                let answer = try await get(since: range.reached, ask)
+                let horizon = restore.horizon
+                let answer = try await get(since: range.reached, ask, horizon: horizon)
                 guard !answer.reset else {
                     try abandon(ask)
                     throw .userChanged
@@ -96,7 +103,7 @@ extension SyncKeeper {
         while true {
             // Asked with each page what is done by now: the last page's word counts.
             let now = guarded.withLock { question($0) }
-            let answer = try await get(since: range.reached, now)
+            let answer = try await get(since: range.reached, now, horizon: restore.horizon)
             guard !answer.reset else {
                 try abandon(ask)
                 return true
@@ -105,16 +112,9 @@ extension SyncKeeper {
             try write(answer.changes, range, of: restore, ask)
             guard !answer.hasMore else { continue }
             var batch = Self.batch(of: answer, to: now)
-            batch = SyncState.FeedBatch(
-                since: ask.since,
-                next: answer.next,
-                head: answer.next,
-                changes: [],
-                isReset: true,
-                asked: batch.asked,
-                results: batch.results,
-                staged: restore.space
-            )
+            batch.changes = []  // They lie there already, with all others.
+            batch.isReset = true
+            batch.staged = restore.space
             let mustPull = receive(batch, of: ask.epoch)
             set(progress: 1)
             return mustPull

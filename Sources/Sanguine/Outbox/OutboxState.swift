@@ -138,7 +138,7 @@ package struct OutboxState: Sendable {
     }
 
     /// Whether an operation is refused, or was never sent.
-    func mayDiscard(_ sequence: Int64) -> Bool {
+    package func mayDiscard(_ sequence: Int64) -> Bool {
         guard let item = items[sequence] else { return false }
         return item.isRefused || (item.phase == .queued && !item.mayBeDone)
     }

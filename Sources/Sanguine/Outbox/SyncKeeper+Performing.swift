@@ -95,7 +95,7 @@ extension SyncKeeper {
     ) throws(SanguineError) {
         let operation = Replay.Operation(
             sequence: .max,
-            context: OperationContext(id: row.id),
+            id: row.id,
             mutator: mutator
         )
         do {

@@ -191,16 +191,16 @@ final class SyncKeeper: Sendable {
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
         let operation = Replay.Operation(
             sequence: row.sequence,
-            context: OperationContext(id: row.id),
+            id: row.id,
             mutator: mutator(of: row)
         )
-        let item = OutboxState.Item(
+        var item = OutboxState.Item(
             id: row.id,
             sequence: row.sequence,
             lane: row.lane,
-            phase: row.phase,
-            mayBeDone: row.mayBeDone
+            phase: row.phase
         )
+        item.mayBeDone = row.mayBeDone
         guarded.revision += 1
         let effects = try guarded.state.add(operation, as: item, over: guarded.base)
         if guarded.state.outbox.items[row.sequence] == nil { guarded.rows[row.sequence] = nil }

@@ -22,6 +22,9 @@ extension RecordsFile {
     struct Restore: Hashable, Sendable {
         let space: Int64
         var ranges: [Range]
+
+        /// The ``PullAnswer/horizon`` that the server named at its beginning.
+        var horizon: Int64 { ranges.first { $0.number == 0 }?.low ?? 0 }
     }
 
     /// Begins a transaction that takes in a part of the feed; ``commit()`` or ``rollback()`` ends

@@ -22,10 +22,10 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.connectivity.disconnect()
-        try client.count("a")
+        try client.add("a")
         let companion = try companion(fixture)
         #expect(companion.record(Counter.self, .of("a"))?.count == 11)
-        try client.count("a")
+        try client.add("a")
         #expect(companion.record(Counter.self, .of("a"))?.count == 12)
     }
 
@@ -48,7 +48,7 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client { $0.recordPolling = nil }
-        try client.count("b")
+        try client.add("b")
         var updates = client.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
         #expect(await updates.next() == .some(nil))
         try companion(fixture).perform(Count(id: .of("a"), by: 3))
@@ -63,11 +63,11 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client { $0.recordPolling = nil }
-        try client.count("a")
+        try client.add("a")
         let companion = try companion(fixture)
         var updates = companion.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
         #expect(await updates.next()??.count == 1)
-        try client.count("a")
+        try client.add("a")
         await fixture.delay.waitForSleepers(1)
         fixture.delay.advance(by: .seconds(1))
         #expect(await updates.next()??.count == 2)

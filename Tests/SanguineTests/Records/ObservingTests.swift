@@ -14,10 +14,10 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        try client.count("a")
+        try client.add("a")
         var updates = client.updates(of: Self.counters).makeAsyncIterator()
         #expect(await updates.next() == [1])
-        try client.count("b", by: 5)
+        try client.add("b", by: 5)
         #expect(await updates.next() == [1, 5])
         client.close()
         #expect(await updates.next() == nil)
@@ -30,10 +30,10 @@ import Testing
         let query = RecordQuery(reading: Counter.collection) { $0.records(Counter.self).count }
         var updates = client.updates(of: query).makeAsyncIterator()
         #expect(await updates.next() == 0)
-        try client.count("a")
+        try client.add("a")
         #expect(await updates.next() == 1)
-        try client.count("a")
-        try client.count("b")
+        try client.add("a")
+        try client.add("b")
         #expect(await updates.next() == 2)
     }
 
@@ -41,8 +41,8 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        try client.count("a")
-        try client.count("b")
+        try client.add("a")
+        try client.add("b")
         let writing = Task {
             for number in 0..<300 { try client.perform(MoveOne(seed: number)) }
         }
@@ -59,10 +59,10 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        try client.count("a")
+        try client.add("a")
         let model = client.model(Self.counters)
         #expect(model.value == [1])
-        try client.count("a")
+        try client.add("a")
         while model.value != [2] { await Task.yield() }
         #expect(model.value == [2])
     }
@@ -86,7 +86,7 @@ import Testing
         let client = try fixture.client()
         var updates = client.outbox.updates.makeAsyncIterator()
         #expect(await updates.next() == Outbox.Summary())
-        try client.count("a")
+        try client.add("a")
         #expect(await updates.next()?.unsent == 1)
         fixture.connectivity.connect()
         var last: Outbox.Summary?

@@ -11,7 +11,7 @@ import Testing
         let fixture = RecordsFixture()
         fixture.network.hold()
         let client = try fixture.client()
-        try client.count("a")
+        try client.add("a")
         // The push is done, and its answer kept back; so is the first pull's.
         await fixture.network.waitForHeld(2)
         await eventually { fixture.server.count("a") == 1 }
@@ -29,7 +29,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.network.hold()
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await eventually { fixture.network.releaseFirst { $0.isPush } }
         _ = try await receipt.outcome
         #expect(client.count("a") == 1)
@@ -45,7 +45,7 @@ import Testing
         fixture.server.set("a", to: 10)
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
-        try client.count("a")
+        try client.add("a")
         await eventually { client.sync.kick() == nil }
         fixture.server.set("a", to: 20)
         fixture.server.set("b", to: 7)
@@ -58,7 +58,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.network.hold()
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.network.waitForHeld(1)
         #expect(fixture.server.count("a") == 1)
         fixture.network.script(.fail(.interrupted("lost")))
@@ -72,7 +72,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.network.script(.fail(.interrupted("lost")))
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.delay.waitForSleepers(2)  // The poll and the wait before the next push.
         fixture.delay.advance(by: .seconds(2))
         #expect(try await receipt.outcome == .applied)
@@ -89,7 +89,7 @@ import Testing
         let first = try fixture.client()
         var ids: [Identifier] = []
         for _ in 0..<5 {
-            ids.append(try first.count("a").id)
+            ids.append(try first.add("a").id)
             fixture.wall.advance(by: .seconds(-3_600))  // The clock says nothing.
         }
         first.close()
@@ -103,8 +103,8 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        let poison = try client.count("a")
-        let good = try client.count("b")
+        let poison = try client.add("a")
+        let good = try client.add("b")
         fixture.network.script(.status(400), .status(400))
         fixture.connectivity.connect()
         #expect(try await good.outcome == .applied)
@@ -131,8 +131,8 @@ import Testing
         let (one, two) = (try fixture.client(), try fixture.client(seed: 2))
         fixture.connectivity.disconnect()
         for _ in 0..<10 {
-            try one.count("a")
-            try two.count("a")
+            try one.add("a")
+            try two.add("a")
         }
         fixture.connectivity.connect()
         try await one.synchronize()

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import SanguineModel
 import SanguineTesting
 import Testing
@@ -10,8 +11,8 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        try client.count("a")
-        try client.count("a", by: 2)
+        try client.add("a")
+        try client.add("a", by: 2)
         #expect(client.count("a") == 3)
         #expect(client.outbox.pending.map(\.name) == ["counter.count", "counter.count"])
         #expect(fixture.pushes.isEmpty)
@@ -20,7 +21,7 @@ import Testing
     @Test func `a mutator's refusal is thrown, and nothing is queued`() throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
-        let error = #expect(throws: SanguineError.self) { try client.count("a", by: 5, limit: 4) }
+        let error = #expect(throws: SanguineError.self) { try client.add("a", by: 5, limit: 4) }
         #expect(error?.code == "invalid_content")
         #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
     }
@@ -40,16 +41,16 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        for number in 0..<RecordLimits.operations { try client.count("c\(number)") }
+        for number in 0..<RecordLimits.operations { try client.add("c\(number)") }
         #expect(throws: SanguineError.outboxFull(limit: RecordLimits.operations)) {
-            try client.count("more")
+            try client.add("more")
         }
     }
 
     @Test func `a receipt tells that an operation was applied`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         #expect(try await receipt.outcome == .applied)
         #expect(fixture.server.count("a") == 1)
     }
@@ -58,7 +59,7 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         let waiting = Task { try await receipt.outcome }
         waiting.cancel()
         await #expect(throws: SanguineError.cancelled) { try await waiting.value }
@@ -70,8 +71,8 @@ import Testing
         let fixture = RecordsFixture()
         fixture.server.set("a", to: 10)
         let client = try fixture.client()
-        let refused = try client.count("a", by: 5, limit: 5)
-        let applied = try client.count("a", by: 1)
+        let refused = try client.add("a", by: 5, limit: 5)
+        let applied = try client.add("a", by: 1)
         #expect(client.count("a") == 6)
         #expect(try await applied.outcome == .applied)
         guard case .refused(let problem) = try await refused.outcome else {
@@ -88,7 +89,7 @@ import Testing
         let fixture = RecordsFixture()
         fixture.server.set("a", to: 10)
         let client = try fixture.client()
-        let receipt = try client.count("a", by: 5, limit: 5)
+        let receipt = try client.add("a", by: 5, limit: 5)
         _ = try await receipt.outcome
         fixture.server.set("a", to: 0)
         let again = try client.outbox.retry(receipt.id)
@@ -101,7 +102,7 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.server.set("a", to: 10)
         let client = try fixture.client()
-        let receipt = try client.count("a", by: 5, limit: 5)
+        let receipt = try client.add("a", by: 5, limit: 5)
         _ = try await receipt.outcome
         try client.outbox.discard(receipt.id)
         client.close()
@@ -112,7 +113,7 @@ import Testing
         let fixture = RecordsFixture()
         fixture.network.hold()
         let client = try fixture.client()
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.network.waitForHeld(2)
         let error = #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
         #expect(error?.code == "operation_in_progress")
@@ -133,8 +134,8 @@ import Testing
                 file.close()
             }
         }
-        try client.count("a")
-        try client.count("a")
+        try client.add("a")
+        try client.add("a")
         #expect(seen.messages == ["1", "2"])
     }
 }

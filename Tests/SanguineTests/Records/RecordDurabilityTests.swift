@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import Testing
 
 @testable import Sanguine
@@ -12,8 +13,8 @@ import Testing
         let first = try fixture.client()
         try await first.synchronize()
         fixture.connectivity.disconnect()
-        try first.count("a")
-        try first.count("b")
+        try first.add("a")
+        try first.add("b")
         // Not closed: as after a kill.
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == 11 && second.count("b") == 1)
@@ -26,7 +27,7 @@ import Testing
         let first = try fixture.client()
         try await first.synchronize()
         fixture.network.hold()
-        let receipt = try first.count("a")
+        let receipt = try first.add("a")
         await fixture.network.waitForHeld(1)
         first.close()
         fixture.network.release()
@@ -40,7 +41,7 @@ import Testing
     @Test func `a death between the base and the outbox shows nothing twice`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let first = try fixture.client()
-        try first.count("a")
+        try first.add("a")
         try await first.synchronize()
         let place = first.sync.guarded.withLock { ($0.owner, $0.state.position) }
         first.close()
@@ -81,7 +82,7 @@ import Testing
         let content = Data("no database at all, but of some length".utf8)
         try content.write(to: file)
         let client = try fixture.client()
-        let error = #expect(throws: SanguineError.self) { try client.count("a") }
+        let error = #expect(throws: SanguineError.self) { try client.add("a") }
         #expect(error?.code == "store")
         client.close()
         #expect(try Data(contentsOf: file) == content)
@@ -91,7 +92,7 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let first = try fixture.client()
-        try first.count("a")
+        try first.add("a")
         first.close()
         let older = try fixture.client(seed: 2) { $0.schema = .standard }
         #expect(older.outbox.pending.first?.conflict?.code == .mutatorUnknown)

@@ -59,7 +59,7 @@ extension SanguineClient {
 
     /// Counts, as the app does.
     @discardableResult
-    func count(
+    func add(
         _ id: String,
         by amount: Int64 = 1,
         limit: Int64 = .max,

@@ -107,7 +107,7 @@ import Testing
         let fixture = filled(5_000)
         let client = try fixture.client()
         fixture.network.hold()
-        let receipt = try client.count("c7", by: 1)
+        let receipt = try client.add("c7", by: 1)
         await fixture.network.waitForHeld(1)
         #expect(client.count("c7") == 1)
         fixture.network.release()

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import Testing
 
 @testable import Sanguine
@@ -12,7 +13,7 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        try client.count("a")
+        try client.add("a")
         _ = try await fixture.authorizer.rejected("token-0-0", for: fixture.authorizer.epoch)
         fixture.connectivity.connect()
         try await client.synchronize()
@@ -26,7 +27,7 @@ import Testing
         try await client.synchronize()
         let problem = Problem(.unauthenticated, "Sign in.")
         fixture.network.script(.json(problem, status: 401), .json(problem, status: 401))
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.network.waitForRequests(3)
         await eventually { client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty } }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
@@ -40,7 +41,7 @@ import Testing
         try await client.synchronize()
         let problem = Problem(.rateLimited, "Wait.", retryAfter: 30)
         fixture.network.script(.json(problem, status: 429))
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.delay.waitForSleepers(2)
         fixture.delay.advance(by: .seconds(29))
         #expect(fixture.pushes.count == 1)
@@ -55,7 +56,7 @@ import Testing
         let client = try fixture.client { $0.recordPolling = nil }
         try await client.synchronize()
         for _ in 0..<12 { fixture.network.script(.fail(.timedOut)) }
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         for _ in 0..<12 {
             await fixture.delay.waitForSleepers(1)
             #expect((fixture.delay.timeToNextWake ?? .zero) <= .seconds(75))
@@ -70,7 +71,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
-        let receipt = try client.count("a")
+        let receipt = try client.add("a")
         await fixture.delay.waitForSleepers(2)
         fixture.connectivity.disconnect()
         fixture.connectivity.connect()
@@ -81,7 +82,7 @@ import Testing
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        for _ in 0..<250 { try client.count("a") }
+        for _ in 0..<250 { try client.add("a") }
         fixture.connectivity.connect()
         try await client.synchronize()
         #expect(fixture.pushes.map(\.operations.count) == [100, 100, 50])
@@ -93,7 +94,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")), .fail(.offline("away")))
-        try client.count("a")
+        try client.add("a")
         await #expect(throws: SanguineError.transport(.offline("away"))) {
             try await client.synchronize()
         }
