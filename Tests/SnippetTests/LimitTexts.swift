@@ -7,7 +7,7 @@ import SanguineSQLite
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + balance + metrics + authority + driver
+        wire + client + events + pages + ranges + records + balance + metrics + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -118,6 +118,22 @@ enum LimitTexts {
         ("RangeLimits.bridge", count(RangeLimits.bridge)),
         ("RangeLimits.recentReads", count(RangeLimits.recentReads)),
         ("RangeLimits.keepers", count(RangeLimits.keepers)),
+    ]
+
+    private static let records: [(String, String)] = [
+        ("RecordLimits.operations", count(RecordLimits.operations)),
+        ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
+        ("RecordLimits.pushBytes", bytes(RecordLimits.pushBytes)),
+        ("RecordLimits.pullChanges", count(RecordLimits.pullChanges)),
+        ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
+        ("RecordLimits.longestWait", time(RecordLimits.longestWait)),
+        ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
+        ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
+        ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
+        ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
+        ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
+        ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),
+        ("RecordLimits.readingTries", count(RecordLimits.readingTries)),
     ]
 
     private static let authority: [(String, String)] = {

@@ -37,7 +37,7 @@ struct LimitsPageTests {
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
         "Sanguine/Events/EventLimits",
         "Sanguine/Metrics/MetricsLimits",
-        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits",
+        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {
