@@ -16,6 +16,7 @@ final class ReadConnection {
     private let runningOperations: SQLStatement
     private let endedSessions: SQLStatement
     private let accountByEmail: SQLStatement
+    private let feed: SQLStatement
 
     init(_ database: Database) throws(SQLFailure) {
         guard let handle = database.sqliteConnection else {
@@ -59,6 +60,35 @@ final class ReadConnection {
             """,
             on: handle
         )
+        feed = try SQLStatement(
+            """
+            SELECT \(RecordRow.columns) FROM records
+            WHERE owner = ? AND seq > ? AND (? = 0 OR deleted_at IS NULL) ORDER BY seq
+            """,
+            on: handle
+        )
+    }
+
+    /// Returns a part of a feed.
+    func feed(_ query: FeedQuery) throws(SQLFailure) -> FeedSlice {
+        try inSnapshot { () throws(SQLFailure) in
+            var slice = FeedSlice(loaded: Loaded(), records: [], hasMore: false)
+            for row in try found(query.keys) { slice.loaded.add(row) }
+            feed.bind(query.account)
+            feed.bind(query.after)
+            feed.bind(query.liveOnly ? 1 : 0 as Int64)
+            defer { feed.reset() }
+            var cut = FeedCut(limit: query.limit, bytes: query.bytes)
+            while try feed.step() {
+                let row = try RecordRow(from: feed)
+                guard cut.takes(seq: row.seq, through: row.through, row.value.count) else {
+                    slice.hasMore = true
+                    break
+                }
+                slice.records.append(row)
+            }
+            return slice
+        }
     }
 
     /// Performs the body on one snapshot of the database.

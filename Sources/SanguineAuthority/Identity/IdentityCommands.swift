@@ -49,10 +49,11 @@ struct IdentityCommands: Sendable {
             var draft = LedgerDraft(
                 BalanceRow(
                     account: id,
-                    head: 1,
+                    // The profile has 1; without a grant the balance takes the next one as it is.
+                    head: settings.grant > 0 ? 1 : 2,
                     available: 0,
                     held: 0,
-                    seq: 1,
+                    seq: settings.grant > 0 ? 1 : 2,
                     changedAt: now
                 ),
                 now: now

@@ -163,7 +163,7 @@ extension Authority {
                         .running,
                         held: hold.flatMap { loaded.hold($0)?.amount } ?? 0
                     )
-                case .done, .forgotten: OperationState(.settled)
+                case .done, .forgotten, .pushed: OperationState(.settled)
                 }
         }
         return states

@@ -43,3 +43,20 @@ public struct RecordSchema: Sendable {
     /// What is wrong with the declarations, in sentences; empty if nothing is.
     public var faults: [String] { allCollections.compactMap(\.fault) }
 }
+
+extension RecordSchema: Hashable {
+    /// Whether both have the same collections and mutators.
+    public static func == (lhs: RecordSchema, rhs: RecordSchema) -> Bool {
+        lhs.collections == rhs.collections && lhs.mutatorTypes == rhs.mutatorTypes
+    }
+
+    /// Adds what ``==(_:_:)`` compares.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(collections)
+        hasher.combine(mutatorTypes)
+    }
+
+    private var mutatorTypes: [String: ObjectIdentifier] {
+        mutators.mapValues { ObjectIdentifier($0) }
+    }
+}

@@ -140,6 +140,11 @@ public struct PullAnswer: Hashable, Codable, Sendable {
     /// Whether the reader must forget its records first: deletions before `since` are not known any
     /// more, and the changes begin at the start.
     public var reset: Bool
+    /// The number up to which deletions are not known any more; `nil` if all are.
+    ///
+    /// A reader keeps it beside its position and sends it along as `?horizon=`: that tells a
+    /// reader who is on its way from the start from one who was away for too long.
+    public var horizon: Int64?
     /// What became of the operations that the reader asked about, as of these changes; `nil` if it
     /// asked about none.
     ///
@@ -154,6 +159,7 @@ public struct PullAnswer: Hashable, Codable, Sendable {
         head: Int64,
         hasMore: Bool,
         reset: Bool = false,
+        horizon: Int64? = nil,
         operations: [PushResult]? = nil
     ) {
         self.changes = changes
@@ -161,6 +167,7 @@ public struct PullAnswer: Hashable, Codable, Sendable {
         self.head = head
         self.hasMore = hasMore
         self.reset = reset
+        self.horizon = horizon
         self.operations = operations
     }
 }

@@ -32,6 +32,14 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        do throws(StorageError) {
+            return try await storage.feed(query)
+        } catch {
+            throw logged(error, "feed")
+        }
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,

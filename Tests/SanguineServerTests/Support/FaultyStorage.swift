@@ -44,6 +44,11 @@ final class FaultyStorage: Storage {
         return try await inner.load(keys)
     }
 
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try check(query.keys)
+        return try await inner.feed(query)
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,
