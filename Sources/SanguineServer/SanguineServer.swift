@@ -28,7 +28,7 @@ public struct SanguineServer: Service {
     }
 
     private let settings: ServerSettings
-    private let authority: Authority
+    let authority: Authority
     private let uploads: UploadWatch
     private let live: LiveHub
     private let registry: OpenMetricsRegistry
@@ -92,6 +92,7 @@ public struct SanguineServer: Service {
         ) { [authority] in
             authority.tokens.isLive($0.session)
         }
+        authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
         self.accessLog = accessLog
         self.logger = logger

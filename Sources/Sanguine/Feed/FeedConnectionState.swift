@@ -159,9 +159,8 @@ struct FeedConnectionState: Sendable {
     }
 
     private mutating func update() -> [Action] {
-        guard isForeground, isOnline, !isClosed else {
-            return takeDown() + (isClosed ? [] : told(live: false))
-        }
+        // Nothing is polled in the background or without a network either.
+        guard isForeground, isOnline, !isClosed else { return takeDown() }
         switch phase {
         case .connecting, .live: return []
         case .waiting(let number):

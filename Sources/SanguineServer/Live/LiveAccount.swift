@@ -48,7 +48,7 @@ final class LiveAccount: Sendable {
 
     /// Something was committed.
     ///
-    /// Returns at once: it is called by the one thread that commits. Commits that come before the
+    /// Returns at once: whoever has asked for the change waits for it. Commits that come before the
     /// connections are woken wake them once.
     func committed(_ head: Int64) {
         let mustWake = guarded.withLock { guarded in

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Mutable state: `guarded`, by its mutex. The waiting task is resumed outside of it.
 ///
-/// A class with a mutex and not an actor: whoever commits wakes thousands of them in a row.
+/// A class with a mutex and not an actor: a commit wakes thousands of them in a row.
 final class LiveConnection: Sendable {
     private struct Guarded {
         var state: LiveConnectionState

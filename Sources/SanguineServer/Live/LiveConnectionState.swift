@@ -53,6 +53,8 @@ struct LiveConnectionState: Sendable {
         }
         guard pingDue else { return nil }
         pingDue = false
+        // A commit whose answer was lost wakes nobody.
+        hasNews = true
         return .ping
     }
 
