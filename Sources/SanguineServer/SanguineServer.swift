@@ -15,7 +15,7 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for
+/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in flight finish, waits for
 /// calls of functions to be settled, and then returns. The storage is the caller's to close, after
 /// that.
 public struct SanguineServer: Service {
@@ -28,8 +28,9 @@ public struct SanguineServer: Service {
     }
 
     private let settings: ServerSettings
-    private let authority: Authority
+    let authority: Authority
     private let uploads: UploadWatch
+    private let live: LiveHub
     private let registry: OpenMetricsRegistry
     private let accessLog: AccessLog?
     private let logger: Logger
@@ -82,6 +83,16 @@ public struct SanguineServer: Service {
         }
         self.settings = settings
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
+        live = LiveHub(
+            feed: AuthorityFeed(authority: authority),
+            limits: LiveHub.Limits(settings.limits),
+            clock: clock,
+            delay: delay,
+            metrics: registry
+        ) { [authority] in
+            authority.tokens.isLive($0.session)
+        }
+        authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
         self.accessLog = accessLog
         self.logger = logger
@@ -135,12 +146,13 @@ public struct SanguineServer: Service {
         let jobs = Housekeeping(
             authority: authority,
             uploads: uploads,
+            live: live,
             delay: delay,
             logger: logger
         )
         // Shut down from the last to the first: ports close before what serves them.
         var group = ServiceGroupConfiguration(
-            services: [jobs, functions, admin, api],
+            services: [jobs, functions, admin, api, LiveShutdown(hub: live)],
             logger: logger
         )
         group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(5)
@@ -198,6 +210,7 @@ public struct SanguineServer: Service {
         AccountRoutes(authority: authority, gate: gate).add(to: routes)
         BalanceRoutes(authority: authority, gate: gate).add(to: routes)
         FunctionRoutes(functions: functions, gate: gate).add(to: routes)
+        LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
         return router
     }
 
