@@ -25,14 +25,19 @@ struct CompleteHabit: Mutator {
     }
 }
 
+// Copies of the suite share it.
+private final class Shown: Sendable {
+    let texts = Mutex<[String]>([])
+}
+
 /// The samples of the guide to records.
 @Suite("Record snippets")
 struct RecordSnippets {
-    private let shown = Mutex<[String]>([])
+    private let shown = Shown()
 
-    private func show(_ problem: Problem) { shown.withLock { $0.append(problem.code.rawValue) } }
-    private func show(_ habit: Habit?) { shown.withLock { $0.append(habit?.title ?? "") } }
-    private func reloadWidget() { shown.withLock { $0.append("reload") } }
+    private func show(_ problem: Problem) { shown.texts.withLock { $0.append(problem.code.rawValue) } }
+    private func show(_ habit: Habit?) { shown.texts.withLock { $0.append(habit?.title ?? "") } }
+    private func reloadWidget() { shown.texts.withLock { $0.append("reload") } }
 
     private func configuration(_ folder: URL? = nil) -> SanguineClient.Configuration {
         var configuration = SanguineClient.Configuration()
@@ -59,7 +64,7 @@ struct RecordSnippets {
             show(operation.problem)
             try client.outbox.retry(operation.id)  // or discard(_:)
         }
-        #expect(shown.withLock { $0 }.isEmpty)
+        #expect(shown.texts.withLock { $0 }.isEmpty)
     }
 
     @Test func `a value is made of several records`() async throws {
@@ -72,12 +77,12 @@ struct RecordSnippets {
         let now = client.cached(best)
         #expect(now?.title == "Run")
         let closing = Task {
-            while shown.withLock({ $0.isEmpty }) { await Task.yield() }
+            while shown.texts.withLock({ $0.isEmpty }) { await Task.yield() }
             client.close()
         }
         for await habit in client.updates(of: best) { show(habit) }
         await closing.value
-        #expect(shown.withLock { $0 } == ["Run"])
+        #expect(shown.texts.withLock { $0 } == ["Run"])
     }
 
     @Test func `a widget does what the app sees`() throws {
@@ -89,7 +94,7 @@ struct RecordSnippets {
         let client = try SanguineClient(configuration)
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
-        #expect(shown.withLock { $0 } == ["reload"])
+        #expect(shown.texts.withLock { $0 } == ["reload"])
         let companion = try SanguineCompanion(configuration)
         try companion.perform(CompleteHabit(habit: id))
         #expect(companion.record(Habit.self, id)?.streak == 1)
