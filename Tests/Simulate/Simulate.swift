@@ -9,8 +9,8 @@ struct Simulate: AsyncParsableCommand {
         commandName: "simulate",
         abstract: "Play devices, an authority and all that goes wrong between them.",
         discussion: """
-            Everything follows from the seed: a failure names it, and playing that seed alone shows \
-            it again. Exits with 1 if a guarantee was broken, and with a planted bug if none was.
+            Everything follows from the seed: a failure names it, and playing that seed alone \
+            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug if none was.
             """
     )
 
@@ -52,7 +52,9 @@ struct Simulate: AsyncParsableCommand {
             for worker in 0..<workers {
                 group.addTask {
                     let first = seeds.lowerBound + UInt64(worker)
-                    return await playSome(stride(from: first, through: seeds.upperBound, by: workers))
+                    return await playSome(
+                        stride(from: first, through: seeds.upperBound, by: workers)
+                    )
                 }
             }
             return await group.reduce(into: []) { $0 += $1 }.sorted { $0.seed < $1.seed }
@@ -76,4 +78,3 @@ struct Simulate: AsyncParsableCommand {
 
 extension PlantedBug: ExpressibleByArgument {}
 extension AuthorityKind: ExpressibleByArgument {}
-

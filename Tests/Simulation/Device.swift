@@ -38,7 +38,12 @@ struct Disk {
 
         func record(_ key: RecordKey) -> SourcedRecord? { records[key].map { SourcedRecord($0) } }
 
-        func ids(in collection: String, where field: String, is value: JSONValue, limit: Int)
+        func ids(
+            in collection: String,
+            where field: String,
+            is value: JSONValue,
+            limit: Int
+        )
             -> [RecordID]
         {
             records.filter { $0.key.collection == collection && $0.value[field] == value }
@@ -212,7 +217,8 @@ struct Device {
             answer.results[index].id = aliases[id] ?? id
         }
         guard var effects = try state?.landed(flight, answer, over: disk.mirror) else { return }
-        if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead, effects.adopt == nil
+        if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
+            effects.adopt == nil
         {
             let nothing = PullAnswer(changes: [], next: head, head: head, hasMore: false)
             effects.adopt = .init(nothing, since: disk.mirror.position)
@@ -220,7 +226,8 @@ struct Device {
         if bug == .rollsBackWhatFollows {
             for case .refused(let sequence, _) in effects.records {
                 for row in disk.outbox.values
-                where row.item.sequence > sequence && state?.outbox.items[row.item.sequence] != nil {
+                where row.item.sequence > sequence && state?.outbox.items[row.item.sequence] != nil
+                {
                     if let more = try state?.discard(row.item.sequence, over: disk.mirror) {
                         effects.records += more.records
                     }

@@ -20,7 +20,12 @@ package struct ModelAuthority: SimulatedAuthority {
 
         func record(_ key: RecordKey) -> SourcedRecord? { rows[key]?.value.map { .init($0) } }
 
-        func ids(in collection: String, where field: String, is value: JSONValue, limit: Int)
+        func ids(
+            in collection: String,
+            where field: String,
+            is value: JSONValue,
+            limit: Int
+        )
             -> [RecordID]
         {
             rows.filter { $0.key.collection == collection && $0.value.value?[field] == value }
@@ -91,7 +96,9 @@ package struct ModelAuthority: SimulatedAuthority {
         let missed = since > 0 && since < ledger.horizon && horizon < ledger.horizon
         let reset = missed || since > ledger.head
         let start = reset ? 0 : since
-        let newer = ledger.rows.filter { $0.value.seq > start }.sorted { $0.value.seq < $1.value.seq }
+        let newer = ledger.rows.filter { $0.value.seq > start }.sorted {
+            $0.value.seq < $1.value.seq
+        }
         var page = Array(newer.prefix(limit))
         while page.count < newer.count, let last = page.last,
             newer[page.count].value.seq <= last.value.through

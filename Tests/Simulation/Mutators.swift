@@ -3,8 +3,8 @@ package import SanguineModel
 /// The records and mutators of the simulated app.
 ///
 /// `counters` are never deleted: each operation leaves a mark of its own in one, so that it can be
-/// seen, in any view and at any time, whether an operation is in it: not, once, or twice. `notes` come
-/// and go.
+/// seen, in any view and at any time, whether an operation is in it: not, once, or twice. `notes`
+/// come and go.
 package enum SimulatedApp {
     package static let counters = ["a", "b", "c"].map { RecordKey("counters", RecordID($0)!) }
     package static let notes = (0..<5).map { RecordKey("notes", RecordID("n\($0)")!) }

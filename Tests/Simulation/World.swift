@@ -21,8 +21,8 @@ package struct Violation: Error, CustomStringConvertible {
 /// Devices and an authority, with everything between them that can go wrong.
 ///
 /// All that happens follows from the seed: who does what, which message is lost, doubled or late,
-/// who dies at which step. After each event the guarantees are checked that hold at any time, and at
-/// rest, with the network healed, *convergence*.
+/// who dies at which step. After each event the guarantees are checked that hold at any time, and
+/// at rest, with the network healed, *convergence*.
 package struct World<Authority: SimulatedAuthority> {
     /// Something on its way.
     private enum Message {
@@ -142,7 +142,8 @@ package struct World<Authority: SimulatedAuthority> {
             mutator = Poison(counter: counters[0].id)
             marks = [counters[0]]
             isPoison = true
-        case 6: mutator = CreateRecord(note, ["tag": .string(tags[0]), "by": .integer(Int64(device))])
+        case 6:
+            mutator = CreateRecord(note, ["tag": .string(tags[0]), "by": .integer(Int64(device))])
         case 7: mutator = SetFields(note, ["tag": .string(tags[0]), "x": .integer(clock)])
         case 8: mutator = DeleteRecord(note)
         default: mutator = Retag(from: tags[0], to: tags[1])
@@ -321,7 +322,10 @@ package struct World<Authority: SimulatedAuthority> {
             step += 1
             try await check()
             guard round < 999 else {
-                throw violation("Convergence", "device \(device) never comes to rest: \(devices[device].summary)")
+                throw violation(
+                    "Convergence",
+                    "device \(device) never comes to rest: \(devices[device].summary)"
+                )
             }
         }
     }

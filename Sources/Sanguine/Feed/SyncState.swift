@@ -9,11 +9,11 @@ package import SanguineModel
 /// is unanswered is held back until the answer is there. So an operation's effect is never shown
 /// twice, and never disappears between the acknowledgement and the feed, whichever comes first.
 ///
-/// **Acknowledged operations are settled by a complete base only.** The feed has each record once, at
-/// its newest: of an operation that changed two records the first page may have one, and the last
-/// page the other, which somebody else has changed since. So with acknowledged operations in the
-/// replay pages are held back until the last one is there, and adopted in one step. Without them
-/// each page is shown as it comes.
+/// **Acknowledged operations are settled by a complete base only.** The feed has each record once,
+/// at its newest: of an operation that changed two records the first page may have one, and the
+/// last page the other, which somebody else has changed since. So with acknowledged operations in
+/// the replay pages are held back until the last one is there, and adopted in one step. Without
+/// them each page is shown as it comes.
 ///
 /// Pure: the base is kept outside. The shell makes what ``Effects`` says durable, in its order:
 ///
@@ -95,14 +95,20 @@ package struct SyncState {
     package private(set) var horizon: Int64
     /// Whether the base is all that there was when it was last read, and not a part.
     package private(set) var isComplete = false
-    /// Whether the base may hold records that the reset under way, perhaps an earlier process's, does
-    /// not mention.
+    /// Whether the base may hold records that the reset under way, perhaps an earlier process's,
+    /// does not mention.
     private var isResetting = true
     /// What came and must not be adopted yet, as one batch.
     private var held: FeedBatch?
     private let heldLimit: Int
 
-    package init(schema: RecordSchema, outbox: OutboxState, position: Int64, horizon: Int64 = 0, heldLimit: Int = 10_000) {
+    package init(
+        schema: RecordSchema,
+        outbox: OutboxState,
+        position: Int64,
+        horizon: Int64 = 0,
+        heldLimit: Int = 10_000
+    ) {
         self.outbox = outbox
         replay = Replay(schema: schema)
         self.position = position
@@ -134,7 +140,10 @@ package struct SyncState {
     }
 
     /// Takes an operation out that is refused, or was never sent; `nil` if it may be done.
-    package mutating func discard(_ sequence: Int64, over base: some RecordSource) throws -> Effects? {
+    package mutating func discard(
+        _ sequence: Int64,
+        over base: some RecordSource
+    ) throws -> Effects? {
         guard let records = outbox.discard(sequence) else { return nil }
         return Effects(
             records: records,
@@ -143,7 +152,8 @@ package struct SyncState {
     }
 
     /// See ``OutboxState/takeOff()``.
-    package mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])? {
+    package mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])?
+    {
         outbox.takeOff()
     }
 
@@ -174,7 +184,10 @@ package struct SyncState {
     // MARK: - Feed
 
     /// A part of the feed is there.
-    package mutating func received(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
+    package mutating func received(
+        _ batch: FeedBatch,
+        over base: some RecordSource
+    ) throws -> Effects {
         var effects = try took(note: outbox.resolve(batch.results), over: base)
         if effects.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
@@ -193,7 +206,10 @@ package struct SyncState {
     }
 
     /// A batch and its position are in the base: what it contains is settled, in this one step.
-    package mutating func adopted(_ batch: FeedBatch, over base: some RecordSource) throws -> Effects {
+    package mutating func adopted(
+        _ batch: FeedBatch,
+        over base: some RecordSource
+    ) throws -> Effects {
         position = batch.next
         horizon = max(horizon, batch.horizon)
         isComplete = batch.isComplete

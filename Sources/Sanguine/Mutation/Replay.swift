@@ -3,9 +3,10 @@ package import SanguineModel
 
 /// What the user sees of their records: *base ⊕ pending*.
 ///
-/// The base is what the authority gave, and stays outside: each call is handed where it is read. The
-/// pending operations are here, in the order of their sequence numbers, each with what it changed
-/// when it was last run. A record's visible value is what the last of them made of it, or the base.
+/// The base is what the authority gave, and stays outside: each call is handed where it is read.
+/// The pending operations are here, in the order of their sequence numbers, each with what it
+/// changed when it was last run. A record's visible value is what the last of them made of it, or
+/// the base.
 ///
 /// Replaying is incremental. A change of the base, or of the list of operations, runs those
 /// operations again that looked at a record whose value before them has changed, and no other:

@@ -10,9 +10,9 @@ package import SanguineModel
 ///                  └─▶ refused: in the tray, until it is retried or discarded
 ///
 /// Pure: no I/O, no clock. Each event returns what must be made durable, see ``Record``; the shell
-/// writes it before it acts on anything else. What was sending when the process died is *unresolved*
-/// at the next start: it may have been done, and is sent again under the same id before anything
-/// that depends on it.
+/// writes it before it acts on anything else. What was sending when the process died is
+/// *unresolved* at the next start: it may have been done, and is sent again under the same id
+/// before anything that depends on it.
 ///
 /// Invariants, checked in debug builds after each event:
 ///
@@ -233,7 +233,8 @@ package struct OutboxState: Sendable {
     ///   - failure: How it failed.
     ///   - wasSent: Whether the operations may have been done.
     /// - Returns: The lines that wait now, with how often in a row they have failed.
-    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [String: Int] {
+    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [String: Int]
+    {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
         let lines = lines(of: flight)
@@ -326,7 +327,8 @@ package struct OutboxState: Sendable {
     private func checkInvariants() {
         assert(items.count <= limit, "The outbox holds more than it may.")
         assert(flights.count <= parallel)
-        guard items.count <= 64 else { return }  // With thousands it would cost more than the event.
+        // With thousands it would cost more than the event.
+        guard items.count <= 64 else { return }
         assert(zip(items.keys, items.keys.dropFirst()).allSatisfy { $0 < $1 }, "Out of order.")
         assert(
             items.values.allSatisfy { item in
@@ -336,7 +338,9 @@ package struct OutboxState: Sendable {
             "An operation is in a flight that is over."
         )
         let lanes = flights.values.map { Set($0.sequences.compactMap(lane(of:))) }
-        assert(lanes.map(\.count).reduce(0, +) == lanes.reduce(into: Set()) { $0.formUnion($1) }.count)
+        assert(
+            lanes.map(\.count).reduce(0, +) == lanes.reduce(into: Set()) { $0.formUnion($1) }.count
+        )
     }
 }
 

@@ -22,7 +22,10 @@ public struct CreateRecord: Mutator, Hashable {
     public func apply(to records: inout Records) throws {
         let key = RecordKey(collection, id)
         guard records.value(key) == nil else {
-            throw Refusal(.recordExists, "Choose another id, or change the record that has this one.")
+            throw Refusal(
+                .recordExists,
+                "Choose another id, or change the record that has this one."
+            )
         }
         var fields = fields
         fields["id"] = nil
@@ -90,7 +93,9 @@ public struct IncrementField: Mutator, Hashable {
 
     /// Adds to the number.
     public func apply(to records: inout Records) throws {
-        guard field != "id" else { throw Refusal(.invalidContent, "Name a member other than 'id'.") }
+        guard field != "id" else {
+            throw Refusal(.invalidContent, "Name a member other than 'id'.")
+        }
         records.increment(RecordKey(collection, id), field, by: by)
     }
 }

@@ -1,4 +1,5 @@
-/// What the user did, as code that runs on both ends: on the client at once, on the server for good.
+/// What the user did, as code that runs on both ends: on the client at once, on the server for
+/// good.
 ///
 /// ```swift
 /// struct CompleteHabit: Mutator {

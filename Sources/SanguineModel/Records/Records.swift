@@ -1,8 +1,8 @@
 /// The records as one operation sees them, with what it has changed so far.
 ///
 /// Nothing is stored before the operation is through: whoever runs it takes ``changes`` then, or
-/// drops them if it threw. What goes wrong on the way is remembered in ``failure`` and counts like a
-/// refusal that was thrown, so that reading needs no `try`.
+/// drops them if it threw. What goes wrong on the way is remembered in ``failure`` and counts like
+/// a refusal that was thrown, so that reading needs no `try`.
 ///
 /// Bounded: an operation may read 1,000 records and change 100.
 public struct Records {
@@ -43,7 +43,8 @@ public struct Records {
         } catch {
             if let fault { throw fault }
             if let failure { throw failure }
-            throw error as? Refusal ?? Refusal(.mutatorFailed, "Mend the mutator: it threw \(error).")
+            throw error as? Refusal
+                ?? Refusal(.mutatorFailed, "Mend the mutator: it threw \(error).")
         }
         if let fault { throw fault }
         if let failure { throw failure }
