@@ -18,6 +18,7 @@ enum ClientBenchmarks {
     static func run(only text: String?) async throws -> [Figure] {
         var figures: [Figure] = []
         let all = [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
+            + RecordBenchmarks.all
         for benchmark in all where text.map(benchmark.name.contains) ?? true {
             figures += try await benchmark.run()
         }
