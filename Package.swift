@@ -174,10 +174,19 @@ let package = Package(
             path: "Tests/Simulation",
             swiftSettings: strict
         ),
+        // `make simulate`: many seeds, in a release build.
         .executableTarget(
             name: "Simulate",
-            dependencies: ["Simulation", "SanguineModel"],
+            dependencies: [
+                "Simulation",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             path: "Tests/Simulate",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["Simulation"],
             swiftSettings: strict
         ),
         .testTarget(

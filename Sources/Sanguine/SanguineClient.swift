@@ -27,6 +27,7 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let sync: SyncKeeper
     let turn = MainTurn()
     let models = ModelTable()
     let zone: StoredZone
@@ -94,6 +95,7 @@ public final class SanguineClient: Sendable {
             store: store,
             epoch: epoch
         )
+        sync = Self.keeper(configuration, call, session, store, turn)
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
@@ -113,6 +115,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         events.close()
         session.close()
+        sync.close()
         balance.close()
         pages.close()
         ranges.close()

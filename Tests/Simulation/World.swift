@@ -459,3 +459,28 @@ package struct World<Authority: SimulatedAuthority> {
 private final class StepCount {
     var value = -1
 }
+
+extension World where Authority == ModelAuthority {
+    /// Plays a seed against the model of the contract.
+    ///
+    /// - Returns: The first guarantee that was broken, or `nil`.
+    package static func violation(
+        seed: UInt64,
+        events: Int = 200,
+        bug: PlantedBug? = nil
+    ) -> Violation? {
+        var world = World(
+            seed: seed,
+            authority: ModelAuthority(schema: SimulatedApp.server),
+            bug: bug
+        )
+        do {
+            try world.run(events: events)
+            return nil
+        } catch let violation as Violation {
+            return violation
+        } catch {
+            return Violation(seed: seed, step: 0, guarantee: "No fault", detail: "\(error)")
+        }
+    }
+}

@@ -8,7 +8,7 @@ import SanguineServer
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + balance + metrics + feed + live
+        wire + client + events + pages + ranges + records + balance + metrics + feed + live
         + authority + driver
 
     private static let wire: [(String, String)] = [
@@ -143,6 +143,22 @@ enum LimitTexts {
         ("LiveLimits.ticketLife", time(LiveLimits.ticketLife)),
         ("LiveLimits.tickets", count(LiveLimits.tickets)),
         ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
+    ]
+
+    private static let records: [(String, String)] = [
+        ("RecordLimits.operations", count(RecordLimits.operations)),
+        ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
+        ("RecordLimits.pushBytes", bytes(RecordLimits.pushBytes)),
+        ("RecordLimits.pullChanges", count(RecordLimits.pullChanges)),
+        ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
+        ("RecordLimits.longestWait", time(RecordLimits.longestWait)),
+        ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
+        ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
+        ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
+        ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
+        ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
+        ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),
+        ("RecordLimits.readingTries", count(RecordLimits.readingTries)),
     ]
 
     private static let authority: [(String, String)] = {

@@ -38,7 +38,7 @@ struct LimitsPageTests {
         "Sanguine/Events/EventLimits",
         "Sanguine/Feed/FeedLimits", "SanguineServer/Live/LiveLimits",
         "Sanguine/Metrics/MetricsLimits",
-        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits",
+        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
     ])
     func `every declared limit is on the page`(path: String) throws {

@@ -137,6 +137,12 @@ package struct OutboxState: Sendable {
             .max()
     }
 
+    /// Whether an operation is refused, or was never sent.
+    package func mayDiscard(_ sequence: Int64) -> Bool {
+        guard let item = items[sequence] else { return false }
+        return item.isRefused || (item.phase == .queued && !item.mayBeDone)
+    }
+
     // MARK: - Operations
 
     /// Takes an operation in, new or from the disk.
@@ -170,8 +176,7 @@ package struct OutboxState: Sendable {
     /// - Returns: What must be durable; `nil` if it may be done already.
     package mutating func discard(_ sequence: Int64) -> [Record]? {
         defer { checkInvariants() }
-        guard let item = items[sequence], item.isRefused || (item.phase == .queued && !item.mayBeDone)
-        else { return nil }
+        guard mayDiscard(sequence), let item = items[sequence] else { return nil }
         items[sequence] = nil
         // What waited for it waits for what it waited for.
         for (later, dependent) in items where dependent.dependencies.contains(sequence) {
