@@ -1,13 +1,15 @@
 import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
+import SanguineServer
 
 @testable import Sanguine
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + records + balance + metrics + authority + driver
+        wire + client + events + pages + ranges + records + balance + metrics + feed + live
+        + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -118,6 +120,32 @@ enum LimitTexts {
         ("RangeLimits.bridge", count(RangeLimits.bridge)),
         ("RangeLimits.recentReads", count(RangeLimits.recentReads)),
         ("RangeLimits.keepers", count(RangeLimits.keepers)),
+    ]
+
+    private static let feed: [(String, String)] = [
+        ("FeedLimits.eventBytes", bytes(FeedLimits.eventBytes)),
+        ("FeedLimits.silence", time(FeedLimits.silence)),
+        ("FeedLimits.retry", time(FeedLimits.retry)),
+        ("FeedLimits.longestRetry", time(FeedLimits.longestRetry)),
+        ("FeedLimits.jitter", "\(Int(FeedLimits.jitter * 100)) %"),
+        ("FeedLimits.lasting", time(FeedLimits.lasting)),
+        ("FeedLimits.failuresBeforePolling", count(FeedLimits.failuresBeforePolling)),
+        ("FeedLimits.batchedChanges", count(FeedLimits.batchedChanges)),
+        ("FeedLimits.waitingChanges", count(FeedLimits.waitingChanges)),
+    ]
+
+    private static let live: [(String, String)] = [
+        ("LiveLimits.sharedEvents", count(LiveLimits.sharedEvents)),
+        ("LiveLimits.sharedBytes", bytes(LiveLimits.sharedBytes)),
+        ("LiveLimits.writeBytes", bytes(LiveLimits.writeBytes)),
+        ("LiveLimits.retry", time(LiveLimits.retry)),
+        ("LiveLimits.retryAfterShutdown", time(LiveLimits.retryAfterShutdown)),
+        ("LiveLimits.writeAtShutdown", time(LiveLimits.writeAtShutdown)),
+        ("LiveLimits.retryAfterRefusal", time(LiveLimits.retryAfterRefusal)),
+        ("LiveLimits.acknowledgement", time(LiveLimits.acknowledgement)),
+        ("LiveLimits.ticketLife", time(LiveLimits.ticketLife)),
+        ("LiveLimits.tickets", count(LiveLimits.tickets)),
+        ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
     ]
 
     private static let records: [(String, String)] = [

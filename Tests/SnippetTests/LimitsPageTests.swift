@@ -36,6 +36,7 @@ struct LimitsPageTests {
     @Test(arguments: [
         "SanguineModel/WireLimits", "Sanguine/ClientLimits", "Sanguine/Balance/BalanceLimits",
         "Sanguine/Events/EventLimits",
+        "Sanguine/Feed/FeedLimits", "SanguineServer/Live/LiveLimits",
         "Sanguine/Metrics/MetricsLimits",
         "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",

@@ -42,18 +42,6 @@ extension SyncKeeper {
         }
     }
 
-    /// What came live; nothing is lost if it cannot be used, for it is pulled then.
-    func received(_ group: FeedGroup, in epoch: SessionEpoch) {
-        let answer = PullAnswer(
-            changes: group.changes,
-            next: group.next,
-            head: group.next,
-            hasMore: false
-        )
-        let batch = SyncState.FeedBatch(answer, since: group.since)
-        if group.isReset || receive(batch, of: epoch) { pull() }
-    }
-
     /// Whether a live connection stands: nothing is polled then.
     func setLive(_ isLive: Bool) {
         guarded.withLock { guarded in

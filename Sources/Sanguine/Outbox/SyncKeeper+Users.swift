@@ -125,6 +125,7 @@ extension SyncKeeper {
         readSignals()
         kick()
         pull()
+        followLive()
     }
 
     /// Sends what waits, and pulls to the head.

@@ -71,6 +71,7 @@ final class SyncKeeper: Sendable {
         var polling: Task<Void, Never>?
         var watching: Task<Void, Never>?
         var followings: [SignalFollowing] = []
+        var live: LiveFeed?
         var restored = 1.0
         var restoreReaders: [UInt64: AsyncStream<Double>.Continuation] = [:]
         var outboxReaders: [UInt64: AsyncStream<Outbox.Summary>.Continuation] = [:]
@@ -106,6 +107,7 @@ final class SyncKeeper: Sendable {
 
     /// Ends all that is under way; operations stay on disk.
     func close() {
+        closeLive()
         let (receipts, runs, tasks, records) = guarded.withLock { guarded in
             guarded.isClosed = true
             for reader in guarded.restoreReaders.values { reader.finish() }

@@ -22,7 +22,7 @@ struct LiveHubTests {
     private let delay = ManualClock()
     private let ended = Ended()
     private let registry = OpenMetricsRegistry()
-    private let account = Identifier()
+    private let account = Identifier.new()
 
     private func hub(perAccount: Int = 4, total: Int = 8) -> LiveHub {
         LiveHub(
@@ -44,7 +44,7 @@ struct LiveHubTests {
     private func admit(
         to hub: LiveHub,
         account: Identifier? = nil,
-        session: Identifier = Identifier(),
+        session: Identifier = Identifier.new(),
         after number: Int64 = 0
     ) throws -> LiveStream {
         let identity = Identity(account: account ?? self.account, session: session)
@@ -107,8 +107,8 @@ struct LiveHubTests {
         let own = #expect(throws: Problem.self) { try admit(to: hub) }
         #expect(own?.code == .rateLimited)
         #expect(own?.retryAfter != nil)
-        streams.append(try admit(to: hub, account: Identifier()))
-        let all = #expect(throws: Problem.self) { try admit(to: hub, account: Identifier()) }
+        streams.append(try admit(to: hub, account: Identifier.new()))
+        let all = #expect(throws: Problem.self) { try admit(to: hub, account: Identifier.new()) }
         #expect(all?.code == .overloaded)
         #expect(all?.retryAfter != nil)
         #expect(hub.count == 3)
@@ -135,7 +135,7 @@ struct LiveHubTests {
 
     @Test func `a connection ends with its session, and no other`() async throws {
         let hub = hub()
-        let session = Identifier()
+        let session = Identifier.new()
         let (task, _) = run(try admit(to: hub, session: session))
         let (other, text) = run(try admit(to: hub))
         await text.wait(for: "retry")
@@ -159,7 +159,7 @@ struct LiveHubTests {
             #expect(text.isFinished)
         }
         #expect(Set(streams.map { $0.1.text }).count > 1)
-        #expect(throws: Problem.self) { try admit(to: hub, account: Identifier()) }
+        #expect(throws: Problem.self) { try admit(to: hub, account: Identifier.new()) }
     }
 
     @Test func `a storage that cannot be read is asked again after a while`() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Live pages")
 struct LivePagesTests {
-    private let account = Identifier()
+    private let account = Identifier.new()
 
     private func page(
         _ feed: ScriptedFeed,

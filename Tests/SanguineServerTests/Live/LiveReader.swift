@@ -71,7 +71,7 @@ extension Guest {
     func createNotes(_ numbers: ClosedRange<Int>, text: String = "a") async throws -> Int64 {
         let operations = numbers.map { number in
             PushedOperation(
-                id: Identifier(),
+                id: Identifier.new(),
                 sequence: Int64(number),
                 lane: "notes",
                 mutator: "record.create",

@@ -260,7 +260,7 @@ struct LiveRouteTests {
             let malformed = ["Last-Event-ID": "a"]
             #expect(try await guest.get("/v1/live", headers: malformed).status == 400)
             #expect(try await server.send("GET", "/v1/live").code == "unauthenticated")
-            let other = ["X-User-Id": Identifier().description]
+            let other = ["X-User-Id": Identifier.new().description]
             #expect(try await guest.get("/v1/live", headers: other).code == "identity_mismatch")
             #expect(try await server.send("POST", "/v1/live/tickets").code == "unauthenticated")
         }

@@ -11,9 +11,9 @@ struct LiveTicketsTests {
 
     init() { tickets = LiveTickets(clock: clock) }
 
-    private func pass(_ account: Identifier = Identifier()) -> AccessPass {
+    private func pass(_ account: Identifier = Identifier.new()) -> AccessPass {
         AccessPass(
-            identity: Identity(account: account, session: Identifier()),
+            identity: Identity(account: account, session: Identifier.new()),
             expiresAt: clock.now() + .seconds(900)
         )
     }

@@ -58,7 +58,7 @@ final class ScriptedFeed: FeedReading {
     static func change(_ seq: Int64, through: Int64, bytes: Int = 1) -> RecordChange {
         RecordChange(
             collection: "notes",
-            id: RecordID("n\(seq)") ?? RecordID(Identifier()),
+            id: RecordID("n\(seq)") ?? RecordID(Identifier.new()),
             seq: seq,
             through: through == seq ? nil : through,
             value: ["text": .string(String(repeating: "a", count: bytes))]
@@ -103,4 +103,9 @@ final class ScriptedFeed: FeedReading {
         )
         return FeedPart(answer: answer, horizon: state.horizon)
     }
+}
+
+extension Identifier {
+    /// An identifier that no other test has.
+    static func new() -> Identifier { Identifier(at: SystemWallClock().now()) }
 }
