@@ -53,9 +53,16 @@ struct Disk {
 
     var lastSequence: Int64 = 0
     var outbox: [Int64: Row] = [:]
+    /// The sequence number of each operation that was ever taken in.
+    var sequences: [Identifier: Int64] = [:]
     /// Of the account that is signed in; removed when it signs out.
     var mirror = Mirror()
     var account: Identifier?
+
+    /// Where an operation is; `nil` if it is not in the outbox any more.
+    func phase(of id: Identifier) -> OutboxState.Phase? {
+        sequences[id].flatMap { outbox[$0]?.item.phase }
+    }
 }
 
 /// The process died.
@@ -165,6 +172,7 @@ struct Device {
         try mayDie()
         let item = OutboxState.Item(id: id, sequence: sequence, lane: mutator.lane)
         disk.lastSequence = sequence
+        disk.sequences[id] = sequence
         disk.outbox[sequence] = Disk.Row(
             owner: account,
             operation: operation,

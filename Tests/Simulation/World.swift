@@ -36,6 +36,8 @@ package struct World<Authority: SimulatedAuthority> {
     private struct Accepted {
         let account: Identifier
         let device: Int
+        /// The member that it leaves in its counters.
+        let mark: String
         let counters: [RecordKey]
         let isPoison: Bool
         let step: Int
@@ -171,6 +173,7 @@ package struct World<Authority: SimulatedAuthority> {
         accepted[id] = Accepted(
             account: account,
             device: device,
+            mark: "op-\(id)",
             counters: marks,
             isPoison: isPoison,
             step: step
@@ -379,7 +382,7 @@ package struct World<Authority: SimulatedAuthority> {
         of account: Identifier
     ) async throws {
         for (id, operation) in accepted {
-            let seen = operation.counters.map { marks[$0]?["op-\(id)"]?.integer ?? 0 }
+            let seen = operation.counters.map { marks[$0]?[operation.mark]?.integer ?? 0 }
             if operation.account != account {
                 guard seen.allSatisfy({ $0 == 0 }) else {
                     throw violation("No leak", "device \(device.number) shows another's \(id)")
@@ -409,17 +412,17 @@ package struct World<Authority: SimulatedAuthority> {
     }
 
     private func isQueued(_ id: Identifier, on device: Device) -> Bool {
-        device.disk.outbox.values.contains { $0.item.id == id }
+        device.disk.phase(of: id) != nil
     }
 
     private func isRefused(_ id: Identifier, on device: Device) -> Bool {
-        device.disk.outbox.values.contains { $0.item.id == id && $0.item.isRefused }
+        if case .refused = device.disk.phase(of: id) { true } else { false }
     }
 
     /// Whether the operation was settled in a base that a sign-out threw away, and the new one is
     /// not there yet.
     private mutating func wasForgotten(_ id: Identifier, on device: Device) async throws -> Bool {
-        guard !device.disk.outbox.values.contains(where: { $0.item.id == id }),
+        guard !isQueued(id, on: device),
             let operation = accepted[id], device.emptied > operation.step
         else { return false }
         let answer = try await authority.pull(
@@ -442,7 +445,7 @@ package struct World<Authority: SimulatedAuthority> {
             if records[account] == nil {
                 records[account] = try await authority.records(of: account)
             }
-            let done = operation.counters.map { records[account]?[$0]?["op-\(id)"] }
+            let done = operation.counters.map { records[account]?[$0]?[operation.mark] }
             guard done.allSatisfy({ $0 == .integer(1) }) else {
                 throw violation("Nothing lost", "\(id) is neither queued nor done")
             }
@@ -455,7 +458,7 @@ package struct World<Authority: SimulatedAuthority> {
         for account in accounts { records[account] = try await authority.records(of: account) }
         for (id, operation) in accepted where !operation.counters.isEmpty {
             let records = records[operation.account] ?? [:]
-            let done = operation.counters.map { records[$0]?["op-\(id)"]?.integer ?? 0 }
+            let done = operation.counters.map { records[$0]?[operation.mark]?.integer ?? 0 }
             guard done.allSatisfy({ $0 == (operation.isPoison ? 0 : 1) }) else {
                 throw violation("Exactly once", "\(id) was done \(done) times")
             }
