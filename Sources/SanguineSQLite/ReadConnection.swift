@@ -17,12 +17,14 @@ final class ReadConnection {
     private let endedSessions: SQLStatement
     private let accountByEmail: SQLStatement
     private let feed: SQLStatement
+    private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
         guard let handle = database.sqliteConnection else {
             throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
         }
         reader = try RowReader(on: handle)
+        lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
         transfers = try SQLStatement(
@@ -89,6 +91,11 @@ final class ReadConnection {
             }
             return slice
         }
+    }
+
+    /// Returns a part of a list of records.
+    func records(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
+        try inSnapshot { () throws(SQLFailure) in try lists.records(query) }
     }
 
     /// Performs the body on one snapshot of the database.

@@ -113,6 +113,14 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Reads a part of a list of live records, as of one moment.
+    public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.records(query)
+        }
+    }
+
     /// Returns an account's transfers, newest first.
     public func transfers(
         of account: Identifier,

@@ -15,9 +15,9 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in flight finish, waits for
-/// calls of functions to be settled, and then returns. The storage is the caller's to close, after
-/// that.
+/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in flight
+/// finish, waits for calls of functions to be settled, and then returns. The storage is the caller's
+/// to close, after that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -44,6 +44,7 @@ public struct SanguineServer: Service {
     ///   - storage: Where the authority keeps what it knows. No other process may use it.
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
     ///   - settings: Everything that can be configured.
+    ///   - mutators: What apps may do to records, beside the mutators that exist without code.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
     ///   - accessLog: Where requests are logged, or `nil` for nowhere.
     ///   - logger: The log of what goes wrong.
@@ -55,6 +56,7 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         settings: ServerSettings = ServerSettings(),
+        mutators: [any Mutator.Type] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         accessLog: AccessLog? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -66,7 +68,7 @@ public struct SanguineServer: Service {
         authority = try await Authority(
             storage: LoggedStorage(storage, logger: logger),
             keys: keys,
-            settings: AuthoritySettings(settings),
+            settings: AuthoritySettings(settings, mutators: mutators),
             clock: clock
         )
         let released = try await authority.recover { problem in
@@ -209,6 +211,7 @@ public struct SanguineServer: Service {
         let routes = router.group("v1")
         AccountRoutes(authority: authority, gate: gate).add(to: routes)
         BalanceRoutes(authority: authority, gate: gate).add(to: routes)
+        SyncRoutes(authority: authority, gate: gate).add(to: routes)
         FunctionRoutes(functions: functions, gate: gate).add(to: routes)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
         return router
@@ -272,8 +275,9 @@ private actor Announcement {
 
 extension AuthoritySettings {
     /// The authority's part of a server's settings.
-    init(_ settings: ServerSettings) {
+    init(_ settings: ServerSettings, mutators: [any Mutator.Type] = []) {
         self.init()
+        schema = RecordSchema(collections: settings.collections, mutators: mutators)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
         defaultTimeZone = settings.accounts.defaultTimeZone

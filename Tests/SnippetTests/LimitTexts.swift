@@ -170,6 +170,12 @@ enum LimitTexts {
             ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
             ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
+            (
+                "AuthoritySettings.schema",
+                settings.schema.allCollections.map(\.name).joined(separator: ", ")
+            ),
+            ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
+            ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),

@@ -12,8 +12,25 @@ extension Authority {
         _ account: Identifier,
         _ request: PushRequest
     ) async throws(Problem) -> PushAnswer {
-        let batch = try PushBatch(request, settings.schema)
-        return try await perform(sync.push(account, batch))
+        try await push(account, .success(request))
+    }
+
+    /// As ``push(_:_:)-``, for a request that may be a refusal already: an account that is gone is
+    /// refused before content is judged.
+    public func push(
+        _ account: Identifier,
+        _ request: Result<PushRequest, Problem>
+    ) async throws(Problem) -> PushAnswer {
+        let batch = Self.batch(request, settings.schema)
+        if case .failure = batch { _ = try await balanceJSON(account) }
+        return try await perform(sync.push(account, try batch.get()))
+    }
+
+    private static func batch(
+        _ request: Result<PushRequest, Problem>,
+        _ schema: RecordSchema
+    ) -> Result<PushBatch, Problem> {
+        Result { () throws(Problem) in try PushBatch(try request.get(), schema) }
     }
 
     /// What a reader of the feed asks for.

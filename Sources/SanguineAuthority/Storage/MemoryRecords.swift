@@ -40,6 +40,38 @@ struct MemoryRecords: RecordReader {
         return (Array(page), page.count < due.count)
     }
 
+    /// The part of the list.
+    func records(_ query: RecordQuery) -> RecordList {
+        var list = RecordList(query)
+        for position in positions(query) {
+            guard list.looksFurther() else { break }
+            let row = rows[RecordName(query.collection, in: query.scope, position.id)]
+            let needed = query.entriesNeeded(by: position.id)
+            let belongs = needed.allSatisfy { lists[$0.list]?.contains($0) ?? false }
+            list.add(belongs && row?.isLive == true ? row : nil, at: position)
+        }
+        return list
+    }
+
+    private func positions(_ query: RecordQuery) -> [RecordPosition] {
+        var found: [RecordPosition] = []
+        if let (list, key) = query.path {
+            for entry in lists[list] ?? [] where key == nil || entry.key == key {
+                found.append(RecordPosition(entry.key, entry.id))
+            }
+        } else {
+            for (name, row) in rows
+            where name.collection == query.collection && name.scope == query.scope && row.isLive {
+                found.append(RecordPosition(nil, name.id))
+            }
+        }
+        if let after = query.after {
+            found.removeAll { query.isDescending ? $0 >= after : $0 <= after }
+        }
+        found.sort { query.isDescending ? $1 < $0 : $0 < $1 }
+        return found
+    }
+
     /// Records that were deleted before the moment, the longest ago first.
     func tombstones(before moment: Timestamp, limit: Int) -> [RecordRow] {
         var found: [(at: Timestamp, row: RecordRow)] = []

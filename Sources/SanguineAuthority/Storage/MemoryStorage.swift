@@ -75,6 +75,11 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Reads a part of a list of live records.
+    public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try withState { $0.records.records(query) }
+    }
+
     /// Returns an account's transfers, newest first.
     public func transfers(
         of account: Identifier,

@@ -33,6 +33,9 @@ public protocol Storage: Sendable {
     /// Reads a part of an account's feed, and loads rows as of the same moment.
     func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice
 
+    /// Reads a part of a list of live records.
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList
+
     /// Returns an account's transfers, newest first.
     ///
     /// - Parameters:

@@ -35,7 +35,9 @@ public struct RecordSchema: Sendable {
     public func collection(_ name: String) -> RecordCollection? { collections[name] }
 
     /// All collections, by name.
-    public var allCollections: [RecordCollection] { collections.values.sorted { $0.name < $1.name } }
+    public var allCollections: [RecordCollection] {
+        collections.values.sorted { $0.name < $1.name }
+    }
 
     /// The mutator of that name, or `nil` if it was not declared.
     public func mutator(_ name: String) -> (any Mutator.Type)? { mutators[name] }

@@ -105,9 +105,11 @@ struct Gate: Sendable {
     func body<Content: Decodable & Sendable>(
         _ request: Request,
         _ context: ServerContext,
-        as type: Content.Type = Content.self
+        as type: Content.Type = Content.self,
+        values: Int = JSONBounds.values
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
-        let content = try decode(Content.self, from: try await collect(request, context))
+        let bytes = try await collect(request, context)
+        let content = try decode(Content.self, from: bytes, values: values)
         let identity = try await authenticate(request)
         try checkRate(identity, context)
         return (identity, content)
@@ -175,14 +177,15 @@ struct Gate: Sendable {
     /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
     func decode<Content: Decodable>(
         _ type: Content.Type,
-        from bytes: ByteBuffer
+        from bytes: ByteBuffer,
+        values: Int = JSONBounds.values
     ) throws(Problem) -> Result<Content, Problem> {
         guard Self.mayBeUTF8(bytes) else { throw .noObject }
-        guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0) }) else {
+        guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0, values: values) }) else {
             throw Problem(
                 .malformedBody,
                 """
-                Send at most \(JSONBounds.values) values, nested at most \(JSONBounds.nesting) deep.
+                Send at most \(values) values, nested at most \(JSONBounds.nesting) deep.
                 """
             )
         }

@@ -40,6 +40,14 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        do throws(StorageError) {
+            return try await storage.records(query)
+        } catch {
+            throw logged(error, "records")
+        }
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,

@@ -219,6 +219,11 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: three readings.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
+    /// The collections of records, of which there are none but these.
+    ///
+    /// Who may read a collection is settled by its first record. Default: those of
+    /// `RecordSchema.standard`.
+    public var collections = RecordSchema.standard.allCollections
     /// What can be called.
     ///
     /// Default: ``FunctionSetting/echo`` and ``FunctionSetting/ask``.

@@ -49,6 +49,11 @@ final class FaultyStorage: Storage {
         return try await inner.feed(query)
     }
 
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try check([])
+        return try await inner.records(query)
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,
