@@ -77,7 +77,7 @@ struct FeedConnectionStateTests {
         #expect(polledAfter == FeedLimits.failuresBeforePolling)
         for (failures, duration) in waits.enumerated() {
             let least = min(FeedLimits.retry * (1 << failures), FeedLimits.longestRetry)
-            #expect((least ... least * 1.5).contains(duration))
+            #expect((least...least * 1.5).contains(duration))
         }
     }
 
