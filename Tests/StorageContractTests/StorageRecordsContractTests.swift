@@ -169,7 +169,8 @@ struct StorageRecordsContractTests {
     func `values are ordered as JSON's scalars are`(driver: StorageDriver) async throws {
         let values: [JSONValue?] = [
             nil, .null, false, true, .number(-.greatestFiniteMagnitude), .integer(.min),
-            .integer(.min + 1), -2, .number(-1.5), 0, .number(.leastNonzeroMagnitude), 1, .number(1.5), 2,
+            .integer(.min + 1), -2, .number(-1.5), 0, .number(.leastNonzeroMagnitude), 1,
+            .number(1.5), 2,
             .integer(1 << 53), .integer(1 << 53 + 1), .integer(.max - 1), .integer(.max),
             .number(1e300), "", "\u{1}", "1", "B", "a", "b", "é", "🩸",
         ]

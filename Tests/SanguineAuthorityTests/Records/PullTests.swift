@@ -37,6 +37,23 @@ struct PullTests {
         #expect(answer.changes.first?.value?["remaining"] == 1)
     }
 
+    @Test func `a quota that was used comes again when the plan or the zone changes`() async throws
+    {
+        let world = try await SyncWorld()
+        let consume = Submission("key", ConsumeRequest(amount: 2))
+        _ = try await world.authority.consume("readings", world.account, consume)
+        let used = try await world.pull().head
+        _ = try await world.authority.setPlan(.premium, of: world.account)
+        let premium = try await world.pull(used)
+        _ = try await world.authority.patchAccount(world.account, ["timeZone": "Asia/Tokyo"])
+        let moved = try await world.pull(premium.head)
+
+        for answer in [premium, moved] {
+            #expect(answer.changes.map(\.collection) == ["$account", "$quotas"])
+            #expect(answer.changes.last?.value?["unlimited"] == true)
+        }
+    }
+
     @Test func `each record is there once, at its newest, and a deleted one without a value`()
         async throws
     {
