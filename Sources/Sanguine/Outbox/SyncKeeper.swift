@@ -178,13 +178,25 @@ final class SyncKeeper: Sendable {
         guarded.rows = [:]
         guarded.revision += 1
         guarded.versions.append(try outbox.version())
-        if !environment.isCompanion { try outbox.setPresentOwner(guarded.owner) }
+        if !environment.isCompanion { try setPresentOwner(guarded.owner) }
         if !guarded.isOnline { guarded.state.set(.offline, true) }
         let (rows, last) = (try outbox.rows(of: guarded.owner), try outbox.lastSequence())
         var settled: [OutboxState.Record] = []
         for row in rows { settled += try take(row, in: &guarded).records }
         guarded.lastSequence = last
         if !environment.isCompanion { try outbox.write(settled) }
+    }
+
+    /// Says whose operations are shown; nobody's become theirs.
+    ///
+    /// A death may have come after the account of those who made them was stored, and before the
+    /// outbox knew of it.
+    private func setPresentOwner(_ owner: String) throws {
+        let former = try outbox.presentOwner()
+        if owner != OutboxFile.nobody, former == OutboxFile.nobody {
+            try outbox.takeOver(by: owner)
+        }
+        try outbox.setPresentOwner(owner)
     }
 
     /// Takes an operation in that is on disk.

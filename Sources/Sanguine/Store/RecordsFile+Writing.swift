@@ -46,6 +46,11 @@ extension RecordsFile {
                     sql: "DELETE FROM restore WHERE space = ?",
                     arguments: [staged]
                 )
+                // It may have been begun before its owner's account was known.
+                try database.execute(
+                    sql: "UPDATE space SET owner = ? WHERE number = ?",
+                    arguments: [owner, staged]
+                )
             } else if let present = row?[0] as Int64?, !batch.isReset {
                 space = present
             } else {
