@@ -231,7 +231,7 @@ enum RecordBenchmarks {
 
     // MARK: - What they share
 
-    private struct Note: Record {
+    private struct Note: SanguineModel.Record {
         static let collection = RecordCollection("notes")
         let id: RecordID
         var text: String?

@@ -15,9 +15,9 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in flight
-/// finish, waits for calls of functions to be settled, and then returns. The storage is the caller's
-/// to close, after that.
+/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in
+/// flight finish, waits for calls of functions to be settled, and then returns. The storage is the
+/// caller's to close, after that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {

@@ -116,7 +116,8 @@ struct NoteCommandTests {
     @Test func `a folder that no client has used gives no identity`() throws {
         try Self.fold { here, there in
             #expect(throws: Failure.self) { try SharedIdentity.copy(from: there, to: here) }
-            #expect(try FileManager.default.contentsOfDirectory(atPath: here.path).isEmpty)
+            let left = try FileManager.default.contentsOfDirectory(atPath: here.path)
+            #expect(left.isEmpty)
         }
     }
 }

@@ -10,7 +10,8 @@ struct Simulate: AsyncParsableCommand {
         abstract: "Play devices, an authority and all that goes wrong between them.",
         discussion: """
             Everything follows from the seed: a failure names it, and playing that seed alone \
-            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug if none was.
+            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug if \
+            none was.
             """
     )
 

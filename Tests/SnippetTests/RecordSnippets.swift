@@ -35,7 +35,9 @@ private final class Shown: Sendable {
 struct RecordSnippets {
     private let shown = Shown()
 
-    private func show(_ problem: Problem) { shown.texts.withLock { $0.append(problem.code.rawValue) } }
+    private func show(_ problem: Problem) {
+        shown.texts.withLock { $0.append(problem.code.rawValue) }
+    }
     private func show(_ habit: Habit?) { shown.texts.withLock { $0.append(habit?.title ?? "") } }
     private func reloadWidget() { shown.texts.withLock { $0.append("reload") } }
 

@@ -1,7 +1,7 @@
 /// When a live connection to the feed is made, given up and made again.
 ///
-/// Pure: told of what happens, it says what is to be done. There is a connection while the app is in
-/// the foreground and there is a network. One that ends is made again after what the server has
+/// Pure: told of what happens, it says what is to be done. There is a connection while the app is
+/// in the foreground and there is a network. One that ends is made again after what the server has
 /// named, a little longer by chance; after failures in a row ever later, and meanwhile the feed is
 /// polled.
 ///

@@ -8,7 +8,8 @@ import Synchronization
 /// what the authority says.
 ///
 /// ``SyncState`` decides; this performs what its effects say, in their order. In an app's companion
-/// (a widget, say) the same object reads and takes operations in, and leaves the network to the app.
+/// (a widget, say) the same object reads and takes operations in, and leaves the network to the
+/// app.
 ///
 /// Nothing is opened, and nothing asked of the server, before somebody uses records, or an earlier
 /// process has left operations.

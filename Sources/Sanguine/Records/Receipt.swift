@@ -6,7 +6,8 @@ public struct Receipt: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The authority has done it.
         case applied
-        /// The authority has not done it, and never will; it is in the tray, see ``Outbox/refused``.
+        /// The authority has not done it, and never will; it is in the tray, see
+        /// ``Outbox/refused``.
         case refused(Problem)
     }
 

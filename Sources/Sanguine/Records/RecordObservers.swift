@@ -3,9 +3,9 @@ import Synchronization
 
 /// Who observes values that are made of records.
 ///
-/// After a change all values that it may concern are made anew from one state of the records, in one
-/// pass; then all who observe them are told, unless theirs is equal to the last. A change during a
-/// pass begins it again.
+/// After a change all values that it may concern are made anew from one state of the records, in
+/// one pass; then all who observe them are told, unless theirs is equal to the last. A change
+/// during a pass begins it again.
 ///
 /// Mutable state: `state`, by its mutex, never held over the app's closures.
 final class RecordObservers: Sendable {

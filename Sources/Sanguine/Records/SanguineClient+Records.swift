@@ -12,8 +12,8 @@ extension SanguineClient {
     ///
     /// When this returns, the operation is on disk and its effect is in everything that is read. It
     /// is sent as soon as there is a network, also by a later process, until the server has
-    /// answered; it takes effect once. It waits for no network and no flush of the disk: it survives
-    /// the death of the process, and a loss of power may take the last moments.
+    /// answered; it takes effect once. It waits for no network and no flush of the disk: it
+    /// survives the death of the process, and a loss of power may take the last moments.
     ///
     /// - Returns: What tells of the operation's outcome, for those who want to know.
     /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutator's own

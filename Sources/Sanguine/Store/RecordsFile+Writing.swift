@@ -160,7 +160,10 @@ extension RecordsFile {
     func beginRestore(of owner: String, _ ranges: [Range]) throws -> Restore {
         let space = try write { database in
             try database.execute(
-                sql: "DELETE FROM restore WHERE space IN (SELECT number FROM space WHERE owner = ?)",
+                sql: """
+                    DELETE FROM restore
+                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
+                    """,
                 arguments: [owner]
             )
             let space = try Self.newSpace(of: owner, in: database)
@@ -232,7 +235,10 @@ extension RecordsFile {
     func abandonRestore(of owner: String) throws {
         try write { database in
             try database.execute(
-                sql: "DELETE FROM restore WHERE space IN (SELECT number FROM space WHERE owner = ?)",
+                sql: """
+                    DELETE FROM restore
+                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
+                    """,
                 arguments: [owner]
             )
         }

@@ -5,10 +5,11 @@ import Synchronization
 ///
 /// ``URLSessionTransport`` is one. With a transport that is none, what is live is polled instead.
 public protocol StreamingTransport: Transport {
-    /// Sends a request and returns as soon as the head of the response is there, whatever its status.
+    /// Sends a request and returns as soon as the head of the response is there, whatever its
+    /// status.
     ///
-    /// ``TransportRequest/timeout`` bounds the time until then. The exchange ends when the stream is
-    /// cancelled or released.
+    /// ``TransportRequest/timeout`` bounds the time until then. The exchange ends when the stream
+    /// is cancelled or released.
     ///
     /// - Throws: ``TransportError`` if there is no response.
     func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream

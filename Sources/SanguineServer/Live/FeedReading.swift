@@ -12,8 +12,8 @@ struct FeedPosition: Hashable, Sendable {
 protocol FeedReading: Sendable {
     /// Reads what comes after a position, as a pull does.
     ///
-    /// - Throws: `not_found` if the account is gone; `overloaded` or `internal_fault` if the storage
-    ///   cannot be read.
+    /// - Throws: `not_found` if the account is gone; `overloaded` or `internal_fault` if the
+    ///   storage cannot be read.
     func read(
         _ account: Identifier,
         after position: FeedPosition,

@@ -5,7 +5,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. At any time there is at most one read for each position, however many connections wait for it.
+/// 1. At any time there is at most one read for each position, however many connections wait for
+///    it.
 /// 2. Whoever is told of a commit reads after it, or joins a read and looks again.
 ///
 /// Mutable state: `guarded`, by its mutex. Bounded by the connections, each of which waits for one

@@ -1,6 +1,7 @@
 /// What one live connection does next.
 ///
-/// It has no buffer: all it knows is how far its reader is. Pure: told of wakes, writes and the time, it says what is to be done.
+/// It has no buffer: all it knows is how far its reader is. Pure: told of wakes, writes and the
+/// time, it says what is to be done.
 ///
 /// Invariants:
 ///

@@ -7,9 +7,9 @@ import Synchronization
 
 /// The live connections of one server: lets them in, wakes them, and ends them.
 ///
-/// A connection has no buffer but its position. A commit wakes the connections of its account, which
-/// read on from where they are; so whoever is connected and whoever pulls see the same, and a slow
-/// reader costs no memory.
+/// A connection has no buffer but its position. A commit wakes the connections of its account,
+/// which read on from where they are; so whoever is connected and whoever pulls see the same, and a
+/// slow reader costs no memory.
 ///
 /// Invariants:
 ///

@@ -2,7 +2,8 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// A part of a feed as it is written to live connections: read once, and shared by all at its place.
+/// A part of a feed as it is written to live connections: read once, and shared by all at its
+/// place.
 struct LivePage: Sendable {
     /// The position of the readers to whom it is written.
     let after: FeedPosition
@@ -42,8 +43,8 @@ struct LivePage: Sendable {
 
 /// The last pages of one account, each beginning where the one before it ends.
 ///
-/// A page stays right for whoever stands where it begins, however old it is: the pages after it bring
-/// what came since.
+/// A page stays right for whoever stands where it begins, however old it is: the pages after it
+/// bring what came since.
 ///
 /// Invariants:
 ///

@@ -1,9 +1,11 @@
 import Foundation
 import NIOCore
+import NIOHTTP1
 import NIOPosix
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import ServiceLifecycle
 import Testing
 
 @testable import SanguineServer

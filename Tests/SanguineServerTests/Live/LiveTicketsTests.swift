@@ -1,5 +1,6 @@
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Testing
 
 @testable import SanguineServer

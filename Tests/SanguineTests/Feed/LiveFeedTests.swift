@@ -109,7 +109,7 @@ struct LiveFeedTests {
         await seen.wait(for: "batch 7-8")
         await delay.waitForSleepers(1)
         delay.advance(by: .seconds(49))
-        #expect(await network.cancelled == 0)
+        #expect(network.cancelled == 0)
         delay.advance(by: .seconds(1))
         await network.waitForCancelled(1)
         await delay.waitForSleepers(1)

@@ -125,10 +125,10 @@ struct URLSessionStreamTests {
     @Test func `a transport that is closed ends its streams, and makes no others`() async throws {
         let transport = URLSessionTransport()
         let request = TransportRequest(url: server.url("/silent"))
-        async let waiting = transport.stream(request)
+        let waiting = Task { try await transport.stream(request) }
         while server.received.isEmpty { await Task.yield() }
         transport.close()
-        await #expect(throws: TransportError.cancelled) { try await waiting }
+        await #expect(throws: TransportError.cancelled) { try await waiting.value }
         await #expect(throws: TransportError.cancelled) { try await transport.stream(request) }
     }
 }

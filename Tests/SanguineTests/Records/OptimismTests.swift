@@ -24,7 +24,7 @@ import Testing
         #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `an acknowledged operation stays visible until the feed has brought it`() async throws {
+    @Test func `an acknowledged operation is visible until the feed has it`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -99,7 +99,7 @@ import Testing
         #expect(fixture.server.with { $0.done } == ids)
     }
 
-    @Test func `an operation that the server cannot read is refused and blocks nothing`() async throws {
+    @Test func `what the server cannot read is refused and blocks nothing`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()

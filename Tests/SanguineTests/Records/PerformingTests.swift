@@ -55,7 +55,7 @@ import Testing
         #expect(fixture.server.count("a") == 1)
     }
 
-    @Test func `who waits for an outcome can be cancelled, and the operation goes on`() async throws {
+    @Test func `who waits for an outcome can stop, and the operation goes on`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()

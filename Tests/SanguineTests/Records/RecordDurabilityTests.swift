@@ -88,7 +88,7 @@ import Testing
         #expect(try Data(contentsOf: file) == content)
     }
 
-    @Test func `an operation that this version does not know is sent, and not shown`() async throws {
+    @Test func `an operation that is not known any more is sent, and not shown`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let first = try fixture.client()

@@ -70,7 +70,8 @@ final class TinyServer: Sendable {
     }
 
     func set(_ id: String, to count: Int64, account: Int = 0) {
-        with(account: account) { $0.put(RecordValue(["count": .integer(count)]), for: .counter(id)) }
+        let value = RecordValue(["count": .integer(count)])
+        with(account: account) { $0.put(value, for: .counter(id)) }
     }
 
     private func answer(_ request: TransportRequest) -> ScriptedTransport.Answer {
@@ -135,7 +136,9 @@ final class TinyServer: Sendable {
             .sorted { $0.value.seq < $1.value.seq }
         let page = all.prefix(limit)
         let hasMore = page.count < all.count
-        let asked = query["operations"].map { $0.split(separator: ",").compactMap { Identifier($0) } }
+        let asked = query["operations"].map { text in
+            text.split(separator: ",").compactMap { Identifier($0) }
+        }
         return PullAnswer(
             changes: page.map { key, row in
                 RecordChange(

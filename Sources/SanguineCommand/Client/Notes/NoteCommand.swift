@@ -8,9 +8,9 @@ struct NoteCommand: ParsableCommand {
         commandName: "note",
         abstract: "Keep notes: at once, also without a network.",
         discussion: """
-            What is done is kept on this device when its line is printed, and is sent then, or with \
-            a later command. A note marked '…' waits for the server. The first folder that asks \
-            the server makes a guest account; with '--identity-from' a second one joins it.
+            What is done is kept on this device when its line is printed, and is sent then, or \
+            with a later command. A note marked '…' waits for the server. The first folder that \
+            asks the server makes a guest account; with '--identity-from' a second one joins it.
             """,
         subcommands: [Add.self, Edit.self, Remove.self, List.self, Retry.self, Discard.self]
     )

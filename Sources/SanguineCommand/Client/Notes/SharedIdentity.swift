@@ -14,7 +14,7 @@ enum SharedIdentity {
         let (theirs, ours) = (source.appending(path: file), folder.appending(path: file))
         guard let identity = try? Data(contentsOf: theirs) else {
             throw Failure(
-                "No client has asked a server from '\(source.path)' yet. Run 'sanguine note list' there."
+                "No client has asked a server from '\(source.path)' yet. Run 'note list' there."
             )
         }
         if let present = try? Data(contentsOf: ours) {
