@@ -263,6 +263,7 @@ struct StorageRecordsContractTests {
 }
 
 extension RecordID: ExpressibleByStringLiteral {
+    /// Creates an id that a test names.
     public init(stringLiteral text: String) {
         guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
         self = id

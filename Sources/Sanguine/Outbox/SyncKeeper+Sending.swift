@@ -172,11 +172,11 @@ extension SyncKeeper {
                 let part = try await post(chunk, departure.epoch)
                 answer.results += part.results
                 answer.head = max(answer.head, part.head)
-            } catch where error.isUnreadable && chunk.count > 1 {
+            } catch  where error.isUnreadable && chunk.count > 1 {
                 let parts = await one(by: chunk, departure.epoch)
                 answer.results += parts.results
                 if parts.isIncomplete { break }
-            } catch where error.isUnreadable {
+            } catch  where error.isUnreadable {
                 answer.results += Self.refusal(of: chunk, error)
             } catch {
                 // What was answered is answered; the rest comes next, and fails then.
@@ -199,7 +199,7 @@ extension SyncKeeper {
         for operation in operations {
             do throws(SanguineError) {
                 results += try await post([operation], epoch).results
-            } catch where error.isUnreadable {
+            } catch  where error.isUnreadable {
                 results += Self.refusal(of: [operation], error)
             } catch {
                 return (results, true)

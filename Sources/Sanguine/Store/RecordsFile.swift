@@ -135,7 +135,7 @@ final class RecordsFile: Sendable {
         }
         do {
             return try Self.openOnDisk(file, folder, schema)
-        } catch where StoreFile.isDamage(error) || error is RecordsSchema.Unknown {
+        } catch  where StoreFile.isDamage(error) || error is RecordsSchema.Unknown {
             Self.remove(file)
             report("The records could not be read, and are restored from the server. (\(error))")
             if let opened = try? Self.openOnDisk(file, folder, schema) { return opened }

@@ -11,7 +11,9 @@ extension Authority {
         public var conditions: [String: JSONValue]
         /// The indexed member to order by, after a `-` for the largest first; `nil` for the ids.
         public var order: String?
-        /// How many; clamped to 1 up to ``WireLimits/largestPage``. Default: 20.
+        /// How many; clamped to 1 up to ``WireLimits/largestPage``.
+        ///
+        /// Default: 20.
         public var limit: Int?
         /// `nextCursor` of the page before, or `nil` for the first.
         public var cursor: String?

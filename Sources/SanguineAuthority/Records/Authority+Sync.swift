@@ -37,7 +37,9 @@ extension Authority {
     public struct PullRequest: Hashable, Sendable {
         /// The number up to which the reader has everything; 0 at first.
         public var since: Int64
-        /// How many changes; clamped to 1 up to ``WireLimits/largestPull``. Default: 100.
+        /// How many changes; clamped to 1 up to ``WireLimits/largestPull``.
+        ///
+        /// Default: 100.
         public var limit: Int?
         /// The ``PullAnswer/horizon`` that the reader was told last.
         public var horizon: Int64?

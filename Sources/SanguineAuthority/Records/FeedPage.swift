@@ -27,6 +27,9 @@ struct FeedPage: Sendable {
     ///   - system: The system records after the same number.
     ///   - cut: How much goes on the page.
     ///   - least: The number up to which the cut takes everything.
+    ///   - head: The newest number of the feed.
+    ///   - horizon: The number up to which deletions are forgotten.
+    ///   - isReset: Whether the reader must forget its records first.
     init(
         _ slice: FeedSlice,
         _ system: [Entry],

@@ -146,6 +146,7 @@ extension RecordKey {
 }
 
 extension RecordID: ExpressibleByStringLiteral {
+    /// Creates an id that a test names.
     public init(stringLiteral text: String) {
         guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
         self = id
