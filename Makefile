@@ -4,12 +4,13 @@ SWIFT ?= swift
 
 # What the formatter looks after; folders that do not exist yet are left out.
 FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
+SEEDS ?= 1..10000
 SCRIPTS := $(wildcard Scripts/*.sh) .ci/run
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench format lint scripts consumer packages
+.PHONY: help demo test check bench simulate format lint scripts consumer packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -22,12 +23,16 @@ test: packages ## Build everything and run all tests.
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build
 
-check: lint scripts test consumer ## All that must hold before a change is merged.
+check: lint scripts test consumer simulate ## All that must hold before a change is merged.
 
 bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
 	.build-release/release/Benchmarks
+
+simulate: packages ## Play the SEEDS (1..10000) of the simulation in a release build.
+	$(SWIFT) build $(RELEASE) --product Simulate
+	.build-release/release/Simulate --seeds $(SEEDS)
 
 format: ## Format all Swift files.
 	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)

@@ -162,6 +162,34 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // Devices, an authority and everything that goes wrong between them, from a seed.
+        .target(
+            name: "Simulation",
+            dependencies: [
+                "Sanguine",
+                "SanguineAuthority",
+                "SanguineModel",
+                "SanguineTesting",
+                .product(name: "OrderedCollections", package: "swift-collections"),
+            ],
+            path: "Tests/Simulation",
+            swiftSettings: strict
+        ),
+        // `make simulate`: many seeds, in a release build.
+        .executableTarget(
+            name: "Simulate",
+            dependencies: [
+                "Simulation",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Tests/Simulate",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["Simulation"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SanguineModelTests",
             dependencies: [

@@ -17,7 +17,9 @@ enum ClientBenchmarks {
     /// Runs those whose name contains the text; all of them without one.
     static func run(only text: String?) async throws -> [Figure] {
         var figures: [Figure] = []
-        let all = [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
+        let all =
+            [Benchmark("client.cached") { try await cached() }] + QueryBenchmarks.benchmarks
+            + RecordBenchmarks.all
         for benchmark in all where text.map(benchmark.name.contains) ?? true {
             figures += try await benchmark.run()
         }

@@ -71,7 +71,7 @@ enum MemoryBenchmarks {
         return try residentMegabytes(process.processIdentifier)
     }
 
-    private static func residentMegabytes(_ process: Int32) throws -> Double {
+    static func residentMegabytes(_ process: Int32) throws -> Double {
         #if os(Linux)
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
         let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }

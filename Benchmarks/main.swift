@@ -1,10 +1,12 @@
 import Foundation
 
-if try await !MemoryBenchmarks.serveIfAsked() {
+let isAsked = try await MemoryBenchmarks.serveIfAsked()
+let isServer = isAsked ? true : try await LiveServers.serveIfAsked()
+if !isServer {
     let isQuick = CommandLine.arguments.contains("--quick")
-    // `--only=http`, `--only=client` or `--only=memory`; all of them without it.
+    // `--only=http`, `client`, `memory` or `live`; all of them without it.
     var only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
-        .first { ["http", "client", "memory"].contains($0) }
+        .first { ["http", "client", "memory", "live"].contains($0) }
     // `--figure=callers`: of the client's figures those with the text in their name.
     let figure = CommandLine.arguments.first { $0.hasPrefix("--figure=") }
         .map { String($0.dropFirst("--figure=".count)) }
@@ -19,6 +21,7 @@ if try await !MemoryBenchmarks.serveIfAsked() {
         report.figures += try await ClientBenchmarks.run(only: figure)
     }
     if only == nil || only == "memory" { report.figures += try MemoryBenchmarks.run() }
+    if only == nil || only == "live" { report.figures += try await LiveBenchmarks.run() }
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",

@@ -90,6 +90,19 @@ extension SanguineClient {
         ///
         /// Default: never by itself.
         public var balancePolling: Duration?
+        /// The app's collections and mutators.
+        ///
+        /// Default: those that every Sanguine server has, see ``RecordSchema/standard``.
+        public var schema = RecordSchema.standard
+        /// How often the feed of records is pulled in the foreground, once records are used.
+        ///
+        /// Default: every minute. `nil`: only on events, such as the app's return.
+        public var recordPolling: Duration? = RecordLimits.pollInterval
+        /// Is called after records or operations were written, when what was written is durable: to
+        /// reload a widget, say.
+        ///
+        /// On any thread, under no lock. Default: nothing.
+        public var durableWrites: (@Sendable () -> Void)?
         /// The app's queries, for ``SanguineClient/matrix()``.
         ///
         /// Default: none; the matrix then shows them when they were used, as undeclared.

@@ -27,6 +27,7 @@ public final class SanguineClient: Sendable {
     let session: SessionKeeper
     let balance: BalanceKeeper
     let functions: FunctionCaller
+    let sync: SyncKeeper
     let turn = MainTurn()
     let models = ModelTable()
     let zone: StoredZone
@@ -95,6 +96,7 @@ public final class SanguineClient: Sendable {
             retries: queries.attempts.backend.retries,
             epoch: epoch
         )
+        sync = Self.keeper(configuration, call, session, store, turn)
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
@@ -114,6 +116,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         events.close()
         session.close()
+        sync.close()
         balance.close()
         pages.close()
         ranges.close()

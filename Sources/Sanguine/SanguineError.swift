@@ -33,6 +33,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case notConfigured(String)
     /// So many reads wait for one host already that this one, which matters least, was turned away.
     case queueFull(limit: Int)
+    /// The outbox holds so many operations that it takes no more.
+    case outboxFull(limit: Int)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
     /// More days or numbers were asked for at once than the client keeps.
@@ -60,6 +62,7 @@ extension SanguineError {
         case .closed: "closed"
         case .notConfigured: "not_configured"
         case .queueFull: "queue_full"
+        case .outboxFull: "outbox_full"
         case .conflictingQuery: "conflicting_query"
         case .rangeTooLong: "range_too_long"
         case .queryFailed: "query_failed"
@@ -98,6 +101,11 @@ extension SanguineError: CustomStringConvertible {
             """
             \(limit) reads wait for this host already. Ask for less at once: join look-ups in a \
             Batch, prefetch less, or raise the priority of what is looked at.
+            """
+        case .outboxFull(let limit):
+            """
+            \(limit) operations wait to be sent. Connect to the network, or discard some of those \
+            that were refused, and try again.
             """
         case .conflictingQuery(let name):
             """

@@ -24,6 +24,7 @@ public final class Authority: Sendable {
     let clock: any WallClock
     let keys: SigningKeys
     let encoder: AnswerEncoder
+    private let listeners = HeadListeners()
 
     /// Creates an authority over a storage.
     ///
@@ -57,8 +58,25 @@ public final class Authority: Sendable {
         _ = try await read { storage throws(StorageError) in try await storage.load([.device("")]) }
     }
 
+    /// Calls the closure after every commit that has added to an account's feed, whatever it was.
+    ///
+    /// It is called on the task that asked for the change, with the account and the newest number
+    /// that the change took, and must return soon. Changes of one account may be told in another
+    /// order than they were made: the largest number counts. What no answer tells is not told
+    /// either: a listener that waits looks again from time to time.
+    public func onHead(_ listener: @escaping @Sendable (Identifier, Int64) -> Void) {
+        listeners.add(listener)
+    }
+
     /// Performs a command, with storage errors as problems.
     func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
+        guard !listeners.isEmpty else { return try await performed(command) }
+        let noted = try await performed(command.noted)
+        listeners.tell(noted.heads)
+        return noted.outcome
+    }
+
+    private func performed<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
         do {
             return try await storage.perform(command).get()
         } catch let error as StorageError {

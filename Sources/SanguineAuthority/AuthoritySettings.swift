@@ -1,3 +1,5 @@
+public import SanguineModel
+
 /// The rules of one authority, with their defaults.
 ///
 /// All durations are exact to the millisecond.
@@ -22,6 +24,19 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
+
+    /// The collections and mutators of records.
+    ///
+    /// Default: `notes`, the owner's own, and `posts`, which everyone may read.
+    public var schema = RecordSchema.standard
+    /// How many records an account may have, without the deleted.
+    ///
+    /// Default: 200,000.
+    public var recordsPerAccount: Int64 = 200_000
+    /// How long it is known of a record that it was deleted.
+    ///
+    /// A device that was away for longer reads everything anew. Default: 30 days.
+    public var tombstonesKept = Duration.seconds(30 * 86_400)
 
     /// The `iss` of access tokens.
     ///

@@ -7,7 +7,8 @@ struct SanguineTool: AsyncParsableCommand {
         abstract: "The data layer of an app whose user never waits.",
         discussion: """
             Start with 'sanguine demo', which plays a guest's first minutes. \
-            'sanguine serve' is a whole backend; 'ask', 'balance' and 'quota' are a client of it.
+            'sanguine serve' is a whole backend; 'ask', 'note', 'balance' and 'quota' are a client \
+            of it.
             """,
         version: "0.1.0",
         groupedSubcommands: [
@@ -19,7 +20,8 @@ struct SanguineTool: AsyncParsableCommand {
             CommandGroup(
                 name: "Use:",
                 subcommands: [
-                    AskCommand.self, BalanceCommand.self, QuotaCommand.self, MatrixCommand.self,
+                    AskCommand.self, NoteCommand.self, BalanceCommand.self, QuotaCommand.self,
+                    MatrixCommand.self,
                 ]
             ),
         ]

@@ -80,6 +80,11 @@ public struct Identifier: Hashable, Sendable {
         }
     }
 
+    /// The moment that the id carries, by the clock of whoever made it.
+    ///
+    /// Means nothing unless the id is of version 7.
+    public var moment: Timestamp { Timestamp(millisecondsSince1970: Int64(high >> 16)) }
+
     private static let hyphens: Set<Int> = [8, 13, 18, 23]
 
     private static func hexValue(of byte: UInt8) -> UInt64? {

@@ -30,4 +30,26 @@ public enum WireLimits {
     public static let largestPage = 100
     /// Operations that one balance request may ask about.
     public static let operationsAsked = 100
+    /// Characters of a record's id.
+    public static let recordIdCharacters = 1...128
+    /// Characters of a collection's name.
+    public static let collectionNameCharacters = 64
+    /// Characters of a mutator's or a lane's name, all visible ASCII.
+    public static let mutatorNameCharacters = 1...64
+    /// Indexes of a collection.
+    public static let indexesPerCollection = 8
+    /// Bytes of a record, as JSON: 64 KiB.
+    public static let recordBytes = 1 << 16
+    /// Records that one operation may read.
+    public static let recordsReadPerOperation = 1_000
+    /// Records that one operation may change.
+    public static let recordsChangedPerOperation = 100
+    /// Operations of one push.
+    public static let pushedOperations = 100
+    /// Changes of one pull when no number is asked for.
+    public static let defaultPull = 100
+    /// Changes of one pull at most; more is clamped.
+    ///
+    /// A pull may carry the rest of the last operation beyond it.
+    public static let largestPull = 1_000
 }

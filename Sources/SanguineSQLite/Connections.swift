@@ -105,6 +105,8 @@ enum Connections {
 final class WriteConnection {
     /// Reads rows, with what the open transaction has changed.
     let rows: RowReader
+    /// Reads records for commands.
+    let records: RecordStatements
     /// GRDB's handle, for what is not worth a prepared statement.
     let database: Database
 
@@ -122,6 +124,7 @@ final class WriteConnection {
         self.database = database
         self.handle = handle
         rows = try RowReader(on: handle)
+        records = try RecordStatements(rows, on: handle)
         changes = try RowWriter(on: handle)
         surplusSessions = try SQLStatement(SurplusSessions.selectSQL, on: handle)
         begin = try SQLStatement("BEGIN IMMEDIATE", on: handle)

@@ -32,7 +32,8 @@ struct GroupCommit {
                 if let surplus = command.surplus {
                     loaded.surplusSessions = try connection.sessions(surplus)
                 }
-                let verdict = command.decide(loaded)
+                let verdict = command.decide(loaded, connection.records)
+                try connection.records.check()
                 for change in verdict.changes {
                     try connection.store(change)
                     draft.note(change)

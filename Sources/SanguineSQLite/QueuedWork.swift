@@ -24,7 +24,7 @@ protocol QueuedCommand: Sendable {
     /// Which sessions to look for.
     var surplus: SurplusSessions? { get }
     /// Asks the command. May be called again if the transaction could not be stored.
-    func decide(_ loaded: Loaded) -> Verdict
+    func decide(_ loaded: Loaded, _ records: any RecordReader) -> Verdict
     /// Answers that the storage failed.
     func fail(_ error: StorageError)
 }
@@ -45,9 +45,9 @@ struct WaitingCommand<Outcome: Sendable>: QueuedCommand {
     var keys: [Key] { command.keys }
     var surplus: SurplusSessions? { command.surplus }
 
-    func decide(_ loaded: Loaded) -> Verdict {
+    func decide(_ loaded: Loaded, _ records: any RecordReader) -> Verdict {
         do throws(Problem) {
-            let decision = try command.decide(loaded)
+            let decision = try command.decide(loaded, records)
             return Verdict(changes: decision.changes) {
                 caller.resume(returning: .success(.success(decision.outcome)))
             }

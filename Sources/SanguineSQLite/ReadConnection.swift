@@ -16,12 +16,15 @@ final class ReadConnection {
     private let runningOperations: SQLStatement
     private let endedSessions: SQLStatement
     private let accountByEmail: SQLStatement
+    private let feed: SQLStatement
+    private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
         guard let handle = database.sqliteConnection else {
             throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
         }
         reader = try RowReader(on: handle)
+        lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
         transfers = try SQLStatement(
@@ -59,6 +62,40 @@ final class ReadConnection {
             """,
             on: handle
         )
+        feed = try SQLStatement(
+            """
+            SELECT \(RecordRow.columns) FROM records
+            WHERE owner = ? AND seq > ? AND (? = 0 OR deleted_at IS NULL) ORDER BY seq
+            """,
+            on: handle
+        )
+    }
+
+    /// Returns a part of a feed.
+    func feed(_ query: FeedQuery) throws(SQLFailure) -> FeedSlice {
+        try inSnapshot { () throws(SQLFailure) in
+            var slice = FeedSlice(loaded: Loaded(), records: [], hasMore: false)
+            for row in try found(query.keys) { slice.loaded.add(row) }
+            feed.bind(query.account)
+            feed.bind(query.after)
+            feed.bind(query.liveOnly ? 1 : 0 as Int64)
+            defer { feed.reset() }
+            var cut = FeedCut(limit: query.limit, bytes: query.bytes)
+            while try feed.step() {
+                let row = try RecordRow(from: feed)
+                guard cut.takes(seq: row.seq, through: row.through, row.value.count) else {
+                    slice.hasMore = true
+                    break
+                }
+                slice.records.append(row)
+            }
+            return slice
+        }
+    }
+
+    /// Returns a part of a list of records.
+    func records(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
+        try inSnapshot { () throws(SQLFailure) in try lists.records(query) }
     }
 
     /// Performs the body on one snapshot of the database.

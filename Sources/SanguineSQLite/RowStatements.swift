@@ -12,6 +12,8 @@ final class RowReader {
     private let quota: SQLStatement
     private let hold: SQLStatement
     private let operation: SQLStatement
+    private let record: SQLStatement
+    private let feed: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -21,6 +23,8 @@ final class RowReader {
         quota = try SQLStatement(QuotaRow.selectSQL, on: connection)
         hold = try SQLStatement(HoldRow.selectSQL, on: connection)
         operation = try SQLStatement(OperationRow.selectSQL, on: connection)
+        record = try SQLStatement(RecordRow.selectSQL, on: connection)
+        feed = try SQLStatement(FeedRow.selectSQL, on: connection)
     }
 
     /// Returns the row of that name, as the connection sees it now.
@@ -49,6 +53,12 @@ final class RowReader {
             operation.bind(id)
             operation.bind(key)
             return try operation.first(OperationRow.init(from:)).map(Row.operation)
+        case .record(let name):
+            record.bind(name)
+            return try record.first(RecordRow.init(from:)).map(Row.record)
+        case .feed(let id):
+            feed.bind(id)
+            return try feed.first(FeedRow.init(from:)).map(Row.feed)
         }
     }
 }
@@ -85,7 +95,11 @@ final class RowWriter {
     private let quotas: Table
     private let holds: Table
     private let operations: Table
+    private let records: Table
+    private let feeds: Table
     private let append: SQLStatement
+    private let index: SQLStatement
+    private let unindex: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         accounts = try Table(AccountRow.self, on: connection)
@@ -95,6 +109,22 @@ final class RowWriter {
         quotas = try Table(QuotaRow.self, on: connection)
         holds = try Table(HoldRow.self, on: connection)
         operations = try Table(OperationRow.self, on: connection)
+        records = try Table(RecordRow.self, on: connection)
+        feeds = try Table(FeedRow.self, on: connection)
+        index = try SQLStatement(
+            """
+            INSERT OR IGNORE INTO record_index (collection, scope, field, value, id)
+            VALUES (?, ?, ?, ?, ?)
+            """,
+            on: connection
+        )
+        unindex = try SQLStatement(
+            """
+            DELETE FROM record_index
+            WHERE collection = ? AND scope = ? AND field = ? AND value = ? AND id = ?
+            """,
+            on: connection
+        )
         append = try SQLStatement(
             "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             on: connection
@@ -109,6 +139,12 @@ final class RowWriter {
         case .append(let transfer):
             transfer.bind(to: append)
             try append.run()
+        case .index(let entry):
+            index.bind(entry)
+            try index.run()
+        case .unindex(let entry):
+            unindex.bind(entry)
+            try unindex.run()
         }
     }
 
@@ -121,6 +157,8 @@ final class RowWriter {
         case .quota(let row): try quotas.store(row)
         case .hold(let row): try holds.store(row)
         case .operation(let row): try operations.store(row)
+        case .record(let row): try records.store(row)
+        case .feed(let row): try feeds.store(row)
         }
     }
 
@@ -135,6 +173,10 @@ final class RowWriter {
         case .quota(let id, let name): try delete(id, name, with: quotas.delete)
         case .hold(let id): try delete(id, with: holds.delete)
         case .operation(let id, let key): try delete(id, key, with: operations.delete)
+        case .record(let name):
+            records.delete.bind(name)
+            try records.delete.run()
+        case .feed(let id): try delete(id, with: feeds.delete)
         }
     }
 

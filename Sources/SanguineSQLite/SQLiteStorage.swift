@@ -105,6 +105,22 @@ public final class SQLiteStorage: Storage {
         return loaded
     }
 
+    /// Reads a part of an account's feed, and loads rows as of the same moment.
+    public func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.feed(query)
+        }
+    }
+
+    /// Reads a part of a list of live records, as of one moment.
+    public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.records(query)
+        }
+    }
+
     /// Returns an account's transfers, newest first.
     public func transfers(
         of account: Identifier,

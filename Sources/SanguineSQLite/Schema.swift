@@ -13,7 +13,7 @@ struct Schema: Sendable {
     var version: Int { steps.count }
 
     /// What this version of the program reads and writes.
-    static let current = Schema(steps: [firstTables, sessionsByUse])
+    static let current = Schema(steps: [firstTables, sessionsByUse, records])
 
     /// Takes the database from where it is to the newest step.
     ///
@@ -161,5 +161,41 @@ extension Schema {
     private static let sessionsByUse = """
         CREATE INDEX sessions_by_use ON sessions (account, ended_at, rotated_at)
             WHERE ended_at IS NULL;
+        """
+
+    // `records` has rowids, because a tree whose cells are values of many kilobytes is a bad one to
+    // search. `record_index.value` has the bytes of `IndexKey`. An empty scope is everyone's.
+    private static let records = """
+        CREATE TABLE records (
+            number INTEGER PRIMARY KEY,
+            collection TEXT NOT NULL,
+            scope BLOB NOT NULL,
+            id TEXT NOT NULL,
+            owner BLOB NOT NULL,
+            seq INTEGER NOT NULL,
+            through INTEGER NOT NULL,
+            deleted_at INTEGER,
+            value BLOB NOT NULL,
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX records_by_name ON records (collection, scope, id);
+        CREATE INDEX records_by_feed ON records (owner, seq);
+        CREATE INDEX records_deleted ON records (deleted_at) WHERE deleted_at IS NOT NULL;
+
+        CREATE TABLE record_index (
+            collection TEXT NOT NULL,
+            scope BLOB NOT NULL,
+            field TEXT NOT NULL,
+            value BLOB NOT NULL,
+            id TEXT NOT NULL,
+            PRIMARY KEY (collection, scope, field, value, id)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE feeds (
+            account BLOB PRIMARY KEY,
+            records INTEGER NOT NULL,
+            horizon INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
         """
 }

@@ -135,6 +135,12 @@ extension OperationRow: StoredRow {
         case .forgotten:
             statement.bind(2 as Int64)
             for _ in 0..<4 { statement.bindNull() }
+        case .pushed(let head, let refusal):
+            statement.bind(3 as Int64)
+            statement.bindNull()
+            statement.bindNull()
+            statement.bind(head)
+            if let refusal { statement.bind(refusal) } else { statement.bindNull() }
         }
         statement.bind(at)
     }
@@ -154,6 +160,11 @@ extension OperationRow: StoredRow {
             )
         case 2:
             state = .forgotten
+        case 3:
+            state = .pushed(
+                head: statement.integer(6),
+                refusal: statement.isNull(7) ? nil : statement.bytes(7)
+            )
         default:
             throw .unreadable("An operation's state")
         }

@@ -35,6 +35,7 @@ struct Sweep {
                     """,
                     before: horizon.holds
                 )
+                + sweepTombstones(on: connection)
         }
     }
 
@@ -47,6 +48,37 @@ struct Sweep {
         statement.bind(moment)
         statement.bind(limit: limit)
         return try statement.all { _ in () }.count
+    }
+
+    private func sweepTombstones(on connection: WriteConnection) throws(SQLFailure) -> Int {
+        let deleted = try connection.statement(
+            """
+            SELECT number, owner, seq FROM records
+            WHERE deleted_at IS NOT NULL AND deleted_at < ?
+            ORDER BY deleted_at, collection, scope, id LIMIT ?
+            """
+        )
+        deleted.bind(horizon.tombstones)
+        deleted.bind(limit: limit)
+        let tombstones = try deleted.all {
+            (row) throws(SQLFailure) -> (number: Int64, owner: Identifier, seq: Int64) in
+            (row.integer(0), try row.identifier(1), row.integer(2))
+        }
+        let delete = try connection.statement("DELETE FROM records WHERE number = ?")
+        let raise = try connection.statement(
+            """
+            INSERT INTO feeds (account, records, horizon) VALUES (?, 0, max(0, ?))
+            ON CONFLICT (account) DO UPDATE SET horizon = max(horizon, excluded.horizon)
+            """
+        )
+        for tombstone in tombstones {
+            delete.bind(tombstone.number)
+            try delete.run()
+            raise.bind(tombstone.owner)
+            raise.bind(tombstone.seq)
+            try raise.run()
+        }
+        return tombstones.count
     }
 
     private func sweepAnswers(on connection: WriteConnection) throws(SQLFailure) -> Int {

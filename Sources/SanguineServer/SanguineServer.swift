@@ -15,9 +15,9 @@ public import ServiceLifecycle
 ///     .run()
 /// ```
 ///
-/// A graceful shutdown closes the ports to new requests, lets those in flight finish, waits for
-/// calls of functions to be settled, and then returns. The storage is the caller's to close, after
-/// that.
+/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in
+/// flight finish, waits for calls of functions to be settled, and then returns. The storage is the
+/// caller's to close, after that.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -28,8 +28,9 @@ public struct SanguineServer: Service {
     }
 
     private let settings: ServerSettings
-    private let authority: Authority
+    let authority: Authority
     private let uploads: UploadWatch
+    private let live: LiveHub
     private let registry: OpenMetricsRegistry
     private let accessLog: AccessLog?
     private let logger: Logger
@@ -43,6 +44,7 @@ public struct SanguineServer: Service {
     ///   - storage: Where the authority keeps what it knows. No other process may use it.
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
     ///   - settings: Everything that can be configured.
+    ///   - mutators: What apps may do to records, beside the mutators that exist without code.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
     ///   - accessLog: Where requests are logged, or `nil` for nowhere.
     ///   - logger: The log of what goes wrong.
@@ -54,6 +56,7 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         settings: ServerSettings = ServerSettings(),
+        mutators: [any Mutator.Type] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         accessLog: AccessLog? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -65,7 +68,7 @@ public struct SanguineServer: Service {
         authority = try await Authority(
             storage: LoggedStorage(storage, logger: logger),
             keys: keys,
-            settings: AuthoritySettings(settings),
+            settings: AuthoritySettings(settings, mutators: mutators),
             clock: clock
         )
         let released = try await authority.recover { problem in
@@ -82,6 +85,16 @@ public struct SanguineServer: Service {
         }
         self.settings = settings
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
+        live = LiveHub(
+            feed: AuthorityFeed(authority: authority),
+            limits: LiveHub.Limits(settings.limits),
+            clock: clock,
+            delay: delay,
+            metrics: registry
+        ) { [authority] in
+            authority.tokens.isLive($0.session)
+        }
+        authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
         self.accessLog = accessLog
         self.logger = logger
@@ -135,12 +148,13 @@ public struct SanguineServer: Service {
         let jobs = Housekeeping(
             authority: authority,
             uploads: uploads,
+            live: live,
             delay: delay,
             logger: logger
         )
         // Shut down from the last to the first: ports close before what serves them.
         var group = ServiceGroupConfiguration(
-            services: [jobs, functions, admin, api],
+            services: [jobs, functions, admin, api, LiveShutdown(hub: live)],
             logger: logger
         )
         group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(5)
@@ -197,7 +211,9 @@ public struct SanguineServer: Service {
         let routes = router.group("v1")
         AccountRoutes(authority: authority, gate: gate).add(to: routes)
         BalanceRoutes(authority: authority, gate: gate).add(to: routes)
+        SyncRoutes(authority: authority, gate: gate).add(to: routes)
         FunctionRoutes(functions: functions, gate: gate).add(to: routes)
+        LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
         return router
     }
 
@@ -259,8 +275,9 @@ private actor Announcement {
 
 extension AuthoritySettings {
     /// The authority's part of a server's settings.
-    init(_ settings: ServerSettings) {
+    init(_ settings: ServerSettings, mutators: [any Mutator.Type] = []) {
         self.init()
+        schema = RecordSchema(collections: settings.collections, mutators: mutators)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
         defaultTimeZone = settings.accounts.defaultTimeZone

@@ -116,6 +116,39 @@ struct SettingsLoaderTests {
         #expect(scalar.settings.http.corsOrigins == ["https://a.example"])
     }
 
+    @Test func `collections of the file replace the default ones`() async throws {
+        let yaml = """
+            collections:
+              habits:
+                indexes: [day, createdAt]
+              teams:
+                access: everyone
+                indexes: name
+              drafts: ~
+            """
+        let loaded = try await load(yaml: yaml)
+        #expect(
+            loaded.settings.collections == [
+                RecordCollection("drafts"),
+                RecordCollection("habits", indexes: ["day", "createdAt"]),
+                RecordCollection("teams", access: .everyone, indexes: ["name"]),
+            ]
+        )
+        #expect(
+            loaded.effective.contains {
+                $0.key == "collections.habits.indexes" && $0.value == "day, createdAt"
+            }
+        )
+    }
+
+    @Test(arguments: [
+        "Habits:\n    access: owner", "habits:\n    access: nobody",
+        "habits:\n    indexes: [a, a]", "habits:\n    colour: red",
+    ])
+    func `a collection that cannot be is refused`(text: String) async throws {
+        #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)
+    }
+
     @Test func `quotas and functions of the file replace the default ones`() async throws {
         let yaml = """
             quotas:

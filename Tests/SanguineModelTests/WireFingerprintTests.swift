@@ -14,7 +14,7 @@ struct WireFingerprintTests {
 
     /// One example of every message, with every field set, and its text.
     private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
-        accounts(id) + balances(id) + functions(id) + problems
+        accounts(id) + balances(id) + functions(id) + live(id) + problems
     }
 
     private func text(_ message: some Encodable) throws -> String {
@@ -241,6 +241,26 @@ extension WireFingerprintTests {
                 "tokensRemaining":95}
                 """
             ),
+        ]
+    }
+
+    private static func live(_ id: Identifier) -> [(any Codable & Hashable, String)] {
+        let change = RecordChange(
+            collection: "notes",
+            id: RecordID(id),
+            seq: 7,
+            value: ["text": "hi"]
+        )
+        return [
+            (
+                LiveChange(change, head: 9),
+                """
+                {"collection":"notes","deleted":false,"head":9,\
+                "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","seq":7,"through":7,\
+                "value":{"text":"hi"}}
+                """
+            ),
+            (LiveTicket(ticket: "abc", expiresIn: 60), #"{"expiresIn":60,"ticket":"abc"}"#),
         ]
     }
 

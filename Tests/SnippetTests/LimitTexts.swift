@@ -1,13 +1,15 @@
 import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
+import SanguineServer
 
 @testable import Sanguine
 
 /// The limits as `Documentation/Limits.md` must write them, by name.
 enum LimitTexts {
     static let all: [(String, String)] =
-        wire + client + events + pages + ranges + balance + metrics + authority + driver
+        wire + client + events + pages + ranges + records + balance + metrics + feed + live
+        + authority + driver
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -22,6 +24,16 @@ enum LimitTexts {
         ("WireLimits.defaultPage", count(WireLimits.defaultPage)),
         ("WireLimits.largestPage", count(WireLimits.largestPage)),
         ("WireLimits.operationsAsked", count(WireLimits.operationsAsked)),
+        ("WireLimits.recordIdCharacters", range(WireLimits.recordIdCharacters)),
+        ("WireLimits.collectionNameCharacters", count(WireLimits.collectionNameCharacters)),
+        ("WireLimits.mutatorNameCharacters", range(WireLimits.mutatorNameCharacters)),
+        ("WireLimits.indexesPerCollection", count(WireLimits.indexesPerCollection)),
+        ("WireLimits.recordBytes", bytes(WireLimits.recordBytes)),
+        ("WireLimits.recordsReadPerOperation", count(WireLimits.recordsReadPerOperation)),
+        ("WireLimits.recordsChangedPerOperation", count(WireLimits.recordsChangedPerOperation)),
+        ("WireLimits.pushedOperations", count(WireLimits.pushedOperations)),
+        ("WireLimits.defaultPull", count(WireLimits.defaultPull)),
+        ("WireLimits.largestPull", count(WireLimits.largestPull)),
     ]
 
     private static let client: [(String, String)] = [
@@ -120,6 +132,48 @@ enum LimitTexts {
         ("RangeLimits.keepers", count(RangeLimits.keepers)),
     ]
 
+    private static let feed: [(String, String)] = [
+        ("FeedLimits.eventBytes", bytes(FeedLimits.eventBytes)),
+        ("FeedLimits.silence", time(FeedLimits.silence)),
+        ("FeedLimits.retry", time(FeedLimits.retry)),
+        ("FeedLimits.longestRetry", time(FeedLimits.longestRetry)),
+        ("FeedLimits.jitter", "\(Int(FeedLimits.jitter * 100)) %"),
+        ("FeedLimits.lasting", time(FeedLimits.lasting)),
+        ("FeedLimits.failuresBeforePolling", count(FeedLimits.failuresBeforePolling)),
+        ("FeedLimits.batchedChanges", count(FeedLimits.batchedChanges)),
+        ("FeedLimits.waitingChanges", count(FeedLimits.waitingChanges)),
+    ]
+
+    private static let live: [(String, String)] = [
+        ("LiveLimits.sharedEvents", count(LiveLimits.sharedEvents)),
+        ("LiveLimits.sharedBytes", bytes(LiveLimits.sharedBytes)),
+        ("LiveLimits.writeBytes", bytes(LiveLimits.writeBytes)),
+        ("LiveLimits.retry", time(LiveLimits.retry)),
+        ("LiveLimits.retryAfterShutdown", time(LiveLimits.retryAfterShutdown)),
+        ("LiveLimits.writeAtShutdown", time(LiveLimits.writeAtShutdown)),
+        ("LiveLimits.retryAfterRefusal", time(LiveLimits.retryAfterRefusal)),
+        ("LiveLimits.acknowledgement", time(LiveLimits.acknowledgement)),
+        ("LiveLimits.ticketLife", time(LiveLimits.ticketLife)),
+        ("LiveLimits.tickets", count(LiveLimits.tickets)),
+        ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),
+    ]
+
+    private static let records: [(String, String)] = [
+        ("RecordLimits.operations", count(RecordLimits.operations)),
+        ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
+        ("RecordLimits.pushBytes", bytes(RecordLimits.pushBytes)),
+        ("RecordLimits.pullChanges", count(RecordLimits.pullChanges)),
+        ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
+        ("RecordLimits.longestWait", time(RecordLimits.longestWait)),
+        ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
+        ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
+        ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),
+        ("RecordLimits.restoreRangeNumbers", count(RecordLimits.restoreRangeNumbers)),
+        ("RecordLimits.cachedRecords", count(RecordLimits.cachedRecords)),
+        ("RecordLimits.cachedRecordBytes", bytes(RecordLimits.cachedRecordBytes)),
+        ("RecordLimits.readingTries", count(RecordLimits.readingTries)),
+    ]
+
     private static let authority: [(String, String)] = {
         let settings = AuthoritySettings()
         let quotas = settings.quotas.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
@@ -129,6 +183,12 @@ enum LimitTexts {
             ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
             ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),
+            (
+                "AuthoritySettings.schema",
+                settings.schema.allCollections.map(\.name).joined(separator: ", ")
+            ),
+            ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
+            ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),

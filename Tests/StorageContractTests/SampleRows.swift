@@ -89,6 +89,19 @@ enum SampleRows {
                 at: .at(10)
             )
         ),
+        .record(
+            RecordRow(
+                name: .sample("r", in: id),
+                owner: id,
+                seq: 13,
+                through: 15,
+                deletedAt: .at(13),
+                value: Array("{\"a\":1}".utf8),
+                createdAt: .at(11),
+                updatedAt: .at(12)
+            )
+        ),
+        .feed(FeedRow(account: id, records: 14, horizon: 15)),
     ]
 
     /// The same keys, with no optional used.
@@ -104,6 +117,8 @@ enum SampleRows {
         ),
         .hold(.sample(id)),
         .operation(.sample(id, "a-key")),
+        .record(.sample("r", in: id, of: other)),
+        .feed(FeedRow(account: id)),
     ]
 
     /// What a column could get wrong.
@@ -194,6 +209,23 @@ enum SampleRows {
         .operation(
             .sample(id, "no-body", .done(StoredAnswer(status: 204, body: [], head: .max)))
         ),
+        .operation(.sample(id, "pushed", .pushed(head: .max, refusal: nil))),
+        .operation(.sample(id, "refused", .pushed(head: .min, refusal: [0, 1]))),
+        .operation(.sample(id, "nothing", .pushed(head: 0, refusal: []))),
+        .record(.sample("r", in: nil, of: id)),
+        .record(
+            RecordRow(
+                name: .sample(String(repeating: "~", count: 128), in: id),
+                owner: id,
+                seq: .max,
+                through: .min,
+                deletedAt: last,
+                value: [UInt8](repeating: 0, count: 1 << 16),
+                createdAt: first,
+                updatedAt: first
+            )
+        ),
+        .feed(FeedRow(account: other, records: .max, horizon: .min)),
     ]
 
     private static var day: CalendarDay {

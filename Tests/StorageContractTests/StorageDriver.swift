@@ -73,6 +73,8 @@ extension Loaded {
         case .quota(let id, let name): quota(id, name: name).map(Row.quota)
         case .hold(let id): hold(id).map(Row.hold)
         case .operation(let id, let key): operation(id, key: key).map(Row.operation)
+        case .record(let name): record(name).map(Row.record)
+        case .feed(let id): feed(id).map(Row.feed)
         }
     }
 }
@@ -188,6 +190,36 @@ extension OperationRow {
     ) -> OperationRow {
         let answer = StoredAnswer(status: 200, body: Array("{}".utf8), head: head)
         return sample(account, key, .done(answer), at: at)
+    }
+}
+
+extension RecordName {
+    static func sample(_ id: String, in scope: Identifier? = nil) -> RecordName {
+        guard let id = RecordID(id) else { preconditionFailure("'\(id)' is no record's id.") }
+        return RecordName("things", in: scope, id)
+    }
+}
+
+extension RecordRow {
+    static func sample(
+        _ id: String,
+        in scope: Identifier? = nil,
+        of owner: Identifier = .numbered(1),
+        seq: Int64 = 1,
+        through: Int64? = nil,
+        deletedAt: Timestamp? = nil,
+        value: String = "{}"
+    ) -> RecordRow {
+        RecordRow(
+            name: .sample(id, in: scope),
+            owner: owner,
+            seq: seq,
+            through: through ?? seq,
+            deletedAt: deletedAt,
+            value: deletedAt == nil ? Array(value.utf8) : [],
+            createdAt: .at(0),
+            updatedAt: .at(seq)
+        )
     }
 }
 

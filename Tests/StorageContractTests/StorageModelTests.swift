@@ -45,7 +45,8 @@ struct StorageModelTests {
                     let horizon = SweepHorizon(
                         answers: randomMoment(using: &random),
                         sessions: randomMoment(using: &random),
-                        holds: randomMoment(using: &random)
+                        holds: randomMoment(using: &random),
+                        tombstones: randomMoment(using: &random)
                     )
                     let count = try await storage.sweep(horizon, limit: 1_000)
                     #expect(count == model.sweep(horizon), place)
@@ -84,6 +85,18 @@ struct StorageModelTests {
 
         let report = try await storage.verifyLedger()
         #expect(report.transfers == model.transfers.count, place)
+
+        let query = FeedQuery(
+            of: account,
+            after: .random(in: 0..<100, using: &random),
+            limit: .random(in: 1..<4, using: &random),
+            liveOnly: .random(using: &random),
+            keys: [.feed(account)]
+        )
+        let slice = try await storage.feed(query)
+        let (rows, hasMore) = model.feed(query)
+        #expect(slice.records == rows && slice.hasMore == hasMore, place)
+        #expect(slice.loaded.row(.feed(account)) == model.rows[.feed(account)], place)
     }
 }
 
@@ -96,6 +109,7 @@ private struct Model {
         case .put(let row): rows[row.key] = row
         case .delete(let key): rows[key] = nil
         case .append(let transfer): transfers.append(transfer)
+        case .index, .unindex: break
         }
     }
 
@@ -125,6 +139,25 @@ private struct Model {
         return found
     }
 
+    /// No record of the game shares its number with another of its owner.
+    func feed(_ query: FeedQuery) -> (rows: [RecordRow], hasMore: Bool) {
+        var found: [RecordRow] = []
+        for case .record(let row) in rows.values
+        where row.owner == query.account && row.seq > query.after
+            && (row.deletedAt == nil || !query.liveOnly)
+        {
+            found.append(row)
+        }
+        found.sort { $0.seq < $1.seq }
+        var page = Array(found.prefix(query.limit))
+        while page.count < found.count,
+            let through = page.map(\.through).max(), found[page.count].seq <= through
+        {
+            page.append(found[page.count])
+        }
+        return (page, page.count < found.count)
+    }
+
     func sessions(_ surplus: SurplusSessions) -> [SessionRow] {
         var found: [SessionRow] = []
         for case .session(let row) in rows.values
@@ -152,6 +185,13 @@ private struct Model {
                 }
                 row.state = .forgotten
                 rows[key] = answer.head == nil ? nil : .operation(row)
+            case .record(let row):
+                guard let end = row.deletedAt, end < horizon.tombstones else { continue }
+                rows[key] = nil
+                var feed = FeedRow(account: row.owner)
+                if case .feed(let known) = rows[.feed(row.owner)] { feed = known }
+                feed.horizon = max(feed.horizon, row.seq)
+                rows[.feed(row.owner)] = .feed(feed)
             default:
                 continue
             }
@@ -191,7 +231,21 @@ private func randomChange(using random: inout SplitMix64) -> Change {
 private func randomRow(using random: inout SplitMix64) -> Row {
     let account = randomAccount(using: &random)
     let amount = Int64.random(in: 0..<100, using: &random)
-    switch Int.random(in: 0..<7, using: &random) {
+    switch Int.random(in: 0..<9, using: &random) {
+    case 7:
+        // The number says which record it is, so that no two of an owner share one.
+        return .record(
+            .sample(
+                "r\(amount % 25)-\(account)",
+                in: amount % 25 % 2 == 0 ? account : nil,
+                of: account,
+                seq: amount % 25,
+                through: amount % 25 + amount / 50,
+                deletedAt: amount % 3 == 0 ? randomMoment(using: &random) : nil
+            )
+        )
+    case 8:
+        return .feed(FeedRow(account: account, records: amount, horizon: amount % 7))
     case 0: return .account(.sample(account, seq: amount))
     case 1: return .balance(.sample(account, available: amount))
     case 2:
@@ -239,12 +293,13 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             .running(hold: nil), .running(hold: account), .forgotten,
             .done(StoredAnswer(status: 200, body: [UInt8(amount)], head: nil)),
             .done(StoredAnswer(status: 200, body: [], head: amount)),
+            .pushed(head: amount, refusal: amount % 2 == 0 ? nil : [UInt8(amount)]),
         ]
         return .operation(
             .sample(
                 account,
                 "key-\(amount % 3)",
-                states[Int(amount) % 5],
+                states[Int(amount) % 6],
                 at: randomMoment(using: &random)
             )
         )

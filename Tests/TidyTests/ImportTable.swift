@@ -53,6 +53,9 @@ enum ImportTable {
         // Wiring, measuring and testing see everything; the manifest says what they link.
         "SanguineCommand": .anything,
         "Benchmarks": .anything,
+        "Simulation": .anything,
+        "Simulate": .anything,
+        "SimulationTests": .anything,
         "SanguineModelTests": .anything,
         "SanguineTests": .anything,
         "SanguineAuthorityTests": .anything,

@@ -27,15 +27,40 @@ extension SanguineClient {
     /// Lets each part know when the user changes, and has fetched again what events make stale.
     func connectParts() {
         // Captured one by one: a session that held its client would keep it for ever.
-        session.onChange { [queries, pages, ranges, balance, metrics, zone, events] epoch in
+        session.onChange { [queries, pages, ranges, balance, sync, metrics, zone, events] epoch in
             queries.adopt(epoch)
             pages.userChanged()
             ranges.adopt(epoch)
             balance.adopt(epoch)
+            sync.adopt(epoch)
             metrics.adopt(epoch)
             if zone.adopt(epoch) { EventWiring.apply(zone, to: queries, events) }
         }
         EventWiring.connect(events, queries, balance)
+        sync.start()
+    }
+
+    /// What keeps records, outbox and feed for a client.
+    static func keeper(
+        _ configuration: Configuration,
+        _ call: ServerCall,
+        _ session: SessionKeeper,
+        _ store: ClientStore,
+        _ turn: MainTurn
+    ) -> SyncKeeper {
+        let environment = SyncEnvironment(configuration, turn: turn) { [weak store] reason in
+            store?.report(failure: reason)
+        }
+        let network = SyncNetwork(
+            call: call,
+            lifecycle: configuration.lifecycle,
+            connectivity: configuration.connectivity
+        ) { () throws(SanguineError) in try session.deviceId() }
+        return SyncKeeper(
+            environment: environment,
+            network: configuration.server == nil ? nil : network,
+            epoch: call.authorizer.epoch
+        )
     }
 }
 

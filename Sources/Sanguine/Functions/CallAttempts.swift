@@ -53,7 +53,7 @@ struct CallAttempts: Sendable {
         case .problem(let problem):
             return failed(problem, using: &random)
         case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
-            .balanceUnsettled, .queueFull:
+            .balanceUnsettled, .queueFull, .outboxFull:
             return refusedUnlessHappened
         case .transport, .timedOut, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true

@@ -14,6 +14,15 @@ final class MainTurn: Sendable {
         var work: OrderedDictionary<UInt64, Work> = [:]
         var isScheduled = false
         var lastOwner: UInt64 = 0
+        /// How many gather work that is to be done in one turn.
+        var gatherers = 0
+
+        /// Whether a turn must be asked for.
+        mutating func mustSchedule() -> Bool {
+            guard !isScheduled, gatherers == 0 else { return false }
+            isScheduled = true
+            return true
+        }
     }
 
     private let state = Mutex(State())
@@ -30,8 +39,18 @@ final class MainTurn: Sendable {
     func schedule(_ work: @escaping Work, for owner: UInt64) {
         let mustSchedule = state.withLock { state in
             state.work[owner] = work
-            defer { state.isScheduled = true }
-            return !state.isScheduled
+            return state.mustSchedule()
+        }
+        if mustSchedule { Task { @MainActor in run() } }
+    }
+
+    /// Has all that the body schedules done in one turn.
+    func gather(_ body: () -> Void) {
+        state.withLock { $0.gatherers += 1 }
+        body()
+        let mustSchedule = state.withLock { state in
+            state.gatherers -= 1
+            return !state.work.isEmpty && state.mustSchedule()
         }
         if mustSchedule { Task { @MainActor in run() } }
     }
@@ -39,10 +58,9 @@ final class MainTurn: Sendable {
     @MainActor
     private func run() {
         let work = state.withLock { state in
-            defer {
-                state.work = [:]
-                state.isScheduled = false
-            }
+            state.isScheduled = false
+            guard state.gatherers == 0 else { return OrderedDictionary<UInt64, Work>() }
+            defer { state.work = [:] }
             return state.work
         }
         for piece in work.values { piece() }

@@ -46,6 +46,27 @@ struct ServerCall: Sendable {
         }
     }
 
+    /// Opens an authorised stream; once more with a new token if the first was not accepted.
+    ///
+    /// - Returns: A stream whose status is from 200 to 299.
+    /// - Throws: As ``send(_:epoch:)`` does; ``SanguineError/notConfigured(_:)`` if the transport
+    ///   has no streams.
+    func stream(
+        _ request: TransportRequest,
+        epoch: SessionEpoch
+    ) async throws(SanguineError) -> TransportStream {
+        guard let server, request.url.origin == server.origin else {
+            throw .notConfigured("'server', or the call goes to another host")
+        }
+        let token = try await authorizer.accessToken(for: epoch)
+        do throws(SanguineError) {
+            return try await exchange.stream(try authorized(request, token, epoch))
+        } catch .problem(let problem) where Self.isCuredByToken(problem) {
+            let successor = try await authorizer.rejected(token, for: epoch)
+            return try await exchange.stream(try authorized(request, successor, epoch))
+        }
+    }
+
     /// A `GET` below the server's address.
     func get<Value: Decodable & Sendable>(
         _ path: String,
@@ -90,11 +111,19 @@ struct ServerCall: Sendable {
         token: String,
         expected: SessionEpoch
     ) async throws(SanguineError) -> TransportResponse {
+        try await exchange.send(try authorized(request, token, expected))
+    }
+
+    private func authorized(
+        _ request: TransportRequest,
+        _ token: String,
+        _ expected: SessionEpoch
+    ) throws(SanguineError) -> TransportRequest {
         // Epochs never go back: if it still is the expected one, then so it was for the token.
         guard authorizer.epoch.number == expected.number else { throw .userChanged }
         var request = request
         request.headers["Authorization"] = "Bearer \(token)"
-        return try await exchange.send(request)
+        return request
     }
 
     private static func isCuredByToken(_ problem: Problem) -> Bool {

@@ -86,6 +86,12 @@ final class SessionKeeper: Authorizer {
         return try await self.token(for: epoch) { $0.rejected(token, at: now) }
     }
 
+    /// The id by which the server knows this device.
+    func deviceId() throws(SanguineError) -> String {
+        if let deviceId = configuration.deviceId { return deviceId }
+        return try vault.identity().deviceId
+    }
+
     /// Signs the user out.
     ///
     /// Everything local is done before this suspends; then the server is told, once.

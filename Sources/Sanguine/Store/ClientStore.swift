@@ -85,6 +85,13 @@ final class ClientStore: Sendable {
         )
     }
 
+    /// Says in the report and the log that a file beside the store failed.
+    func report(failure: String) {
+        guarded.withLock { $0.report.failure = failure }
+        logger.error("A file beside the store failed.", metadata: ["reason": "\(failure)"])
+        failed()
+    }
+
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
         let database = guarded.withLock { guarded in

@@ -122,7 +122,8 @@ enum StoreFile {
         return configuration
     }
 
-    private static func makePrivateFolder(_ folder: URL) throws {
+    /// Makes the folder, for nobody else to look into.
+    static func makePrivateFolder(_ folder: URL) throws {
         let manager = FileManager.default
         try manager.createDirectory(
             at: folder,
@@ -190,7 +191,7 @@ enum StoreFile {
 }
 
 // Outside of the type, whose own `open` would hide the system's.
-private func createPrivateFile(_ path: String) {
+func createPrivateFile(_ path: String) {
     let descriptor = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0o600)
     if descriptor >= 0 { close(descriptor) }
 }

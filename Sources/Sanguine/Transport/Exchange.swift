@@ -24,6 +24,29 @@ struct Exchange: Sendable {
         }
         return response
     }
+
+    /// Opens a stream if its status is 200 to 299.
+    ///
+    /// - Throws: The problem for any other status; `notConfigured` if the transport has no streams.
+    func stream(_ request: TransportRequest) async throws(SanguineError) -> TransportStream {
+        guard let transport = transport as? any StreamingTransport else {
+            throw .notConfigured("a transport with streams")
+        }
+        var refusal: TransportResponse
+        do throws(TransportError) {
+            let stream = try await transport.stream(request)
+            if (200...299).contains(stream.response.status) { return stream }
+            refusal = stream.response
+            while refusal.body.count < WireLimits.bodyBytes, let part = try await stream.next() {
+                refusal.body += part
+            }
+        } catch .cancelled {
+            throw .cancelled
+        } catch {
+            throw .transport(error)
+        }
+        throw .problem(Problem(refusal, now: clock.now()))
+    }
 }
 
 extension TransportRequest {

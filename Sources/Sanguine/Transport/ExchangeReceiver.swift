@@ -27,6 +27,9 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     private let exchanges = Mutex<[Int: Exchange]>([:])
     private let bodyLimitBytes: Int
 
+    /// The tasks whose bodies are read while they arrive.
+    let streams = StreamReceiver()
+
     init(bodyLimitBytes: Int) { self.bodyLimitBytes = bodyLimitBytes }
 
     func begin(_ task: URLSessionTask, _ continuation: CheckedContinuation<Ending, Never>) {
@@ -46,6 +49,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
             return exchanges.values.map(\.continuation)
         }
         for continuation in ended { continuation.resume(returning: .failure(error)) }
+        streams.endAll(error)
     }
 
     func urlSession(
@@ -55,8 +59,12 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
     ) {
         guard let http = response as? HTTPURLResponse else {
+            streams.ended(dataTask, .invalid("the answer is no HTTP"))
             end(dataTask, .failure(.invalid("the answer is no HTTP")))
             return completionHandler(.cancel)
+        }
+        if streams.opened(dataTask, TransportResponse(http, body: Data())) {
+            return completionHandler(.allow)
         }
         guard http.expectedContentLength <= Int64(bodyLimitBytes) else {
             end(dataTask, .failure(.bodyTooLarge(limitBytes: bodyLimitBytes)))
@@ -67,6 +75,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        if streams.received(dataTask, data) { return }
         let isTooLarge = exchanges.withLock { exchanges in
             let size = (exchanges[dataTask.taskIdentifier]?.body.count ?? 0) + data.count
             guard size <= bodyLimitBytes else { return true }
@@ -83,6 +92,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         task: URLSessionTask,
         didCompleteWithError error: (any Error)?
     ) {
+        if streams.ended(task, error.map { TransportError($0) }) { return }
         let collected = exchanges.withLock { $0[task.taskIdentifier] }
         if let error {
             end(task, .failure(TransportError(error)))

@@ -17,7 +17,7 @@ import FoundationNetworking
 /// defer { transport.close() }
 /// let response = try await transport.send(TransportRequest(url: url))
 /// ```
-public final class URLSessionTransport: Transport {
+public final class URLSessionTransport: StreamingTransport {
     private let session: URLSession
     private let receiver: ExchangeReceiver
     private let clock: any Clock<Duration>
@@ -89,6 +89,41 @@ public final class URLSessionTransport: Transport {
         }
         .get()
     }
+
+    /// Sends a request and returns as soon as the head of the response is there.
+    public func stream(
+        _ request: TransportRequest
+    ) async throws(TransportError) -> TransportStream {
+        var urlRequest = URLRequest(request)
+        // How long a stream may be silent is its reader's to say.
+        urlRequest.timeoutInterval = Self.longestSilence
+        guard request.url.origin != nil else { throw .invalid("the address has no host") }
+        let task = isClosed.withLock { isClosed in
+            isClosed ? nil : session.dataTask(with: urlRequest)
+        }
+        guard let task else { throw .cancelled }
+        let streams = receiver.streams
+        let timer = Task { [clock] in
+            guard (try? await clock.sleep(for: request.timeout)) != nil else { return }
+            streams.giveUp(task, .timedOut)
+        }
+        defer { timer.cancel() }
+        return try await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                streams.begin(task, continuation)
+                if Task.isCancelled {
+                    streams.giveUp(task, .cancelled)
+                } else {
+                    task.resume()
+                }
+            }
+        } onCancel: {
+            streams.giveUp(task, .cancelled)
+        }
+        .get()
+    }
+
+    private static let longestSilence: TimeInterval = 3_600
 
     /// Ends every exchange with ``TransportError/cancelled`` and gives the connections back.
     ///

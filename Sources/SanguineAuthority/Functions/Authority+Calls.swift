@@ -145,7 +145,8 @@ extension Authority {
         let horizon = SweepHorizon(
             answers: now - settings.answersKept,
             sessions: now - settings.endedSessionsKept,
-            holds: now - settings.holdsKept
+            holds: now - settings.holdsKept,
+            tombstones: now - settings.tombstonesKept
         )
         return try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)

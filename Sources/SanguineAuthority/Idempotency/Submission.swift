@@ -79,7 +79,7 @@ enum Idempotency {
                 "Wait, then send the same request with the same key to get its answer.",
                 retryAfter: 1
             )
-        case .forgotten:
+        case .forgotten, .pushed:
             throw Problem(
                 .idempotencyExpired,
                 """

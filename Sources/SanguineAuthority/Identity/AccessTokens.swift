@@ -19,6 +19,20 @@ public struct Identity: Hashable, Sendable {
     }
 }
 
+/// Who a connection comes from that lasts, and for how long it may.
+public struct AccessPass: Hashable, Sendable {
+    /// Whose it is.
+    public var identity: Identity
+    /// When the access token expires that it was opened with.
+    public var expiresAt: Timestamp
+
+    /// Creates a pass.
+    public init(identity: Identity, expiresAt: Timestamp) {
+        self.identity = identity
+        self.expiresAt = expiresAt
+    }
+}
+
 /// Issues and verifies access tokens: JWTs (RFC 7519) signed with Ed25519 (RFC 8037).
 ///
 /// Algorithm, key id, issuer and audience are pinned: a token that names others is refused before
@@ -43,14 +57,9 @@ public final class AccessTokens: Sendable {
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 
-    private struct Verified {
-        var identity: Identity
-        var expiresAt: Timestamp
-    }
-
     // Guarded by the mutex, because every request needs the answer at once, without suspending.
     private struct State {
-        var verified: OrderedDictionary<String, Verified> = [:]
+        var verified: OrderedDictionary<String, AccessPass> = [:]
         var verifiedLimit = 1_024  // Past it, what has expired is looked for.
         var ended: [Identifier: Timestamp] = [:]
         var endedLimit = 1_024  // Past it, what has served its time is looked for.
@@ -98,6 +107,13 @@ public final class AccessTokens: Sendable {
     ///
     /// - Throws: `unauthenticated`, `token_expired` or `session_ended`, in this order.
     public func verify(_ token: String) async throws(Problem) -> Identity {
+        try await pass(token).identity
+    }
+
+    /// Returns whose token it is, and for how long it is valid.
+    ///
+    /// - Throws: As ``verify(_:)`` does.
+    public func pass(_ token: String) async throws(Problem) -> AccessPass {
         let now = clock.now()
         if let verified = remembered(token) {
             return try check(verified, now)
@@ -108,16 +124,21 @@ public final class AccessTokens: Sendable {
                 "Send 'Authorization: Bearer' with an access token that this server issued."
             )
         }
-        let identity = try check(verified, now)
+        let pass = try check(verified, now)
         remember(verified, for: token, now)
-        return identity
+        return pass
     }
 
     /// Returns whose token it is if that is known already, without looking at the signature.
     public func verifyRemembered(_ token: String) throws(Problem) -> Identity? {
         guard let verified = remembered(token) else { return nil }
-        return try check(verified, clock.now())
+        return try check(verified, clock.now()).identity
     }
+
+    /// Throws unless the pass is still valid.
+    ///
+    /// - Throws: `token_expired` or `session_ended`.
+    public func check(_ pass: AccessPass) throws(Problem) { _ = try check(pass, clock.now()) }
 
     /// Makes the access tokens of a session worthless from now on.
     func end(_ session: Identifier, at moment: Timestamp) {
@@ -130,14 +151,19 @@ public final class AccessTokens: Sendable {
         }
     }
 
+    /// Whether a session goes on, as far as access tokens of it could still be valid.
+    public func isLive(_ session: Identifier) -> Bool {
+        state.withLock { $0.ended[session] == nil }
+    }
+
     /// How many verified tokens are remembered now.
     var rememberedCount: Int { state.withLock { $0.verified.count } }
 
-    private func remembered(_ token: String) -> Verified? {
+    private func remembered(_ token: String) -> AccessPass? {
         state.withLock { $0.verified[token] }
     }
 
-    private func remember(_ verified: Verified, for token: String, _ now: Timestamp) {
+    private func remember(_ verified: AccessPass, for token: String, _ now: Timestamp) {
         state.withLock { state in
             state.verified[token] = verified
             if state.verified.count > state.verifiedLimit {
@@ -151,23 +177,23 @@ public final class AccessTokens: Sendable {
         }
     }
 
-    private func check(_ verified: Verified, _ now: Timestamp) throws(Problem) -> Identity {
+    private func check(_ verified: AccessPass, _ now: Timestamp) throws(Problem) -> AccessPass {
         guard now < verified.expiresAt else {
             throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
         }
-        guard state.withLock({ $0.ended[verified.identity.session] == nil }) else {
+        guard isLive(verified.identity.session) else {
             throw Problem(.sessionEnded, "Sign in again: this session was ended.")
         }
-        return verified.identity
+        return verified
     }
 
-    private func verifySignature(of token: String) async -> Verified? {
+    private func verifySignature(of token: String) async -> AccessPass? {
         guard token.utf8.count <= 2_048, headerIsOurs(token), isCanonical(token),
             let claims = try? await keys.verify(token, as: Claims.self),
             claims.iss == settings.issuer, claims.aud == settings.audience,
             let account = Identifier(claims.sub), let session = Identifier(claims.sid)
         else { return nil }
-        return Verified(
+        return AccessPass(
             identity: Identity(account: account, session: session),
             expiresAt: Timestamp(millisecondsSince1970: Int64(claims.exp) * 1_000)
         )

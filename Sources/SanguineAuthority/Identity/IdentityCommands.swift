@@ -49,10 +49,11 @@ struct IdentityCommands: Sendable {
             var draft = LedgerDraft(
                 BalanceRow(
                     account: id,
-                    head: 1,
+                    // The profile has 1; without a grant the balance takes the next one as it is.
+                    head: settings.grant > 0 ? 1 : 2,
                     available: 0,
                     held: 0,
-                    seq: 1,
+                    seq: settings.grant > 0 ? 1 : 2,
                     changedAt: now
                 ),
                 now: now
@@ -152,19 +153,20 @@ struct IdentityCommands: Sendable {
 
     /// Applies a merge patch (RFC 7396) to what the owner may change.
     func patch(_ account: Identifier, _ patch: JSONValue) -> Command<(Account, head: Int64)> {
-        Command(keys: [.account(account), .balance(account)]) { loaded throws(Problem) in
+        Command(keys: profileKeys(account)) { loaded throws(Problem) in
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
                 throw .noAccount
             }
             let before = row.profile
             row.profile = try ProfilePatch.apply(patch, to: row.profile)
             guard row.profile != before else { return Decision((before, feed.head)) }
-            feed.head += 1
-            row.seq = feed.head
-            return Decision(
-                (row.profile, feed.head),
-                changes: [.put(.account(row)), .put(.balance(feed))]
+            let changes = store(
+                &row,
+                &feed,
+                loaded,
+                quotas: row.profile.timeZone != before.timeZone
             )
+            return Decision((row.profile, feed.head), changes: changes)
         }
     }
 
@@ -173,19 +175,40 @@ struct IdentityCommands: Sendable {
         _ plan: Account.Plan,
         of account: Identifier
     ) -> Command<(Account, head: Int64)> {
-        Command(keys: [.account(account), .balance(account)]) { loaded throws(Problem) in
+        Command(keys: profileKeys(account)) { loaded throws(Problem) in
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
                 throw .noAccount
             }
             guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
             row.profile.plan = plan
-            feed.head += 1
-            row.seq = feed.head
-            return Decision(
-                (row.profile, feed.head),
-                changes: [.put(.account(row)), .put(.balance(feed))]
-            )
+            let changes = store(&row, &feed, loaded, quotas: true)
+            return Decision((row.profile, feed.head), changes: changes)
         }
+    }
+
+    private func profileKeys(_ account: Identifier) -> [Key] {
+        [.account(account), .balance(account)]
+            + settings.quotas.keys.sorted().map { .quota(account, name: $0) }
+    }
+
+    /// Gives the profile the next number of the feed, and numbers to the quotas that were used if
+    /// it changes what they say.
+    private func store(
+        _ row: inout AccountRow,
+        _ feed: inout BalanceRow,
+        _ loaded: Loaded,
+        quotas: Bool
+    ) -> [Change] {
+        feed.head += 1
+        row.seq = feed.head
+        var changes = [Change.put(.account(row))]
+        for name in settings.quotas.keys.sorted() where quotas {
+            guard var quota = loaded.quota(row.id, name: name) else { continue }
+            feed.head += 1
+            quota.seq = feed.head
+            changes.append(.put(.quota(quota)))
+        }
+        return changes + [.put(.balance(feed))]
     }
 
     private func newSession(for account: Identifier) -> SessionRow {

@@ -117,8 +117,9 @@ extension Authority {
         let limit = min(max(1, limit ?? WireLimits.defaultPage), WireLimits.largestPage)
         let position: Cursor? =
             if let cursor { try Cursor(cursor, list: "ledger", account: account) } else { nil }
+        let number = try position?.number
         let found = try await read { storage throws(StorageError) in
-            try await storage.transfers(of: account, before: position?.number, limit: limit + 1)
+            try await storage.transfers(of: account, before: number, limit: limit + 1)
         }
         let page = found.prefix(limit)
         let hasMore = found.count > limit
@@ -163,7 +164,7 @@ extension Authority {
                         .running,
                         held: hold.flatMap { loaded.hold($0)?.amount } ?? 0
                     )
-                case .done, .forgotten: OperationState(.settled)
+                case .done, .forgotten, .pushed: OperationState(.settled)
                 }
         }
         return states

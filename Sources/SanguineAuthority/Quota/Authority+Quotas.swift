@@ -25,7 +25,7 @@ extension Authority {
         try await perform(quota.consume(name, account, submission))
     }
 
-    private var quota: QuotaCommands {
+    var quota: QuotaCommands {
         QuotaCommands(limits: settings.quotas, now: clock.now())
     }
 }

@@ -19,12 +19,21 @@ public final class MemoryStorage: Storage {
     fileprivate struct State {
         private(set) var rows: [Key: Row] = [:]
         private(set) var liveSessions: [Identifier: Set<Identifier>] = [:]
+        var records = MemoryRecords()
         var ledgers: [Identifier: [NumberedTransfer]] = [:]
         var lastNumber: Int64 = 0
         var isClosed = false
 
         /// The one door through which rows change.
         mutating func set(_ key: Key, to row: Row?) {
+            if case .record(let name) = key {
+                if case .record(let record) = row {
+                    records.set(name, to: record)
+                } else {
+                    records.set(name, to: nil)
+                }
+                return
+            }
             if case .session(let old) = rows[key] { liveSessions[old.account]?.remove(old.id) }
             if case .session(let new) = row, new.endedAt == nil {
                 liveSessions[new.account, default: []].insert(new.id)
@@ -44,7 +53,7 @@ public final class MemoryStorage: Storage {
     ) async throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
-                let decision = try command.decide(state.loaded(command))
+                let decision = try command.decide(state.loaded(command), state.records)
                 for change in decision.changes { state.store(change) }
                 return .success(decision.outcome)
             } catch {
@@ -56,6 +65,19 @@ public final class MemoryStorage: Storage {
     /// Loads rows, all as of one moment.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try withState { $0.loaded(keys) }
+    }
+
+    /// Reads a part of an account's feed, and loads rows as of the same moment.
+    public func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try withState { state in
+            let (records, hasMore) = state.records.feed(query)
+            return FeedSlice(loaded: state.loaded(query.keys), records: records, hasMore: hasMore)
+        }
+    }
+
+    /// Reads a part of a list of live records.
+    public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try withState { $0.records.records(query) }
     }
 
     /// Returns an account's transfers, newest first.
@@ -152,9 +174,14 @@ extension MemoryStorage.State {
     func loaded(_ keys: [Key]) -> Loaded {
         var loaded = Loaded()
         for key in keys {
-            if let row = rows[key] { loaded.add(row) }
+            if let row = row(key) { loaded.add(row) }
         }
         return loaded
+    }
+
+    private func row(_ key: Key) -> Row? {
+        guard case .record(let name) = key else { return rows[key] }
+        return records.record(name).map(Row.record)
     }
 
     func loaded<Outcome>(_ command: Command<Outcome>) -> Loaded {
@@ -184,6 +211,8 @@ extension MemoryStorage.State {
             ledgers[transfer.account, default: []].append(
                 NumberedTransfer(number: lastNumber, transfer: transfer)
             )
+        case .index(let entry): records.index(entry)
+        case .unindex(let entry): records.unindex(entry)
         }
     }
 
@@ -226,6 +255,19 @@ extension MemoryStorage.State {
             .first(limit) { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
         for row in settled { set(.hold(row.id), to: nil) }
         return answers.count + over.count + settled.count
+            + sweepTombstones(before: horizon.tombstones, limit: limit)
+    }
+
+    private mutating func sweepTombstones(before moment: Timestamp, limit: Int) -> Int {
+        let rows = records.tombstones(before: moment, limit: limit)
+        for row in rows {
+            records.set(row.name, to: nil)
+            var feed = FeedRow(account: row.owner)
+            if case .feed(let known) = self.rows[.feed(row.owner)] { feed = known }
+            feed.horizon = max(feed.horizon, row.seq)
+            set(.feed(row.owner), to: .feed(feed))
+        }
+        return rows.count
     }
 
     func verifyLedger() -> LedgerReport {

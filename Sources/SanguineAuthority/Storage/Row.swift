@@ -18,6 +18,10 @@ public enum Key: Hashable, Sendable {
     case hold(Identifier)
     /// An account's operation, by its idempotency key.
     case operation(Identifier, key: String)
+    /// A record, also one that was deleted.
+    case record(RecordName)
+    /// What is known of an account's records as a whole.
+    case feed(Identifier)
 }
 
 /// One stored row.
@@ -38,6 +42,10 @@ public enum Row: Hashable, Sendable {
     case hold(HoldRow)
     /// See ``OperationRow``.
     case operation(OperationRow)
+    /// See ``RecordRow``.
+    case record(RecordRow)
+    /// See ``FeedRow``.
+    case feed(FeedRow)
 
     /// The name under which the row is stored.
     public var key: Key {
@@ -49,6 +57,8 @@ public enum Row: Hashable, Sendable {
         case .quota(let row): .quota(row.account, name: row.name)
         case .hold(let row): .hold(row.id)
         case .operation(let row): .operation(row.account, key: row.key)
+        case .record(let row): .record(row.name)
+        case .feed(let row): .feed(row.account)
         }
     }
 }
@@ -258,6 +268,9 @@ public struct OperationRow: Hashable, Sendable {
         case done(StoredAnswer)
         /// It was done so long ago that the answer was dropped.
         case forgotten
+        /// It was pushed and decided, which is kept for ever: the feed number at which its changes
+        /// are contained, or, if it was refused, the ``Problem`` as JSON.
+        case pushed(head: Int64, refusal: [UInt8]?)
     }
 
     /// Whose operation.

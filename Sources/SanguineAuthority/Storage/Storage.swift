@@ -30,6 +30,12 @@ public protocol Storage: Sendable {
     /// Loads committed rows, all as of one moment.
     func load(_ keys: [Key]) async throws(StorageError) -> Loaded
 
+    /// Reads a part of an account's feed, and loads rows as of the same moment.
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice
+
+    /// Reads a part of a list of live records.
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList
+
     /// Returns an account's transfers, newest first.
     ///
     /// - Parameters:
@@ -72,7 +78,8 @@ public protocol Storage: Sendable {
     /// Drops what has served its time: answers of operations done before `answers` (one whose
     /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
     /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
-    /// before `holds`.
+    /// before `holds`, and records that were deleted before `tombstones`: the largest feed number
+    /// among an account's becomes its ``FeedRow/horizon``, if it is larger.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult
@@ -95,15 +102,27 @@ public struct Command<Outcome: Sendable>: Sendable {
 
     /// Looks at what was loaded and says what happens.
     ///
-    /// Performs no I/O and reads no clock: a driver may ask again, and only the last decision
-    /// counts.
-    public let decide: @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
+    /// Performs no I/O but by the reader, and reads no clock: a driver may ask again, and only the
+    /// last decision counts.
+    public let decide: @Sendable (Loaded, any RecordReader) throws(Problem) -> Decision<Outcome>
 
     /// Creates a command.
     public init(
         keys: [Key],
         surplus: SurplusSessions? = nil,
         decide: @escaping @Sendable (Loaded) throws(Problem) -> Decision<Outcome>
+    ) {
+        self.keys = keys
+        self.surplus = surplus
+        self.decide = { loaded, _ throws(Problem) in try decide(loaded) }
+    }
+
+    /// Creates a command that reads records on its way.
+    public init(
+        keys: [Key],
+        surplus: SurplusSessions? = nil,
+        reading decide:
+            @escaping @Sendable (Loaded, any RecordReader) throws(Problem) -> Decision<Outcome>
     ) {
         self.keys = keys
         self.surplus = surplus
@@ -155,12 +174,16 @@ public enum Change: Hashable, Sendable {
     case delete(Key)
     /// Appends to the ledger.
     case append(Transfer)
+    /// Lets a record be found by the value of a member; it is not found there yet.
+    case index(IndexEntry)
+    /// Lets a record no longer be found by the value of a member.
+    case unindex(IndexEntry)
 }
 
 /// The rows that a command asked for, as of one moment.
 public struct Loaded: Sendable {
     // Commands ask for one to four keys: searching so few beats hashing them.
-    private var rows: [Row] = []
+    fileprivate var rows: [Row] = []
 
     /// The sessions that the command's ``SurplusSessions`` asked for.
     public var surplusSessions: [SessionRow] = []
@@ -218,6 +241,25 @@ public struct Loaded: Sendable {
     }
 }
 
+extension Loaded {
+    /// All operations that were asked for and exist.
+    public var operations: [OperationRow] {
+        rows.compactMap { if case .operation(let row) = $0 { row } else { nil } }
+    }
+
+    /// The record, if it was asked for and exists or existed.
+    public func record(_ name: RecordName) -> RecordRow? {
+        for case .record(let row) in rows where row.name == name { return row }
+        return nil
+    }
+
+    /// What is known of the account's records, if it was asked for and there ever was one.
+    public func feed(_ account: Identifier) -> FeedRow? {
+        for case .feed(let row) in rows where row.account == account { return row }
+        return nil
+    }
+}
+
 /// A place in the order of operations: by account, then by key.
 public struct OperationPosition: Hashable, Sendable {
     /// Whose operation.
@@ -242,12 +284,20 @@ public struct SweepHorizon: Hashable, Sendable {
     public var sessions: Timestamp
     /// Settled holds that expired before are removed.
     public var holds: Timestamp
+    /// What is left of records that were deleted before is removed.
+    public var tombstones: Timestamp
 
     /// Creates a horizon.
-    public init(answers: Timestamp, sessions: Timestamp, holds: Timestamp) {
+    public init(
+        answers: Timestamp,
+        sessions: Timestamp,
+        holds: Timestamp,
+        tombstones: Timestamp = Timestamp(millisecondsSince1970: .min)
+    ) {
         self.answers = answers
         self.sessions = sessions
         self.holds = holds
+        self.tombstones = tombstones
     }
 }
 

@@ -60,15 +60,25 @@ enum LastKnown {
         of client: SanguineClient,
         delay: any Clock<Duration> = ContinuousClock()
     ) async -> SanguineError? {
-        await withTaskGroup(of: SanguineError?.self) { group in
-            group.addTask {
-                do throws(SanguineError) {
-                    _ = try await client.refresh(query)
-                    return nil
-                } catch {
-                    return error
-                }
+        await attempt(delay: delay) {
+            do throws(SanguineError) {
+                _ = try await client.refresh(query)
+                return nil
+            } catch {
+                return error
             }
+        }
+    }
+
+    /// Does what needs the server, for as long as that may take.
+    ///
+    /// Returns why that failed, or `nil`.
+    static func attempt(
+        delay: any Clock<Duration> = ContinuousClock(),
+        _ body: @escaping @Sendable () async -> SanguineError?
+    ) async -> SanguineError? {
+        await withTaskGroup(of: SanguineError?.self) { group in
+            group.addTask { await body() }
             group.addTask {
                 try? await delay.sleep(for: patience)
                 return .transport(.timedOut)

@@ -32,11 +32,13 @@ struct ClientOptions: ParsableArguments {
 
     /// The client, with its state restored.
     ///
-    /// - Parameter retries: Whether to send again what failed, or to go on with what is known.
+    /// - Parameters:
+    ///   - retries: Whether to send again what failed, or to go on with what is known.
+    ///   - asksServer: Whether the server is asked at all.
     /// - Returns: The client; its owner closes it.
     /// - Throws: What the client's initializer throws.
-    func client(retries: Bool = true) throws -> SanguineClient {
-        var configuration = SanguineClient.Configuration(server: url)
+    func client(retries: Bool = true, asksServer: Bool = true) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration(server: asksServer ? url : nil)
         configuration.folder = stateFolder
         configuration.retries = retries
         return try SanguineClient(configuration)
@@ -51,7 +53,8 @@ struct ClientOptions: ParsableArguments {
         return url
     }
 
-    private var stateFolder: URL {
+    /// Where the client keeps its state.
+    var stateFolder: URL {
         if let path = folder ?? Self.environment(Self.folderVariable) {
             return URL(filePath: path, directoryHint: .isDirectory)
         }

@@ -63,6 +63,16 @@ struct SettingsFile: Sendable {
         return text
     }
 
+    /// The value of a name that may be a text or a list of texts, separated by commas.
+    func list(of key: [String]) -> String? {
+        if let text = text(of: key) { return text }
+        let key = AbsoluteConfigKey(key)
+        guard let value = try? provider.value(forKey: key, type: .stringArray).value,
+            case .stringArray(let items) = value.content
+        else { return nil }
+        return items.joined(separator: ",")
+    }
+
     /// Whether the name stands there without a value.
     func isEmpty(_ key: [String]) -> Bool {
         ["", "~", "null"].contains(text(of: key))

@@ -1,5 +1,6 @@
 import Configuration
 import Foundation
+import SanguineModel
 import SanguineServer
 import Synchronization
 import SystemPackage
@@ -171,7 +172,7 @@ struct SettingsLoader: Sendable {
     }
 }
 
-// Quotas and functions, which the file names itself.
+// Quotas, collections and functions, which the file names itself.
 extension SettingsLoader {
     private func applyLists(
         of file: SettingsFile,
@@ -195,6 +196,7 @@ extension SettingsLoader {
                 return nil
             }
         }
+        applyCollections(of: file, source, to: &settings, problems: &problems)
         var functions: [String: [FunctionSetting.Field: String]] = [:]
         for key in file.keys where key.first == "functions" && key.count == 3 {
             guard let field = FunctionSetting.Field(rawValue: key[2]) else { continue }
@@ -206,6 +208,33 @@ extension SettingsLoader {
             do throws(SettingsError) {
                 settings.functions.append(
                     try FunctionSetting(name: name, members: members, source: source)
+                )
+            } catch {
+                problems += error.problems
+            }
+        }
+    }
+
+    private func applyCollections(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var collections: [String: [RecordCollection.Field: String]] = [:]
+        for key in file.keys where key.first == "collections" {
+            if key.count == 2, file.isEmpty(key) { collections[key[1]] = [:] }
+            guard key.count == 3, let field = RecordCollection.Field(rawValue: key[2]) else {
+                continue
+            }
+            collections[key[1], default: [:]][field] = file.list(of: key) ?? ""
+        }
+        if collections.isEmpty { return }
+        settings.collections = []
+        for (name, members) in collections.sorted(by: { $0.key < $1.key }) {
+            do throws(SettingsError) {
+                settings.collections.append(
+                    try RecordCollection(name: name, members: members, source: source)
                 )
             } catch {
                 problems += error.problems
@@ -231,7 +260,16 @@ extension SettingsLoader {
                 )
             }
         }
-        return quotas + functions
+        let collections = settings.collections.flatMap { collection in
+            collection.texts.map { field, value in
+                Effective(
+                    key: "collections.\(collection.name).\(field.rawValue)",
+                    value: value,
+                    source: source("collections")
+                )
+            }
+        }
+        return quotas + collections + functions
     }
 }
 
@@ -243,13 +281,17 @@ extension SettingsLoader {
         let sections = Set(
             Setting.all.compactMap { $0.key.split(separator: ".").first }
                 .map { String($0) }
-        ).union(["quotas", "functions"])
+        ).union(["quotas", "collections", "functions"])
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }
             // A section with nothing in it.
             if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
             if key.first == "quotas", key.count == 2 { return nil }
+            if key.first == "collections" {
+                if key.count == 2, file.isEmpty(key) { return nil }
+                if key.count == 3, RecordCollection.Field(rawValue: key[2]) != nil { return nil }
+            }
             if key.first == "functions", key.count == 3 {
                 if FunctionSetting.Field(rawValue: key[2]) != nil { return nil }
                 let fields = FunctionSetting.Field.allCases

@@ -40,6 +40,8 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let quotaExhausted = Self(rawValue: "quota_exhausted")
     /// 403: `X-User-Id` is not the token's subject.
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
+    /// 403: the record belongs to another account.
+    public static let notOwner = Self(rawValue: "not_owner")
     /// 404: there is no such thing, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
     /// 405: the resource does not take the method; `Allow` names those that it takes.
@@ -48,6 +50,14 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
     /// 409: the hold was settled otherwise before.
     public static let holdSettled = Self(rawValue: "hold_settled")
+    /// 409: there is a record with this id already.
+    public static let recordExists = Self(rawValue: "record_exists")
+    /// 413: the record would be larger than the limit.
+    public static let recordTooLarge = Self(rawValue: "record_too_large")
+    /// 422: no mutator of that name is known.
+    public static let mutatorUnknown = Self(rawValue: "mutator_unknown")
+    /// 422: the mutator threw something else than a refusal.
+    public static let mutatorFailed = Self(rawValue: "mutator_failed")
     /// 422: the key was used for another request.
     public static let idempotencyMismatch = Self(rawValue: "idempotency_mismatch")
     /// 422: the operation was done, and its answer is older than answers are kept.
@@ -92,10 +102,15 @@ extension ProblemCode {
         .insufficientTokens: (402, "The balance is too low."),
         .quotaExhausted: (402, "The quota is used up."),
         .identityMismatch: (403, "The user id is another's."),
+        .notOwner: (403, "The record is another's."),
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not take the method."),
         .operationInProgress: (409, "The operation is still running."),
         .holdSettled: (409, "The hold is settled."),
+        .recordExists: (409, "The record exists."),
+        .recordTooLarge: (413, "The record is too large."),
+        .mutatorUnknown: (422, "The mutator is not known."),
+        .mutatorFailed: (422, "The mutator failed."),
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
         .idempotencyExpired: (422, "The operation's answer is no longer kept."),
         .invalidContent: (422, "The content is not valid."),

@@ -13,6 +13,8 @@ extension HTTPField.Name {
     static let rateLimit = named("RateLimit")
     static let rateLimitPolicy = named("RateLimit-Policy")
     static let cacheStatus = named("Cache-Status")
+    static let lastEventID = named("Last-Event-ID")
+    static let accelBuffering = named("X-Accel-Buffering")
 
     private static func named(_ text: String) -> Self {
         guard let name = Self(text) else {

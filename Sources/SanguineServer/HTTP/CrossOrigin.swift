@@ -14,7 +14,7 @@ struct CrossOrigin: RouterMiddleware {
 
     private static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     private static let requestHeaders: [HTTPField.Name] = [
-        .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .userID,
+        .accept, .authorization, .contentType, .ifNoneMatch, .idempotencyKey, .lastEventID, .userID,
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [

@@ -30,6 +30,32 @@ struct Gate: Sendable {
         return identity
     }
 
+    /// Lets in a request for a live connection.
+    func live(_ request: Request, _ context: ServerContext) async throws(Problem) -> AccessPass {
+        let pass = try await pass(request)
+        try checkRate(pass.identity, context)
+        return pass
+    }
+
+    /// Lets in a request for a live connection that came with a ticket.
+    func live(
+        _ request: Request,
+        _ context: ServerContext,
+        _ pass: AccessPass
+    ) throws(Problem) -> AccessPass {
+        try authority.tokens.check(pass)
+        try checkClaim(request, pass.identity)
+        try checkRate(pass.identity, context)
+        return pass
+    }
+
+    /// Who sends a request, and for how long its token is valid.
+    func pass(_ request: Request) async throws(Problem) -> AccessPass {
+        let pass = try await authority.tokens.pass(try bearer(request))
+        try checkClaim(request, pass.identity)
+        return pass
+    }
+
     /// Lets in a request that changes something under an idempotency key.
     ///
     /// The fingerprint is taken of what the body means: a repetition may write it differently.
@@ -79,9 +105,11 @@ struct Gate: Sendable {
     func body<Content: Decodable & Sendable>(
         _ request: Request,
         _ context: ServerContext,
-        as type: Content.Type = Content.self
+        as type: Content.Type = Content.self,
+        values: Int = JSONBounds.values
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
-        let content = try decode(Content.self, from: try await collect(request, context))
+        let bytes = try await collect(request, context)
+        let content = try decode(Content.self, from: bytes, values: values)
         let identity = try await authenticate(request)
         try checkRate(identity, context)
         return (identity, content)
@@ -149,14 +177,15 @@ struct Gate: Sendable {
     /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
     func decode<Content: Decodable>(
         _ type: Content.Type,
-        from bytes: ByteBuffer
+        from bytes: ByteBuffer,
+        values: Int = JSONBounds.values
     ) throws(Problem) -> Result<Content, Problem> {
         guard Self.mayBeUTF8(bytes) else { throw .noObject }
-        guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0) }) else {
+        guard bytes.withUnsafeReadableBytes({ JSONBounds.hold(for: $0, values: values) }) else {
             throw Problem(
                 .malformedBody,
                 """
-                Send at most \(JSONBounds.values) values, nested at most \(JSONBounds.nesting) deep.
+                Send at most \(values) values, nested at most \(JSONBounds.nesting) deep.
                 """
             )
         }
@@ -179,6 +208,18 @@ struct Gate: Sendable {
     }
 
     private func authenticate(_ request: Request) async throws(Problem) -> Identity {
+        let token = try bearer(request)
+        let identity: Identity =
+            if let known = try authority.tokens.verifyRemembered(token) {
+                known
+            } else {
+                try await authority.tokens.verify(token)
+            }
+        try checkClaim(request, identity)
+        return identity
+    }
+
+    private func bearer(_ request: Request) throws(Problem) -> String {
         guard let header = request.headers[.authorization],
             header.prefix(7).lowercased() == "bearer "
         else {
@@ -187,20 +228,16 @@ struct Gate: Sendable {
                 "Send 'Authorization: Bearer' with an access token that this server issued."
             )
         }
-        let token = String(header.dropFirst(7))
-        let identity: Identity =
-            if let known = try authority.tokens.verifyRemembered(token) {
-                known
-            } else {
-                try await authority.tokens.verify(token)
-            }
+        return String(header.dropFirst(7))
+    }
+
+    private func checkClaim(_ request: Request, _ identity: Identity) throws(Problem) {
         if let claimed = request.headers[.userID], Identifier(claimed) != identity.account {
             throw Problem(
                 .identityMismatch,
                 "Leave 'X-User-Id' out, or set it to the 'sub' of the access token."
             )
         }
-        return identity
     }
 
     private func checkRate(_ identity: Identity, _ context: ServerContext) throws(Problem) {

@@ -7,11 +7,13 @@ enum JSONBounds {
     static let nesting = 32
     /// Values, with their names.
     static let values = 2_000
+    /// Values of a push, whose operations share one body: a hundred for each.
+    static let pushedValues = 10_000
 
-    /// Whether the text keeps to ``nesting`` and ``values``.
+    /// Whether the text keeps to ``nesting`` and has at most so many values.
     ///
     /// Counts what separates values, outside of strings; says nothing else about the form.
-    static func hold(for bytes: some Sequence<UInt8>) -> Bool {
+    static func hold(for bytes: some Sequence<UInt8>, values: Int = values) -> Bool {
         var (depth, count, isInString, isEscaped) = (0, 0, false, false)
         for byte in bytes {
             if isInString {

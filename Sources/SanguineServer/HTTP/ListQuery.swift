@@ -19,9 +19,7 @@ struct ListQuery: Sendable {
     init(_ request: Request) throws(Problem) {
         let parameters = request.uri.queryParameters
         if let text = parameters["limit"] {
-            // A number of any length is a number, and more than the largest page.
-            guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-                case let limit = Int(text) ?? .max, limit > 0
+            guard let number = Self.number(text), case let limit = Int(clamping: number), limit > 0
             else {
                 throw Problem(.malformedRequest, "Set 'limit' to a whole number from 1.")
             }
@@ -33,6 +31,14 @@ struct ListQuery: Sendable {
         if let cursor { try Cursor.checkForm(cursor) }
         let names = parameters["fields"].map { Set($0.split(separator: ",").map(String.init)) }
         fields = names?.isEmpty == false ? names : nil
+    }
+
+    /// A whole number of any length, at most the largest there is; `nil` if it is none.
+    static func number(_ text: Substring) -> Int64? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            return nil
+        }
+        return Int64(text) ?? .max
     }
 
     /// The page as an answer, with the items' members that were asked for.

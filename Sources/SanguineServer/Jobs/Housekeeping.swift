@@ -18,6 +18,7 @@ struct Housekeeping: Service {
 
     let authority: Authority
     let uploads: UploadWatch
+    let live: LiveHub
     let delay: any Clock<Duration>
     let logger: Logger
 
@@ -27,6 +28,7 @@ struct Housekeeping: Service {
             var isSweepDue = false
             while true {
                 uploads.endTurn()
+                live.look()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
                 await attempt("Holds could not be ended") { () async throws(Problem) in
                     try await authority.expireHolds()

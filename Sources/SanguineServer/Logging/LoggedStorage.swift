@@ -32,6 +32,22 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        do throws(StorageError) {
+            return try await storage.feed(query)
+        } catch {
+            throw logged(error, "feed")
+        }
+    }
+
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        do throws(StorageError) {
+            return try await storage.records(query)
+        } catch {
+            throw logged(error, "records")
+        }
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,

@@ -1,7 +1,7 @@
 import SanguineModel
 
 extension ServerSettings {
-    /// Quotas and functions at most, of each.
+    /// Quotas, collections and functions at most, of each.
     public static let listLimit = 1_000
 
     /// Checks everything.
@@ -29,6 +29,7 @@ extension ServerSettings {
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }
+        problems += RecordCollection.problems(in: collections)
         problems += functions.flatMap { FunctionSetting.Field.problems(in: $0) }
         guard problems.isEmpty else { throw SettingsError(problems) }
     }

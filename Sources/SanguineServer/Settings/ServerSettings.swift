@@ -57,10 +57,10 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 60,000.
         public var addressRequestsPerMinute = 60_000
-        /// Connections at a time; more wait to be accepted.
+        /// Connections at a time, the live ones among them; more wait to be accepted.
         ///
-        /// Default: 10,000.
-        public var connections = 10_000
+        /// Default: 20,000.
+        public var connections = 20_000
         /// The longest time that a request's body may take to arrive.
         ///
         /// Default: 30 s.
@@ -73,6 +73,22 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 1,000.
         public var functionCalls = 1_000
+        /// Live connections at a time; more are refused with 503.
+        ///
+        /// Default: 10,000.
+        public var liveConnections = 10_000
+        /// Live connections of an account at a time; more are refused with 429.
+        ///
+        /// Default: 32.
+        public var liveConnectionsPerAccount = 32
+        /// After how long without an event a live connection gets a comment.
+        ///
+        /// Default: 20 s.
+        public var livePing: Duration = .seconds(20)
+        /// The longest time that a write to a live connection may take.
+        ///
+        /// Default: 30 s.
+        public var liveWrite: Duration = .seconds(30)
         /// How long requests in flight may still take once the server is told to stop.
         ///
         /// Default: 30 s.
@@ -203,6 +219,11 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: three readings.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
+    /// The collections of records, of which there are none but these.
+    ///
+    /// Who may read a collection is settled by its first record. Default: those of
+    /// `RecordSchema.standard`.
+    public var collections = RecordSchema.standard.allCollections
     /// What can be called.
     ///
     /// Default: ``FunctionSetting/echo`` and ``FunctionSetting/ask``.

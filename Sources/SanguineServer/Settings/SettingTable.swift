@@ -78,6 +78,26 @@ extension Setting {
             "The calls of functions at a time; more get 503."
         ),
         Setting(
+            "limits.liveConnections",
+            .integer(\.limits.liveConnections, 0...1_000_000),
+            "The live connections at a time; more get 503."
+        ),
+        Setting(
+            "limits.liveConnectionsPerAccount",
+            .integer(\.limits.liveConnectionsPerAccount, 0...1_000_000),
+            "The live connections of an account at a time; more get 429."
+        ),
+        Setting(
+            "limits.livePing",
+            .duration(\.limits.livePing, .seconds(1) ... .seconds(40)),
+            "The time without an event after which a live connection gets a comment."
+        ),
+        Setting(
+            "limits.liveWrite",
+            .duration(\.limits.liveWrite, .seconds(1) ... .seconds(600)),
+            "The longest time that a write to a live connection may take; then it is closed."
+        ),
+        Setting(
             "limits.shutdownGrace",
             .duration(\.limits.shutdownGrace, .zero ... .seconds(3_600)),
             "The time that requests in flight still have when the server is told to stop."

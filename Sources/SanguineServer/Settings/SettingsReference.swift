@@ -22,14 +22,22 @@ public enum SettingsReference {
         }
         text += """
 
-            ## Quotas and functions
+            ## Quotas, collections and functions
 
             They are named in the file only. A file that names any quota replaces the default \
-            ones, and likewise for functions.
+            ones, and likewise for collections and functions. Once a collection has records, leave \
+            its access as it is.
 
             ```yaml
             quotas:
               readings: 3               # how often from one midnight of the account to the next
+
+            collections:
+              notes:
+                access: owner           # owner (default) or everyone: who may read
+              posts:
+                access: everyone
+                indexes: [createdAt]    # the members by which records are found and ordered
 
             functions:
               echo:

@@ -36,9 +36,10 @@ final class Tool: Sendable {
     let output = Watched(Said())
     let errors = Watched(Said())
     private let status = Watched<Int32?>(nil)
+    private let input: Pipe?
 
     /// Starts the command, without what the environment sets for another `sanguine`.
-    private init(_ arguments: [String], environment: [String: String]) throws {
+    private init(_ arguments: [String], environment: [String: String], input: String?) throws {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
@@ -48,7 +49,13 @@ final class Tool: Sendable {
         let (out, err) = (Pipe(), Pipe())
         process.standardOutput = out
         process.standardError = err
-        process.standardInput = FileHandle.nullDevice
+        self.input = input == nil ? nil : Pipe()
+        if let input, let pipe = self.input {
+            try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+            process.standardInput = pipe
+        } else {
+            process.standardInput = FileHandle.nullDevice
+        }
         process.terminationHandler = { [status] process in
             let isExit = process.terminationReason == .exit
             let number = isExit ? process.terminationStatus : -process.terminationStatus
@@ -61,12 +68,15 @@ final class Tool: Sendable {
     }
 
     /// Runs the command for as long as the body takes; then it is killed, if it still runs.
+    ///
+    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes.
     static func with<Value: Sendable>(
         _ arguments: [String],
         environment: [String: String] = [:],
+        input: String? = nil,
         _ body: @Sendable (Tool) async throws -> Value
     ) async throws -> Value {
-        let tool = try Tool(arguments, environment: environment)
+        let tool = try Tool(arguments, environment: environment, input: input)
         defer { tool.signal(SIGKILL) }
         return try await body(tool)
     }

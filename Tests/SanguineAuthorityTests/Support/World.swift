@@ -14,7 +14,7 @@ struct World {
     private var audits: [Identifier: LedgerAudit] = [:]
 
     mutating func perform<Outcome>(_ command: Command<Outcome>) throws(Problem) -> Outcome {
-        let decision = try command.decide(loaded(command.keys))
+        let decision = try command.decide(loaded(command.keys), MemoryRecords())
         for change in decision.changes { store(change) }
         return decision.outcome
     }
@@ -62,6 +62,7 @@ struct World {
             touched.insert(transfer.account)
             transfers[transfer.account, default: []].append(transfer)
             audits[transfer.account, default: LedgerAudit(account: transfer.account)].add(transfer)
+        case .index, .unindex: break
         }
     }
 

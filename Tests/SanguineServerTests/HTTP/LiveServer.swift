@@ -49,6 +49,8 @@ struct LiveServer: Sendable {
 
     let setup: Setup
     let ports: SanguineServer.Ports
+    /// What the server decides with.
+    let authority: Authority
     let group: ServiceGroup
 
     /// Starts a server, runs the body, and stops the server gracefully.
@@ -73,7 +75,14 @@ struct LiveServer: Sendable {
             }
             var iterator = listening.makeAsyncIterator()
             if let ports = await iterator.next() {
-                try await body(LiveServer(setup: setup, ports: ports, group: group))
+                try await body(
+                    LiveServer(
+                        setup: setup,
+                        ports: ports,
+                        authority: server.authority,
+                        group: group
+                    )
+                )
             }
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()

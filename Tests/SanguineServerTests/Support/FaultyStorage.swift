@@ -44,6 +44,16 @@ final class FaultyStorage: Storage {
         return try await inner.load(keys)
     }
 
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try check(query.keys)
+        return try await inner.feed(query)
+    }
+
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try check([])
+        return try await inner.records(query)
+    }
+
     func transfers(
         of account: Identifier,
         before number: Int64?,

@@ -1,0 +1,160 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import SanguineSQLite
+import SanguineServer
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// The processes that the live connections of a benchmark go to.
+enum LiveServers {
+    static let serverArgument = "--live-server"
+    static let bareArgument = "--live-bare"
+
+    /// A process that has said on which port it listens.
+    struct Child {
+        let process: Process
+        let port: Int
+
+        init(_ argument: String) throws {
+            process = Process()
+            process.executableURL = URL(filePath: CommandLine.arguments[0])
+            process.arguments = [argument]
+            let output = Pipe()
+            process.standardOutput = output
+            try process.run()
+            let line = try output.fileHandleForReading.read(upToCount: 16)
+            let text = String(decoding: line ?? Data(), as: UTF8.self)
+            guard let port = Int(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+                throw BenchmarkError.noServer("it ended before it was ready")
+            }
+            self.port = port
+        }
+
+        func end() {
+            process.terminate()
+            process.waitUntilExit()
+        }
+    }
+
+    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    static func serveIfAsked() async throws -> Bool {
+        switch CommandLine.arguments.dropFirst().first {
+        case serverArgument:
+            raiseDescriptorLimit()
+            try await serve()
+            return true
+        case bareArgument:
+            raiseDescriptorLimit()
+            try await serveBare()
+            return true
+        default:
+            return false
+        }
+    }
+
+    /// Lets this process have as many connections as the system allows it.
+    static func raiseDescriptorLimit() {
+        #if os(Linux)
+        let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+        let files = RLIMIT_NOFILE
+        #endif
+        var limit = rlimit()
+        getrlimit(files, &limit)
+        limit.rlim_cur = min(limit.rlim_max, 65_536)
+        setrlimit(files, &limit)
+    }
+
+    private static func say(_ port: Int) {
+        try? FileHandle.standardOutput.write(contentsOf: Data("\(port)\n".utf8))
+    }
+
+    private static func serve() async throws {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-live-\(ProcessInfo.processInfo.processIdentifier)")
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.limits.liveConnectionsPerAccount = LiveBenchmarks.connections
+        settings.limits.requestsPerMinute = 60_000_000
+        settings.limits.addressRequestsPerMinute = 60_000_000
+        let server = try await SanguineServer(
+            storage: try SQLiteStorage(folder: folder),
+            keys: KeyFile.loadOrCreate(in: folder),
+            settings: settings,
+            logger: BenchmarkedServer.quiet
+        ) { ports in
+            // Open files outlive their names: nothing is left when the process is ended.
+            try? FileManager.default.removeItem(at: folder)
+            say(ports.http)
+        }
+        try await server.run()
+    }
+
+    private static func serveBare() async throws {
+        let hall = Hall()
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 1_024)
+            .childChannelInitializer { $0.pipeline.addHandler(Line(hall: hall)) }
+            .bind(host: "127.0.0.1", port: 0).get()
+        say(channel.localAddress?.port ?? 0)
+        try await channel.closeFuture.get()
+    }
+
+    /// The channels, by their numbers.
+    private final class Hall: Sendable {
+        private let channels = Mutex<[Int: any Channel]>([:])
+
+        func enter(_ channel: any Channel, as number: Int) {
+            channels.withLock { $0[number] = channel }
+        }
+
+        func writeToAll(_ bytes: ByteBuffer) {
+            for channel in channels.withLock({ Array($0.values) }) {
+                channel.writeAndFlush(bytes, promise: nil)
+            }
+        }
+
+        func write(_ bytes: ByteBuffer, to number: Int) {
+            channels.withLock { $0[number] }?.writeAndFlush(bytes, promise: nil)
+        }
+    }
+
+    /// `L<n>` takes a number, `A<text>` writes to all, `O<n> <text>` to one.
+    ///
+    /// A mutable state of its event loop alone: what was read of the present line.
+    private final class Line: ChannelInboundHandler, @unchecked Sendable {
+        typealias InboundIn = ByteBuffer
+
+        private let hall: Hall
+        private var text = ""
+
+        init(hall: Hall) { self.hall = hall }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            text += String(buffer: unwrapInboundIn(data))
+            while let end = text.firstIndex(of: "\n") {
+                let line = text[..<end]
+                text = String(text[text.index(after: end)...])
+                take(line, context.channel)
+            }
+        }
+
+        private func take(_ line: Substring, _ channel: any Channel) {
+            let rest = line.dropFirst()
+            switch line.first {
+            case "L": hall.enter(channel, as: Int(rest) ?? 0)
+            case "A": hall.writeToAll(ByteBuffer(substring: rest))
+            default:
+                let parts = rest.split(separator: " ", maxSplits: 1)
+                guard parts.count == 2, let number = Int(parts[0]) else { return }
+                hall.write(ByteBuffer(substring: parts[1]), to: number)
+            }
+        }
+    }
+}

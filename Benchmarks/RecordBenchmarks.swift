@@ -1,0 +1,269 @@
+import Foundation
+import GRDB
+import Sanguine
+import SanguineModel
+
+/// What writes, replay and the first restore of records cost.
+enum RecordBenchmarks {
+    private static let clock = ContinuousClock()
+    private static let rounds = 5
+
+    static let all: [Benchmark] = [
+        Benchmark("perform until visible") { try await perform() },
+        Benchmark("replay") { try replay() },
+        Benchmark("first restore of 100,000 records") { try await restore() },
+    ]
+
+    // MARK: - Performing
+
+    /// A write until it is durable and visible, with 10,000 records and ever more that waits.
+    private static func perform() async throws -> [Figure] {
+        let folder = try Folder()
+        let feed = try RecordFeed(count: 10_000)
+        let client = try SanguineClient(configuration(folder, feed))
+        try await client.synchronize()
+        let raw = try rawInserts(folder)
+        var figures: [Figure] = []
+        var made = 0
+        for pending in [0, 100, 1_000] {
+            while made < pending {
+                try set(client, made)
+                made += 1
+            }
+            let samples = try (0..<100).map { _ in
+                made += 1
+                return try clock.measure { try set(client, made) } / .microseconds(1)
+            }
+            figures.append(
+                Figure(
+                    cost: "perform until visible, \(pending.formatted()) pending",
+                    samples.median,
+                    unit: "µs",
+                    of: "a raw SQLite insert",
+                    raw,
+                    atMost: 2
+                )
+            )
+        }
+        client.close()
+        return figures
+    }
+
+    private static func set(_ client: SanguineClient, _ number: Int) throws {
+        let key = try key(number % 1_000 + 1)
+        try client.perform(SetFields(key, ["count": .integer(Int64(-number))]))
+        guard client.record(Note.self, key.id)?.count == -number else {
+            throw BenchmarkError.wrong("perform")
+        }
+    }
+
+    /// The median of single inserts, each a transaction, in a table like the outbox's.
+    private static func rawInserts(_ folder: Folder) throws -> Double {
+        let database = try DatabaseQueue(path: folder.url.appending(path: "raw.sqlite").path)
+        try database.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            try database.execute(
+                sql: """
+                    CREATE TABLE operation (
+                        sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+                        name TEXT NOT NULL, arguments BLOB NOT NULL
+                    )
+                    """
+            )
+        }
+        let arguments = try JSONEncoder().encode(SetFields(try key(1), ["count": 1]))
+        let samples = try (0..<500).map { number in
+            try clock.measure {
+                try database.writeWithoutTransaction { database in
+                    let statement = try database.cachedStatement(
+                        sql: "INSERT INTO operation (id, name, arguments) VALUES (?, ?, ?)"
+                    )
+                    try statement.execute(arguments: ["\(number)", "record.set", arguments])
+                }
+            } / .microseconds(1)
+        }
+        try database.close()
+        return samples.median
+    }
+
+    // MARK: - Replay
+
+    /// Pending operations over 1,000 records, all of them, and then after one change of the base.
+    private static func replay() throws -> [Figure] {
+        var figures: [Figure] = []
+        for (count, peer) in [(100, 36.0), (1_000, 188.0)] {
+            var all: [Double] = []
+            var one: [Double] = []
+            for _ in 0..<rounds {
+                var base = try Base(count: 1_000)
+                var replay = Replay(schema: .standard)
+                let operations = try (1...count).map { try operation($0) }
+                all.append(
+                    try clock.measure {
+                        for operation in operations { _ = try replay.add(operation, over: base) }
+                    } / .milliseconds(1)
+                )
+                let key = try key(7)
+                for number in 0..<100 {
+                    base.records[key] = RecordValue(["count": .integer(Int64(number))])
+                    one.append(
+                        try clock.measure {
+                            _ = try replay.settle(removing: [], changed: [key], over: base)
+                        } / .milliseconds(1)
+                    )
+                }
+                guard try replay.record(key, over: base)?.value["text"] == .string("7") else {
+                    throw BenchmarkError.wrong("replay")
+                }
+            }
+            figures.append(
+                Figure(
+                    cost: "replay of \(count.formatted()) pending over 1,000 records",
+                    all.median,
+                    unit: "ms",
+                    of: "Replicache",
+                    peer,
+                    atMost: 0.1
+                )
+            )
+            figures.append(
+                Figure(
+                    cost: "one update of the base under \(count.formatted()) pending",
+                    one.median,
+                    unit: "ms",
+                    of: "TanStack DB",
+                    0.14,
+                    atMost: 0.1
+                )
+            )
+        }
+        return figures
+    }
+
+    private static func operation(_ number: Int) throws -> Replay.Operation {
+        Replay.Operation(
+            sequence: Int64(number),
+            id: Identifier(at: Timestamp(millisecondsSince1970: Int64(number))),
+            mutator: SetFields(try key(number), ["text": .string("\(number)")])
+        )
+    }
+
+    private struct Base: RecordSource {
+        var records: [RecordKey: RecordValue] = [:]
+
+        init(count: Int) throws {
+            for number in 1...count {
+                let json = #"{"count":\#(number),"text":"\#(RecordFeed.text)"}"#
+                records[try key(number)] = RecordValue(json: Data(json.utf8))
+            }
+        }
+
+        func record(_ key: RecordKey) -> SourcedRecord? { records[key].map { SourcedRecord($0) } }
+
+        func ids(
+            in collection: String,
+            where field: String,
+            is value: JSONValue,
+            limit: Int
+        ) -> [RecordID] {
+            []
+        }
+    }
+
+    // MARK: - Restore
+
+    /// A new device's first pull, from nothing until all is on the disk.
+    private static func restore() async throws -> [Figure] {
+        let feed = try RecordFeed(count: 100_000)
+        var ours: [Double] = []
+        var raw: [Double] = []
+        for _ in 0..<3 {
+            let folder = try Folder()
+            let client = try SanguineClient(configuration(folder, feed))
+            let start = clock.now
+            try await client.synchronize()
+            ours.append((clock.now - start) / .milliseconds(1))
+            guard client.record(Note.self, try key(100_000).id)?.count == 100_000 else {
+                throw BenchmarkError.wrong("restore")
+            }
+            client.close()
+            raw.append(try bulkInsert(folder, count: feed.count))
+        }
+        return [
+            Figure(
+                cost: "first restore of 100,000 records",
+                ours.median,
+                unit: "ms",
+                of: "a raw bulk insert",
+                raw.median,
+                atMost: 2
+            )
+        ]
+    }
+
+    private static func bulkInsert(_ folder: Folder, count: Int) throws -> Double {
+        let database = try DatabaseQueue(path: folder.url.appending(path: "bulk.sqlite").path)
+        try database.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            try database.execute(
+                sql: """
+                    CREATE TABLE record (
+                        collection TEXT NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL,
+                        value BLOB NOT NULL, PRIMARY KEY (collection, id)
+                    ) WITHOUT ROWID
+                    """
+            )
+        }
+        let value = Data(#"{"text":"\#(RecordFeed.text)","count":1}"#.utf8)
+        let time = try clock.measure {
+            try database.write { database in
+                let statement = try database.cachedStatement(
+                    sql: "INSERT INTO record VALUES ('notes', ?, ?, ?)"
+                )
+                for number in 1...count {
+                    try statement.execute(arguments: [RecordFeed.id(number), number, value])
+                }
+            }
+        }
+        try database.close()
+        return time / .milliseconds(1)
+    }
+
+    // MARK: - What they share
+
+    private struct Note: SanguineModel.Record {
+        static let collection = RecordCollection("notes")
+        let id: RecordID
+        var text: String?
+        var count: Int
+    }
+
+    /// A folder that goes with the value.
+    private final class Folder {
+        let url: URL
+
+        init() throws {
+            url = FileManager.default.temporaryDirectory
+                .appending(path: "sanguine-records-\(UInt64.random(in: 0 ... .max))")
+            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+        }
+
+        deinit { try? FileManager.default.removeItem(at: url) }
+    }
+
+    private static func configuration(
+        _ folder: Folder,
+        _ feed: RecordFeed
+    ) -> SanguineClient.Configuration {
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://localhost"))
+        configuration.folder = folder.url
+        configuration.transport = feed
+        configuration.recordPolling = nil
+        return configuration
+    }
+
+    private static func key(_ number: Int) throws -> RecordKey {
+        guard let id = RecordID(RecordFeed.id(number)) else { throw BenchmarkError.wrong("id") }
+        return RecordKey("notes", id)
+    }
+}

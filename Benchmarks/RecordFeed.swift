@@ -1,0 +1,67 @@
+import Foundation
+import Sanguine
+import SanguineModel
+
+/// A network with a long feed behind it, whose pages are cut out of bytes that are there already.
+///
+/// It takes no operations: what is performed stays pending.
+final class RecordFeed: Transport {
+    private let records: Data
+    /// Where each record's JSON begins, and where the last one ends.
+    private let places: [Int]
+    private let guest: Data
+
+    var count: Int { places.count - 1 }
+
+    init(count: Int) throws {
+        var records = Data()
+        var places = [0]
+        for number in 1...max(1, count) {
+            let json = """
+                {"collection":"notes","id":"\(Self.id(number))","seq":\(number),"deleted":false,\
+                "value":{"text":"\(Self.text)","count":\(number)}}
+                """
+            records += Data(json.utf8) + Data(",".utf8)
+            places.append(records.count)
+        }
+        self.records = records
+        self.places = places
+        let account = Account(
+            id: Identifier(at: Timestamp(millisecondsSince1970: 0)),
+            kind: .guest,
+            timeZone: "UTC",
+            language: "en",
+            createdAt: Timestamp(millisecondsSince1970: 0)
+        )
+        let session = Session(accessToken: "a", expiresIn: 900, refreshToken: "r")
+        guest = try JSONEncoder().encode(SignedIn(account: account, session: session))
+    }
+
+    static let text = "A note of a length that notes have, on average, in a list of notes."
+
+    static func id(_ number: Int) -> String { "note-\(number)" }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        switch request.url.path() {
+        case "/v1/accounts/guest": answer(guest)
+        case "/v1/sync/pull": answer(page(of: request.url))
+        default: throw .offline("The benchmark's network takes nothing in.")
+        }
+    }
+
+    private func answer(_ body: Data) -> TransportResponse {
+        TransportResponse(status: 200, headers: ["content-type": "application/json"], body: body)
+    }
+
+    private func page(of url: URL) -> Data {
+        let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        let numbers = Dictionary(items.map { ($0.name, Int($0.value ?? "") ?? 0) }) { $1 }
+        let since = min(max(0, numbers["since"] ?? 0), count)
+        let end = min(since + (numbers["limit"] ?? 100), count)
+        var body = Data(#"{"changes":["#.utf8)
+        if since < end { body += records[places[since]..<(places[end] - 1)] }
+        let rest = #"],"next":\#(end),"head":\#(count),"hasMore":\#(end < count),"reset":false}"#
+        body += Data(rest.utf8)
+        return body
+    }
+}

@@ -1,0 +1,286 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+/// Follows the feed live: ``FeedConnectionState`` decides, this connects, waits and hands on.
+///
+/// ```swift
+/// let feed = LiveFeed(call: call, environment: environment, handlers: handlers)
+/// feed.start()
+/// ```
+///
+/// Invariants:
+///
+/// 1. At most one connection, and one wait; none after ``close()``.
+/// 2. Handlers are called in the order in which things happened, and under no lock.
+///
+/// Mutable state: `guarded`, by its mutex. Tasks hold this object weakly while they wait.
+final class LiveFeed: Sendable {
+    /// Where to begin, and for whom.
+    struct Place: Sendable {
+        var position: Int64
+        var epoch: SessionEpoch
+    }
+
+    /// What the owner of the records does.
+    struct Handlers: Sendable {
+        /// Where to begin; `nil` if the feed must be pulled first.
+        var place: @Sendable () -> Place?
+        /// Takes whole operations in.
+        var receive: @Sendable (SyncState.FeedBatch, SessionEpoch) -> Void
+        /// Pulls the feed.
+        var pull: @Sendable () -> Void
+        /// Is told whether the feed is live; if not, it is to be polled.
+        var setLive: @Sendable (Bool) -> Void
+    }
+
+    /// What a feed is given.
+    struct Environment: Sendable {
+        var lifecycle: any Lifecycle
+        var connectivity: any Connectivity
+        var delay: any Clock<Duration>
+        var random: RandomSource
+    }
+
+    private struct Guarded {
+        var state: FeedConnectionState
+        var random: RandomSource
+        var tasks: [UInt64: Task<Void, Never>] = [:]
+        var watchdog: Task<Void, Never>?
+        var followings: [SignalFollowing] = []
+        /// What the handlers are still to be told, and whether someone is telling them.
+        var untold: [FeedConnectionState.Action] = []
+        var isTelling = false
+    }
+
+    private let guarded: Mutex<Guarded>
+    private let call: ServerCall
+    private let handlers: Handlers
+    private let environment: Environment
+    private let uptime: @Sendable () -> Duration
+
+    init(call: ServerCall, environment: Environment, handlers: Handlers) {
+        self.call = call
+        self.handlers = handlers
+        self.environment = environment
+        uptime = Self.stopwatch(environment.delay)
+        let state = FeedConnectionState(
+            isForeground: environment.lifecycle.isForeground.value,
+            isOnline: environment.connectivity.isOnline.value
+        )
+        guarded = Mutex(Guarded(state: state, random: environment.random))
+    }
+
+    deinit { close() }
+
+    /// Connects from now on.
+    func start() {
+        let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
+        let followings = [
+            lifecycle.isForeground.follow { [weak self] in
+                self?.change { $0.setForeground(lifecycle.isForeground.value) }
+            },
+            connectivity.isOnline.follow { [weak self] in
+                self?.change { $0.setOnline(connectivity.isOnline.value) }
+            },
+        ]
+        guarded.withLock { $0.followings = followings }
+        // What changed between the creation and now.
+        change { state in
+            state.setForeground(lifecycle.isForeground.value)
+                + state.setOnline(connectivity.isOnline.value) + state.start()
+        }
+    }
+
+    /// Another user is there: the connection is made anew.
+    func restart() { change { $0.restart() } }
+
+    /// Ends the connection; nothing is handed on any more.
+    func close() {
+        change { $0.close() }
+        let followings = guarded.withLock { guarded in
+            defer { guarded.followings = [] }
+            return guarded.followings
+        }
+        withExtendedLifetime(followings) {}  // Released here, under no lock.
+    }
+
+    // MARK: - The one door
+
+    private func change(_ body: (inout FeedConnectionState) -> [FeedConnectionState.Action]) {
+        change { state, _ in body(&state) }
+    }
+
+    private func change(
+        _ body: (inout FeedConnectionState, inout RandomSource) -> [FeedConnectionState.Action]
+    ) {
+        let mustTell = guarded.withLock { guarded in
+            for action in body(&guarded.state, &guarded.random) { perform(action, &guarded) }
+            defer { guarded.isTelling = guarded.isTelling || !guarded.untold.isEmpty }
+            return !guarded.isTelling && !guarded.untold.isEmpty
+        }
+        if mustTell { tell() }
+    }
+
+    private func perform(_ action: FeedConnectionState.Action, _ guarded: inout Guarded) {
+        switch action {
+        case .connect(let number):
+            guarded.tasks[number] = Task { [weak self] in await self?.connect(number) }
+            watch(number, &guarded)
+        case .wait(let number, let duration):
+            guarded.tasks[number] = Task { [weak self, delay = environment.delay] in
+                guard (try? await delay.sleep(for: duration)) != nil else { return }
+                self?.woke(number)
+            }
+        case .cancel(let number):
+            guarded.tasks.removeValue(forKey: number)?.cancel()
+            guarded.watchdog?.cancel()
+        case .setLive, .pull: guarded.untold.append(action)
+        }
+    }
+
+    /// Tells the handlers in order; whoever comes meanwhile leaves it to this.
+    private func tell() {
+        while let action = nextToTell() {
+            switch action {
+            case .setLive(let isLive): handlers.setLive(isLive)
+            case .pull: handlers.pull()
+            case .connect, .wait, .cancel: break
+            }
+        }
+    }
+
+    private func nextToTell() -> FeedConnectionState.Action? {
+        guarded.withLock { guarded in
+            guarded.isTelling = !guarded.untold.isEmpty
+            return guarded.untold.isEmpty ? nil : guarded.untold.removeFirst()
+        }
+    }
+
+    // MARK: - Waiting
+
+    private func woke(_ number: UInt64) {
+        guarded.withLock { $0.tasks[number] = nil }
+        change { $0.waited(number) }
+    }
+
+    /// Gives the connection up if nothing is heard of it for too long.
+    private func watch(_ number: UInt64, _ guarded: inout Guarded) {
+        guarded.watchdog?.cancel()
+        guarded.watchdog = Task { [weak self, delay = environment.delay] in
+            guard (try? await delay.sleep(for: FeedLimits.silence)) != nil else { return }
+            self?.ended(number, .failed(retryAfter: nil))
+        }
+    }
+
+    private func heard(_ number: UInt64) {
+        guarded.withLock { guarded in
+            if guarded.tasks[number] != nil { watch(number, &guarded) }
+        }
+    }
+
+    private func ended(_ number: UInt64, _ ending: FeedConnectionState.Ending) {
+        guarded.withLock { guarded in
+            guard let task = guarded.tasks.removeValue(forKey: number) else { return }
+            task.cancel()
+            guarded.watchdog?.cancel()
+        }
+        let now = uptime()
+        change { state, random in state.ended(number, ending, at: now, using: &random) }
+    }
+
+    // MARK: - Connecting
+
+    private func connect(_ number: UInt64) async {
+        do throws(SanguineError) {
+            ended(number, try await follow(number))
+        } catch {
+            ended(number, FeedConnectionState.Ending(error))
+        }
+    }
+
+    private func follow(
+        _ number: UInt64
+    ) async throws(SanguineError) -> FeedConnectionState.Ending {
+        guard let place = handlers.place() else { return .reset }
+        let request = try TransportRequest(
+            base: call.server,
+            path: "/v1/live",
+            query: [URLQueryItem(name: "since", value: "\(place.position)")],
+            headers: ["Accept": "text/event-stream"]
+        )
+        let stream = try await call.stream(request, epoch: place.epoch)
+        let now = uptime()
+        change { $0.opened(number, at: now) }
+        var parser = EventStreamParser()
+        var batches = LiveBatches(after: place.position)
+        while let bytes = try await next(of: stream) {
+            heard(number)
+            // After a sign-out nothing of it may be seen.
+            guard call.authorizer.epoch.number == place.epoch.number else { return .ended }
+            var outputs: [EventStreamParser.Output] = []
+            do {
+                try parser.take(bytes) { outputs.append($0) }
+            } catch {
+                return .reset
+            }
+            for output in outputs {
+                guard try take(output, number, &batches, place.epoch) else { return .reset }
+            }
+        }
+        return .ended
+    }
+
+    private func next(of stream: TransportStream) async throws(SanguineError) -> Data? {
+        do {
+            return try await stream.next()
+        } catch .cancelled {
+            throw .cancelled
+        } catch {
+            throw .transport(error)
+        }
+    }
+
+    /// Takes one output in; returns whether the feed can go on from it.
+    private func take(
+        _ output: EventStreamParser.Output,
+        _ number: UInt64,
+        _ batches: inout LiveBatches,
+        _ epoch: SessionEpoch
+    ) throws(SanguineError) -> Bool {
+        var batch: SyncState.FeedBatch?
+        switch output {
+        case .event("change", let data, _):
+            let change = try WireCoding.decode(LiveChange.self, from: data)
+            do {
+                batch = try batches.take(change)
+            } catch {
+                return false
+            }
+        case .event("reset", _, _): return false
+        case .place(let id): batch = Int64(id).flatMap { batches.reached($0) }
+        case .retry(let time): guarded.withLock { $0.state.told(number, retry: time) }
+        case .event, .comment: break
+        }
+        if let batch { handlers.receive(batch, epoch) }
+        return true
+    }
+
+    private static func stopwatch(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+}
+
+extension FeedConnectionState.Ending {
+    /// What an error means for the next attempt.
+    fileprivate init(_ error: SanguineError) {
+        switch error {
+        case .problem(let problem) where [404, 405, 406, 501].contains(problem.status):
+            self = .unavailable
+        case .notConfigured: self = .unavailable
+        case .decoding: self = .reset
+        default: self = .failed(retryAfter: error.retryAfter)
+        }
+    }
+}

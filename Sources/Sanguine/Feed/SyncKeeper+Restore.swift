@@ -1,0 +1,180 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+// MARK: - Restoring
+
+/// A long feed from its start: several ranges at once, into a space of their own.
+///
+/// The head that the first page names is where the ranges end. What changes while they are read has
+/// a number behind it, and comes with the catching up that follows; so does what was deleted. Only
+/// when that has reached its end is the space whole, and becomes the base. How far each range is
+/// lies on disk with its records, so that a death costs a page of each.
+extension SyncKeeper {
+    /// The number of the range that stands for the catching up.
+    private static let catchingUp = 0
+
+    /// A restore that an earlier process, or a failure, left.
+    func unfinishedRestore(_ ask: Ask) throws(SanguineError) -> RecordsFile.Restore? {
+        try writing(ask) { try $0.restore(of: ask.owner) } ?? nil
+    }
+
+    /// Begins with the first page.
+    func beginRestore(
+        with answer: PullAnswer,
+        _ ask: Ask
+    ) throws(SanguineError) -> RecordsFile.Restore {
+        let head = max(answer.head, answer.next)
+        let length = head / RecordLimits.restoreRangeNumbers
+        let count = Int64(min(max(1, length), Int64(RecordLimits.restoreRanges)))
+        var ranges = [
+            RecordsFile.Range(
+                number: Self.catchingUp,
+                low: answer.horizon ?? 0,  // Kept here: what is asked with from now on.
+                high: head,
+                reached: head
+            )
+        ]
+        for number in 1...count {
+            let low = head / count * (number - 1)
+            let high = number == count ? head : head / count * number
+            ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
+        }
+        ranges[1].reached = answer.next
+        let restore = try writing(ask) { records in
+            let restore = try records.beginRestore(of: ask.owner, ranges)
+            try records.write(answer.changes, ranges[1], of: restore.space)
+            return restore
+        }
+        guard let restore else { throw .userChanged }
+        return restore
+    }
+
+    /// Restores what is missing; returns whether the feed must be pulled.
+    func go(
+        on restore: RecordsFile.Restore,
+        _ ask: Ask
+    ) async throws(SanguineError) -> Bool {
+        let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
+        progress(restore.ranges)
+        let failure = await withTaskGroup(of: SanguineError?.self) { group in
+            for range in open {
+                group.addTask { [self] in await fill(range, of: restore, ask) }
+            }
+            var first: SanguineError?
+            for await failure in group where first == nil { first = failure }
+            return first
+        }
+        if let failure { throw failure }
+        return try await catchUp(restore, ask)
+    }
+
+    private func fill(
+        _ range: RecordsFile.Range,
+        of restore: RecordsFile.Restore,
+        _ ask: Ask
+    ) async -> SanguineError? {
+        var range = range
+        do throws(SanguineError) {
+            while !range.isDone {
+                let horizon = restore.horizon
+                let answer = try await get(since: range.reached, ask, horizon: horizon)
+                guard !answer.reset else {
+                    try abandon(ask)
+                    throw .userChanged
+                }
+                range.reached = answer.hasMore ? max(answer.next, range.reached + 1) : range.high
+                try write(answer.changes, range, of: restore, ask)
+            }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func catchUp(
+        _ restore: RecordsFile.Restore,
+        _ ask: Ask
+    ) async throws(SanguineError) -> Bool {
+        guard var range = restore.ranges.first(where: { $0.number == Self.catchingUp }) else {
+            try abandon(ask)
+            return true
+        }
+        while true {
+            // Asked with each page what is done by now: the last page's word counts.
+            let now = guarded.withLock { question($0) }
+            let answer = try await get(since: range.reached, now, horizon: restore.horizon)
+            guard !answer.reset else {
+                try abandon(ask)
+                return true
+            }
+            range.reached = answer.next
+            try write(answer.changes, range, of: restore, ask)
+            guard !answer.hasMore else { continue }
+            var batch = Self.batch(of: answer, to: now)
+            batch.changes = []  // They lie there already, with all others.
+            batch.isReset = true
+            batch.staged = restore.space
+            let mustPull = receive(batch, of: ask.epoch)
+            set(progress: 1)
+            return mustPull
+        }
+    }
+
+    private func write(
+        _ changes: [RecordChange],
+        _ range: RecordsFile.Range,
+        of restore: RecordsFile.Restore,
+        _ ask: Ask
+    ) throws(SanguineError) {
+        let written: Void? = try writing(ask) { try $0.write(changes, range, of: restore.space) }
+        guard written != nil else { throw .userChanged }
+        if let ranges = try unfinishedRestore(ask)?.ranges { progress(ranges) }
+    }
+
+    /// Drops a restore whose beginning the server no longer knows how to complete.
+    private func abandon(_ ask: Ask) throws(SanguineError) {
+        _ = try writing(ask) { try $0.abandonRestore(of: ask.owner) }
+    }
+
+    /// Writes to the records' file, if its user is still the one who asked.
+    private func writing<Value: Sendable>(
+        _ ask: Ask,
+        _ body: (RecordsFile) throws -> Value
+    ) throws(SanguineError) -> Value? {
+        do {
+            return try serial.withLock { _ in
+                let records = guarded.withLock { isCurrent(ask.epoch, $0) ? $0.records : nil }
+                return try records.map(body)
+            }
+        } catch {
+            guarded.withLock { guarded in
+                if StoreFile.isDamage(error) {
+                    failed(error, &guarded)
+                } else {
+                    // The next try goes on in memory.
+                    try? guarded.records?.leaveDisk(because: error)
+                }
+            }
+            throw .store(.writeFailed("\(error)"))
+        }
+    }
+
+    // MARK: - Progress
+
+    private func progress(_ ranges: [RecordsFile.Range]) {
+        let ranges = ranges.filter { $0.number != Self.catchingUp }
+        let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
+        let done = ranges.reduce(0) { $0 + min($1.reached, $1.high) - $1.low }
+        // The last part is the catching up.
+        set(progress: 0.99 * Double(done) / Double(max(1, whole)))
+    }
+
+    private func set(progress: Double) {
+        guarded.withLock { guarded in
+            guard guarded.restored != progress else { return }
+            guarded.restored = progress
+            for reader in guarded.restoreReaders.values { reader.yield(progress) }
+        }
+    }
+}

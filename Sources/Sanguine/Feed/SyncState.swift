@@ -1,0 +1,308 @@
+package import SanguineModel
+
+/// Base, pending and feed together: what makes *no flicker* and *exactly once* visible to the user.
+///
+/// Two rules beside replay:
+///
+/// **A base is adopted only when it is known, of each operation that may have been done, whether it
+/// is in it.** A pull says so of the operations that it was asked about; what arrives while a push
+/// is unanswered is held back until the answer is there. So an operation's effect is never shown
+/// twice, and never disappears between the acknowledgement and the feed, whichever comes first.
+///
+/// **Acknowledged operations are settled by a complete base only.** The feed has each record once,
+/// at its newest: of an operation that changed two records the first page may have one, and the
+/// last page the other, which somebody else has changed since. So with acknowledged operations in
+/// the replay pages are held back until the last one is there, and adopted in one step. Without
+/// them each page is shown as it comes.
+///
+/// Pure: the base is kept outside. The shell makes what ``Effects`` says durable, in its order:
+///
+/// 1. ``Effects/records``, in the outbox;
+/// 2. ``Effects/adopt``, in the base, with its position, in one transaction; then it calls
+///    ``adopted(_:over:)``, and does what that returns.
+///
+/// A death between any two steps leaves a state from which the next start goes on.
+///
+/// Invariants:
+///
+/// 1. What is visible is the base with all operations replayed that are not settled or refused.
+/// 2. The position never falls but by a reset.
+/// 3. What is held back follows the base without a gap, and is at most `heldLimit` changes; past
+///    that, acknowledged operations are hidden until the base has them.
+package struct SyncState {
+    /// A part of the feed that the shell received.
+    package struct FeedBatch: Sendable {
+        /// The position that it was asked from.
+        package var since: Int64
+        /// The position that it leads to.
+        package var next: Int64
+        /// The newest number that the authority knew.
+        package var head: Int64
+        /// Up to where the authority had forgotten deletions; kept with the position.
+        package var horizon: Int64
+        package var changes: [RecordChange]
+        /// Whether records that no batch from here on mentions are gone.
+        package var isReset: Bool
+        /// The operations that the answer says of whether it has them.
+        package var asked: Set<Int64>
+        package let results: [PushResult]
+        /// Where the records lie already that this makes the base; ``changes`` is empty then.
+        package var staged: Int64?
+
+        /// Whether nothing newer was left to read.
+        package var isComplete: Bool { next >= head }
+
+        /// Creates a part from a pull's answer.
+        package init(_ answer: PullAnswer, since: Int64, asked: Set<Int64> = []) {
+            self.since = since
+            next = answer.next
+            head = answer.head
+            horizon = answer.horizon ?? 0
+            changes = answer.changes
+            isReset = answer.reset
+            self.asked = asked
+            results = answer.operations ?? []
+        }
+    }
+
+    /// What the shell must do now, in this order.
+    package struct Effects {
+        /// To be made durable in the outbox.
+        package var records: [OutboxState.Record] = []
+        /// To be written to the base.
+        package var adopt: FeedBatch?
+        /// The records whose visible value may have changed.
+        package var changed: Set<RecordKey> = []
+        /// Whether any visible value may have changed: the base is another.
+        package var isEverythingChanged = false
+        /// Whether the shell must pull: what it received could not be used, or is not enough.
+        package var mustPull = false
+        /// The operations whose outcome is known now.
+        package var ended: [(sequence: Int64, outcome: Outcome)] = []
+    }
+
+    /// What became of an operation.
+    package enum Outcome: Hashable, Sendable {
+        case applied(head: Int64)
+        case refused(Problem)
+    }
+
+    package private(set) var outbox: OutboxState
+    package private(set) var replay: Replay
+    /// The number of the feed that the base has reached.
+    package private(set) var position: Int64
+    /// The horizon that came with it.
+    package private(set) var horizon: Int64
+    /// Whether the base is all that there was when it was last read, and not a part.
+    package private(set) var isComplete = false
+    /// Whether the base may hold records that the reset under way, perhaps an earlier process's,
+    /// does not mention.
+    private var isResetting = true
+    /// What came and must not be adopted yet, as one batch.
+    private var held: FeedBatch?
+    private let heldLimit: Int
+
+    package init(
+        schema: RecordSchema,
+        outbox: OutboxState,
+        position: Int64,
+        horizon: Int64 = 0,
+        heldLimit: Int = 10_000
+    ) {
+        self.outbox = outbox
+        replay = Replay(schema: schema)
+        self.position = position
+        self.horizon = horizon
+        self.heldLimit = heldLimit
+    }
+
+    // MARK: - Operations
+
+    /// Takes an operation in that is durable already.
+    package mutating func add(
+        _ operation: Replay.Operation,
+        as item: OutboxState.Item,
+        over base: some RecordSource
+    ) throws -> Effects {
+        var effects = Effects()
+        var item = item
+        if case .acknowledged(let head) = item.phase, head <= position {
+            // The process died after the base had it and before the outbox knew.
+            effects.records = [.removed([item.sequence])]
+            return effects
+        }
+        if !item.isRefused {
+            effects.changed = try replay.add(operation, over: base)
+            item.dependencies = replay.dependencies(of: item.sequence)
+        }
+        outbox.add(item)
+        return effects
+    }
+
+    /// Takes an operation out that is refused, or was never sent; `nil` if it may be done.
+    package mutating func discard(
+        _ sequence: Int64,
+        over base: some RecordSource
+    ) throws -> Effects? {
+        guard let records = outbox.discard(sequence) else { return nil }
+        return Effects(
+            records: records,
+            changed: try replay.settle(removing: [sequence], changed: [], over: base)
+        )
+    }
+
+    /// See ``OutboxState/takeOff()``.
+    package mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])?
+    {
+        outbox.takeOff()
+    }
+
+    /// A push was answered.
+    package mutating func landed(
+        _ flight: UInt64,
+        _ answer: PushAnswer,
+        over base: some RecordSource
+    ) throws -> Effects {
+        try took(note: outbox.land(flight, answer.results), over: base)
+    }
+
+    /// A push was not answered.
+    package mutating func failed(
+        _ flight: UInt64,
+        _ failure: OutboxState.Failure,
+        wasSent: Bool
+    ) -> [String: Int] {
+        outbox.fail(flight, failure, wasSent: wasSent)
+    }
+
+    /// See ``OutboxState/wake(_:)``.
+    package mutating func wake(_ line: String? = nil) { outbox.wake(line) }
+
+    /// See ``OutboxState/set(_:_:)``.
+    package mutating func set(_ pause: OutboxState.Pause, _ isOn: Bool) { outbox.set(pause, isOn) }
+
+    // MARK: - Feed
+
+    /// A part of the feed is there.
+    package mutating func received(
+        _ batch: FeedBatch,
+        over base: some RecordSource
+    ) throws -> Effects {
+        var effects = try took(note: outbox.resolve(batch.results), over: base)
+        if effects.adopt != nil {
+            // What was held back comes first, and this begins where that does not end.
+            effects.mustPull = true
+            return effects
+        }
+        guard batch.since == pullPosition else {
+            // It overlaps with what came meanwhile, or comes after something that did not.
+            effects.mustPull = effects.mustPull || batch.next > pullPosition
+            return effects
+        }
+        hold(batch)
+        effects.adopt = takeHeld()
+        effects.mustPull = needsPull && effects.adopt == nil
+        return effects
+    }
+
+    /// A batch and its position are in the base: what it contains is settled, in this one step.
+    package mutating func adopted(
+        _ batch: FeedBatch,
+        over base: some RecordSource
+    ) throws -> Effects {
+        position = batch.next
+        horizon = max(horizon, batch.horizon)
+        isComplete = batch.isComplete
+        // Records that a reset does not mention go at its end, and nobody names them.
+        let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
+        isResetting = (isResetting || batch.isReset) && !isComplete
+        var settled: [Int64] = []
+        var effects = Effects()
+        if isComplete {
+            (settled, effects.records) = outbox.settle(through: position)
+        } else if outbox.wantedHead != nil {
+            // More than may be held back. They are done: better hidden for a moment than twice.
+            (settled, effects.records) = outbox.settle(through: .max)
+        }
+        effects.changed = try replay.settle(
+            removing: settled,
+            changed: batch.changes.map { RecordKey($0.collection, $0.id) },
+            everything: isOther,
+            over: base
+        )
+        effects.isEverythingChanged = isOther
+        effects.mustPull = needsPull
+        return effects
+    }
+
+    /// Where the next pull begins: after what is held back.
+    package var pullPosition: Int64 { held?.next ?? position }
+
+    /// The horizon that the next pull names.
+    package var pullHorizon: Int64 { max(horizon, held?.horizon ?? 0) }
+
+    private mutating func took(
+        note records: [OutboxState.Record],
+        over base: some RecordSource
+    ) throws -> Effects {
+        var effects = Effects(records: records)
+        var refused: [Int64] = []
+        for record in records {
+            switch record {
+            case .refused(let sequence, let problem):
+                refused.append(sequence)
+                effects.ended.append((sequence, .refused(problem)))
+            case .acknowledged(let sequence, let head):
+                effects.ended.append((sequence, .applied(head: head)))
+            case .sending, .removed: break
+            }
+        }
+        if !refused.isEmpty {
+            effects.changed = try replay.settle(removing: refused, changed: [], over: base)
+        }
+        effects.adopt = takeHeld()
+        if held == nil, effects.adopt == nil, isComplete {
+            // What changed nothing is done at a number that the base has reached already.
+            let (settled, ended) = outbox.settle(through: position)
+            effects.records += ended
+            let changed = try replay.settle(removing: settled, changed: [], over: base)
+            effects.changed.formUnion(changed)
+        }
+        effects.mustPull = needsPull && effects.adopt == nil
+        return effects
+    }
+
+    // Whether something is to come that only a pull brings.
+    private var needsPull: Bool {
+        if let held { return !held.isComplete || !isKnown(held) }
+        return !isComplete || outbox.wantedHead.map { $0 > position } ?? false
+    }
+
+    // Whether it is known, of each operation that may be done, whether the batch has it.
+    private func isKnown(_ batch: FeedBatch) -> Bool {
+        outbox.unresolved.allSatisfy(batch.asked.contains)
+    }
+
+    private mutating func hold(_ batch: FeedBatch) {
+        guard var all = held, !batch.isReset else {  // After a reset nothing before it counts.
+            held = batch
+            return
+        }
+        all.next = batch.next
+        all.head = batch.head
+        all.horizon = max(all.horizon, batch.horizon)
+        all.asked = batch.asked
+        all.changes += batch.changes
+        held = all
+        // Too much to keep: it is read again from the base's position, when all is known.
+        if all.changes.count > heldLimit, outbox.wantedHead == nil { held = nil }
+    }
+
+    private mutating func takeHeld() -> FeedBatch? {
+        guard let batch = held, isKnown(batch),
+            batch.isComplete || outbox.wantedHead == nil || batch.changes.count > heldLimit
+        else { return nil }
+        held = nil
+        return batch
+    }
+}

@@ -1,0 +1,275 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+// MARK: - Sending
+
+extension SyncKeeper {
+    /// Operations on their way.
+    private struct Departure: Sendable {
+        let flight: OutboxState.Flight
+        let records: [OutboxState.Record]
+        let operations: [PushedOperation]
+        let sizes: [Int]
+        let epoch: SessionEpoch
+    }
+
+    private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+
+    /// Sends what waits, unless that is under way or must wait.
+    ///
+    /// - Returns: What tells of the end of it; `nil` if there is nothing to send.
+    @discardableResult
+    func kick() -> OneShot<Void>? {
+        guard network != nil else { return nil }
+        return guarded.withLock { guarded in
+            if let sender = guarded.sender { return sender.outcome }
+            let outbox = guarded.state.outbox
+            guard guarded.isOpen, !guarded.isClosed, outbox.pauses.isEmpty, outbox.waits.isEmpty,
+                outbox.items.values.contains(where: \.isUnanswered)
+            else { return nil }
+            guarded.runs += 1
+            var run = Run(number: guarded.runs)
+            let number = run.number
+            run.task = Task { [self] in await send(number) }
+            guarded.sender = run
+            return run.outcome
+        }
+    }
+
+    /// Something has happened that makes another try worth it.
+    func wake() {
+        guarded.withLock { guarded in
+            guarded.state.wake()
+            guarded.waking?.cancel()
+            guarded.waking = nil
+        }
+        kick()
+    }
+
+    private func send(_ run: UInt64) async {
+        var failure: SanguineError?
+        while let departure = depart(run, failure) { failure = await fly(departure) }
+    }
+
+    /// The next operations to send; `nil` if there are none, and the run is over.
+    private func depart(_ run: UInt64, _ failure: SanguineError?) -> Departure? {
+        let (departure, ended, mustTell) = guarded.withLock { guarded in
+            guard guarded.sender?.number == run, !guarded.isClosed else {
+                return (nil as Departure?, nil as OneShot<Void>?, false)
+            }
+            let hasNoticed = notice(&guarded)
+            guard failure == nil, let (flight, records) = guarded.state.takeOff() else {
+                defer { guarded.sender = nil }
+                return (nil, guarded.sender?.outcome, hasNoticed)
+            }
+            let rows = flight.sequences.compactMap { guarded.rows[$0] }
+            let departure = Departure(
+                flight: flight,
+                records: records,
+                operations: rows.map(PushedOperation.init),
+                sizes: rows.map(\.arguments.count),
+                epoch: guarded.epoch
+            )
+            return (departure, nil, hasNoticed)
+        }
+        if mustTell { observers.changed(nil, in: self) }
+        tellOutbox()
+        ended?.resolve(failure.map { .failure($0) } ?? .success(()))
+        return departure
+    }
+
+    /// Returns what went wrong, if anything did.
+    private func fly(_ departure: Departure) async -> SanguineError? {
+        do {
+            try outbox.write(departure.records)
+        } catch {
+            let error = SanguineError.store(.writeFailed("the outbox: \(error)"))
+            failed(departure, error)
+            return error
+        }
+        do throws(SanguineError) {
+            let answer = try await push(departure)
+            landed(departure, answer)
+            return nil
+        } catch {
+            failed(departure, error)
+            return error
+        }
+    }
+
+    private func landed(_ departure: Departure, _ answer: PushAnswer) {
+        let mustPull = serial.withLock { _ in
+            let effects = guarded.withLock { guarded -> SyncState.Effects? in
+                guard guarded.epoch.number == departure.epoch.number, !guarded.isClosed else {
+                    return nil
+                }
+                guarded.revision += 1
+                return attempt(&guarded) { guarded in
+                    try guarded.state.landed(
+                        departure.flight.number,
+                        answer,
+                        over: guarded.base
+                    )
+                }
+            }
+            return effects.map { carryOut($0, of: departure.epoch) } ?? false
+        }
+        if mustPull { pull() }
+    }
+
+    private func failed(_ departure: Departure, _ error: SanguineError) {
+        let (failure, wasSent) = Self.verdict(on: error)
+        guarded.withLock { guarded in
+            guard guarded.epoch.number == departure.epoch.number, !guarded.isClosed else { return }
+            let number = departure.flight.number
+            let waits = guarded.state.failed(number, failure, wasSent: wasSent)
+            guard let failures = waits.values.max() else { return }
+            var random = environment.random
+            var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
+            if case .retryAfter(let wanted) = failure {
+                let bounded = min(wanted, ClientLimits.longestPause)
+                wait = max(wait, Self.schedule.later(bounded, using: &random))
+            }
+            guarded.waking?.cancel()
+            guarded.waking = Task { [weak self, delay = environment.delay] in
+                guard (try? await delay.sleep(for: wait)) != nil else { return }
+                self?.wake()
+            }
+        }
+        tellOutbox()
+    }
+
+    /// What a push's failure means, and whether the operations may be done.
+    private static func verdict(
+        on error: SanguineError
+    ) -> (failure: OutboxState.Failure, wasSent: Bool) {
+        switch error {
+        case .transport(.offline), .store: (.retry, false)
+        case .problem(let problem) where [401, 403].contains(problem.status):
+            (.needsSignIn, false)
+        case .problem(let problem):
+            // A proxy's refusal may come after the server has done it.
+            (
+                error.retryAfter.map { .retryAfter($0) } ?? .retry,
+                problem.code != .rateLimited && problem.code != .overloaded
+            )
+        default: (.retry, true)
+        }
+    }
+
+    // MARK: - Requests
+
+    /// Sends a flight in as many requests as its size needs.
+    ///
+    /// A request that the server cannot read is sent again one operation at a time, so that one
+    /// that it will never take is found, refused, and blocks nothing behind it.
+    private func push(_ departure: Departure) async throws(SanguineError) -> PushAnswer {
+        var answer = PushAnswer(results: [], head: 0)
+        for chunk in Self.chunks(departure.operations, departure.sizes) {
+            do throws(SanguineError) {
+                let part = try await post(chunk, departure.epoch)
+                answer.results += part.results
+                answer.head = max(answer.head, part.head)
+            } catch  where error.isUnreadable && chunk.count > 1 {
+                let parts = await one(by: chunk, departure.epoch)
+                answer.results += parts.results
+                if parts.isIncomplete { break }
+            } catch  where error.isUnreadable {
+                answer.results += Self.refusal(of: chunk, error)
+            } catch {
+                // What was answered is answered; the rest comes next, and fails then.
+                guard answer.results.isEmpty else { break }
+                throw error
+            }
+        }
+        let sent = Set(departure.operations.map(\.id))
+        guard answer.results.contains(where: { sent.contains($0.id) }) else {
+            throw .decoding("PushAnswer: 'results' has none of the operations")
+        }
+        return answer
+    }
+
+    private func one(
+        by operations: [PushedOperation],
+        _ epoch: SessionEpoch
+    ) async -> (results: [PushResult], isIncomplete: Bool) {
+        var results: [PushResult] = []
+        for operation in operations {
+            do throws(SanguineError) {
+                results += try await post([operation], epoch).results
+            } catch  where error.isUnreadable {
+                results += Self.refusal(of: [operation], error)
+            } catch {
+                return (results, true)
+            }
+        }
+        return (results, false)
+    }
+
+    private func post(
+        _ operations: [PushedOperation],
+        _ epoch: SessionEpoch
+    ) async throws(SanguineError) -> PushAnswer {
+        guard let network else { throw .notConfigured("'server'") }
+        let body = PushRequest(device: try network.deviceId(), operations: operations)
+        guard let json = try? WireCoding.encode(body) else {
+            throw .problem(Problem(.malformedBody, "The operation cannot be written as JSON."))
+        }
+        return try await network.call.call(
+            "POST",
+            "/v1/sync/push",
+            json: json,
+            epoch: epoch,
+            as: PushAnswer.self
+        )
+        .value
+    }
+
+    private static func chunks(
+        _ operations: [PushedOperation],
+        _ sizes: [Int]
+    ) -> [[PushedOperation]] {
+        var chunks: [[PushedOperation]] = []
+        var bytes = 0
+        for (operation, size) in zip(operations, sizes) {
+            if chunks.isEmpty || bytes + size > RecordLimits.pushBytes {
+                chunks.append([])
+                bytes = 0
+            }
+            chunks[chunks.count - 1].append(operation)
+            bytes += size
+        }
+        return chunks
+    }
+
+    private static func refusal(
+        of operations: [PushedOperation],
+        _ error: SanguineError
+    ) -> [PushResult] {
+        guard case .problem(let problem) = error else { return [] }
+        return operations.map { PushResult(id: $0.id, status: .refused, problem: problem) }
+    }
+}
+
+extension PushedOperation {
+    fileprivate init(_ row: OutboxFile.Row) {
+        let arguments = try? JSONDecoder().decode(JSONValue.self, from: row.arguments)
+        self.init(
+            id: row.id,
+            sequence: row.sequence,
+            lane: row.lane,
+            mutator: row.name,
+            arguments: arguments ?? .null
+        )
+    }
+}
+
+extension SanguineError {
+    /// Whether the server says that it will never take the request as it is.
+    fileprivate var isUnreadable: Bool {
+        guard case .problem(let problem) = self else { return false }
+        return [400, 413, 415, 422].contains(problem.status)
+    }
+}

@@ -1,0 +1,216 @@
+import Foundation
+import Logging
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+// MARK: - Users
+
+extension SyncKeeper {
+    /// Begins an epoch: the records of the user before are removed from memory and disk; what they
+    /// did and was not sent stays on disk for their return.
+    ///
+    /// When this returns, nothing of before can be seen, or is sent. An epoch that is there already
+    /// removes nothing: its account has become known, or its token was refreshed.
+    func adopt(_ epoch: SessionEpoch) {
+        let begun = guarded.withLock { guarded -> Ended? in
+            guard epoch.number >= guarded.epoch.number, !guarded.isClosed else { return nil }
+            if epoch.number == guarded.epoch.number {
+                goOn(as: epoch, &guarded)
+                return nil
+            }
+            return begin(epoch, &guarded)
+        }
+        defer { wake() }
+        guard let begun else { return }
+        for task in begun.tasks { task?.cancel() }
+        for outcome in begun.outcomes { outcome.resolve(.failure(.userChanged)) }
+        for receipt in begun.receipts { receipt.resolve(.failure(.userChanged)) }
+        forget(except: epoch)
+        observers.changed(nil, in: self)
+        if begun.wasActive { activate(anew: true) }
+    }
+
+    /// What an epoch's end leaves to be told.
+    private struct Ended {
+        var tasks: [Task<Void, Never>?] = []
+        var outcomes: [OneShot<Void>] = []
+        var receipts: [OneShot<Receipt.Outcome>] = []
+        var wasActive = false
+    }
+
+    /// The user is the same: their account has become known, or somebody has signed in again.
+    private func goOn(as epoch: SessionEpoch, _ guarded: inout Guarded) {
+        guarded.state.set(.signIn, false)
+        guard guarded.epoch.account == nil, epoch.account != nil else { return }
+        guarded.epoch = epoch
+        guarded.owner = epoch.owner
+        guard guarded.isOpen || outbox.isThere else { return }
+        do {
+            try outbox.takeOver(by: epoch.owner)
+            try outbox.setPresentOwner(epoch.owner)
+        } catch {
+            // They stay nobody's on disk, and are taken over at the next launch.
+            environment.logger.error(
+                "The outbox could not be given to the new account.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+
+    private func begin(_ epoch: SessionEpoch, _ guarded: inout Guarded) -> Ended {
+        let ended = Ended(
+            tasks: [
+                guarded.sender?.task, guarded.puller?.task, guarded.waking, guarded.polling,
+            ],
+            outcomes: [guarded.sender?.outcome, guarded.puller?.outcome].compactMap { $0 },
+            receipts: Array(guarded.receipts.values),
+            wasActive: guarded.isActive
+        )
+        guarded.epoch = epoch
+        guarded.owner = epoch.owner
+        guarded.state = Self.freshState(environment, position: 0)
+        guarded.base = .empty
+        guarded.rows = [:]
+        guarded.receipts = [:]
+        (guarded.sender, guarded.puller) = (nil, nil)
+        (guarded.waking, guarded.polling) = (nil, nil)
+        guarded.mustPullAgain = false
+        guarded.isOpen = false
+        guarded.restored = 1
+        guarded.revision += 1
+        return ended
+    }
+
+    private func forget(except epoch: SessionEpoch) {
+        let isUsed = guarded.withLock { $0.records != nil } || outbox.isThere
+        guard isUsed else { return }
+        do {
+            // Somebody has signed in whose account was not made for what nobody did.
+            if epoch.account != nil { try outbox.strand() }
+            try outbox.setPresentOwner(epoch.owner)
+            try serial.withLock { _ in
+                try guarded.withLock { $0.records }?.forget(except: epoch.owner)
+            }
+        } catch {
+            // Nobody reads them, and the next launch begins with their removal.
+            environment.report("Records of a signed-out user are still on disk, unread. (\(error))")
+        }
+    }
+}
+
+// MARK: - Life
+
+extension SyncKeeper {
+    /// Opens what is needed, follows the app and the network, and asks for what is new: somebody
+    /// uses records.
+    func activate(anew: Bool = false) {
+        let isNew = guarded.withLock { guarded in
+            guard !guarded.isClosed, anew || !guarded.isActive else { return false }
+            guarded.isActive = true
+            do throws(SanguineError) {
+                try open(&guarded)
+            } catch {
+                environment.report("\(error)")
+            }
+            guard let network, guarded.followings.isEmpty else { return true }
+            guarded.followings = [
+                network.lifecycle.isForeground.follow { [weak self] in self?.lifecycleChanged() },
+                network.connectivity.isOnline.follow { [weak self] in self?.networkChanged() },
+            ]
+            return true
+        }
+        guard isNew else { return }
+        // What has changed since the keeper was created.
+        readSignals()
+        kick()
+        pull()
+        followLive()
+    }
+
+    /// Sends what waits, and pulls to the head.
+    func synchronize() async throws(SanguineError) {
+        guard network != nil else { throw .notConfigured("'server'") }
+        activate()
+        let last = try guarded.withLock { guarded throws(SanguineError) in
+            try open(&guarded)
+            _ = notice(&guarded)
+            guarded.state.set(.offline, false)
+            return guarded.state.outbox.items.keys.last ?? 0
+        }
+        while true {
+            wake()
+            if let sending = kick() { try await sending.value() }
+            if let pulling = pull() { try await pulling.value() }
+            let (isDone, mustSignIn) = try guarded.withLock { guarded throws(SanguineError) in
+                guard !guarded.isClosed else { throw .closed }
+                let waits = guarded.state.outbox.items.values.contains {
+                    $0.sequence <= last && $0.isUnanswered
+                }
+                return (!waits, guarded.state.outbox.pauses.contains(.signIn))
+            }
+            if isDone { return }
+            if mustSignIn {
+                throw .problem(Problem(.unauthenticated, "Sign in, then synchronize again."))
+            }
+            if Task.isCancelled { throw .cancelled }
+        }
+    }
+
+    /// Takes in, and returns, what the app and the network say now.
+    @discardableResult
+    private func readSignals() -> (isForeground: Bool, isOnline: Bool) {
+        let isForeground = network?.lifecycle.isForeground.value ?? true
+        let isOnline = network?.connectivity.isOnline.value ?? true
+        guarded.withLock { guarded in
+            guarded.isForeground = isForeground
+            guarded.isOnline = isOnline
+            guarded.state.set(.offline, !isOnline)
+        }
+        return (isForeground, isOnline)
+    }
+
+    private func lifecycleChanged() {
+        guard readSignals().isForeground else { return }
+        look()
+        wake()
+        pull()
+    }
+
+    private func networkChanged() {
+        guard readSignals().isOnline else { return }
+        wake()
+        pull()
+    }
+
+    /// Looks for what another process wrote.
+    func look() {
+        guard guarded.withLock({ notice(&$0) }) else { return }
+        observers.changed(nil, in: self)
+        tellOutbox()
+        kick()
+    }
+
+    /// Looks every now and then, for as long as somebody observes.
+    func watch() {
+        guarded.withLock { guarded in
+            guard guarded.watching == nil, environment.folder != nil, !guarded.isClosed else {
+                return
+            }
+            let delay = environment.delay
+            guarded.watching = Task { [weak self] in
+                while (try? await delay.sleep(for: RecordLimits.companionInterval)) != nil {
+                    guard let self, goesOnWatching() else { return }
+                    look()
+                }
+            }
+        }
+    }
+
+    private func goesOnWatching() -> Bool {
+        guarded.withLock { guarded in
+            if observers.isEmpty { guarded.watching = nil }
+            return guarded.watching != nil && !guarded.isClosed
+        }
+    }
+}

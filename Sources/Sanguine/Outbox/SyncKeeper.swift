@@ -1,0 +1,316 @@
+import Foundation
+import Logging
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// Records, outbox and feed put to work: takes operations in, shows them, sends them, and takes in
+/// what the authority says.
+///
+/// ``SyncState`` decides; this performs what its effects say, in their order. In an app's companion
+/// (a widget, say) the same object reads and takes operations in, and leaves the network to the
+/// app.
+///
+/// Nothing is opened, and nothing asked of the server, before somebody uses records, or an earlier
+/// process has left operations.
+///
+/// Invariants:
+///
+/// 1. An operation is durable before it is visible, and marked as sent before it leaves.
+/// 2. What an epoch brought is taken in during that epoch alone.
+/// 3. At most one push, one pull and one wait before each are under way; none after ``close()``.
+/// 4. No lock is held over `await`, or over code of the app other than mutators, which are pure.
+///
+/// Mutable state: `guarded`, by its mutex. And what the base is: it changes under `serial`, which
+/// is held while a part of the feed is written, and under `guarded` for the moment in which it
+/// becomes visible; so readers wait for the disk no longer than that. Lock order: `serial`, then
+/// `guarded`, then the databases.
+///
+/// A class with locks and not an actor, because ``perform(_:)`` and reading answer at once.
+final class SyncKeeper: Sendable {
+    /// What goes on in a task of its own, for all who want it.
+    struct Run {
+        let number: UInt64
+        let outcome = OneShot<Void>()
+        var task: Task<Void, Never>?
+    }
+
+    struct Guarded {
+        var epoch: SessionEpoch
+        /// Whose records and operations these are.
+        var owner: String
+        var state: SyncState
+        var records: RecordsFile?
+        var base = RecordsFile.Base.empty
+        /// Operations as they lie on disk, by sequence number.
+        var rows: [Int64: OutboxFile.Row] = [:]
+        var receipts: [Int64: OneShot<Receipt.Outcome>] = [:]
+        /// Counts changes of what is visible.
+        var revision: UInt64 = 0
+        /// Every operation up to here is known.
+        var lastSequence: Int64 = 0
+        /// The operation that was taken in last, in this process.
+        var lastTaken: Int64 = 0
+        /// What the files' versions were when they were read.
+        var versions: [Int64] = []
+        var isOpen = false
+        /// Whether the outbox could not be opened, so that nothing is taken in.
+        var isOutboxMissing = false
+        var isForeground: Bool
+        var isOnline: Bool
+        var isActive = false
+        var isLive = false
+        var isClosed = false
+        var isRepairing = false
+        var sender: Run?
+        var puller: Run?
+        var mustPullAgain = false
+        var pullFailures = 0
+        var runs: UInt64 = 0
+        /// Waits for the next push, the next pull, and the next look at the files.
+        var waking: Task<Void, Never>?
+        var polling: Task<Void, Never>?
+        var watching: Task<Void, Never>?
+        var followings: [SignalFollowing] = []
+        var live: LiveFeed?
+        var restored = 1.0
+        var restoreReaders: [UInt64: AsyncStream<Double>.Continuation] = [:]
+        var outboxReaders: [UInt64: AsyncStream<Outbox.Summary>.Continuation] = [:]
+        var shownSummary: Outbox.Summary?
+    }
+
+    let guarded: Mutex<Guarded>
+    let serial = Mutex(())
+    let environment: SyncEnvironment
+    let network: SyncNetwork?
+    let outbox: OutboxFile
+    let observers = RecordObservers()
+
+    /// Creates the keeper for the user of this epoch; `network` is `nil` in a companion, and where
+    /// there is no server.
+    init(environment: SyncEnvironment, network: SyncNetwork?, epoch: SessionEpoch) {
+        self.environment = environment
+        self.network = network
+        outbox = OutboxFile(folder: environment.folder, isCompanion: environment.isCompanion)
+        guarded = Mutex(
+            Guarded(
+                epoch: epoch,
+                owner: epoch.owner,
+                state: Self.freshState(environment, position: 0),
+                isForeground: network?.lifecycle.isForeground.value ?? true,
+                isOnline: network?.connectivity.isOnline.value ?? true
+            )
+        )
+    }
+
+    /// Goes on with what an earlier process left.
+    func start() { if outbox.isThere { activate() } }
+
+    /// Ends all that is under way; operations stay on disk.
+    func close() {
+        closeLive()
+        let (receipts, runs, tasks, records) = guarded.withLock { guarded in
+            guarded.isClosed = true
+            for reader in guarded.restoreReaders.values { reader.finish() }
+            for reader in guarded.outboxReaders.values { reader.finish() }
+            guarded.followings = []
+            defer {
+                guarded.base = .empty
+                guarded.records = nil
+                guarded.receipts = [:]
+                (guarded.sender, guarded.puller) = (nil, nil)
+            }
+            return (
+                guarded.receipts.values, [guarded.sender, guarded.puller],
+                [guarded.waking, guarded.polling, guarded.watching], guarded.records
+            )
+        }
+        for task in tasks { task?.cancel() }
+        for run in runs {
+            run?.task?.cancel()
+            run?.outcome.resolve(.failure(.closed))
+        }
+        for receipt in receipts { receipt.resolve(.failure(.closed)) }
+        observers.close()
+        // A page that is being written comes wholly before.
+        serial.withLock { _ in records?.close() }
+        outbox.close()
+    }
+
+    // MARK: - Opening
+
+    /// Opens what is needed, if it is not open yet.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if there are no records, or no outbox: without the
+    ///   outbox records are read all the same.
+    func open(_ guarded: inout Guarded) throws(SanguineError) {
+        guard !guarded.isClosed else { throw .closed }
+        guard !guarded.isOpen || guarded.isOutboxMissing else { return }
+        do {
+            let records =
+                try guarded.records
+                ?? RecordsFile(
+                    folder: environment.folder,
+                    schema: environment.schema,
+                    isReader: environment.isCompanion,
+                    report: environment.report
+                )
+            if guarded.records == nil, !environment.isCompanion {
+                // What a kill in the middle of a sign-out left.
+                try records.forget(except: guarded.owner)
+            }
+            guarded.records = records
+            guarded.isOpen = true
+            guarded.isOutboxMissing = true
+            try load(&guarded, from: records)
+            guarded.isOutboxMissing = false
+        } catch {
+            throw .store(.readFailed("\(error)"))
+        }
+    }
+
+    /// Reads position and operations of the present owner.
+    private func load(_ guarded: inout Guarded, from records: RecordsFile) throws {
+        if environment.isCompanion { guarded.owner = try outbox.presentOwner() ?? "" }
+        guarded.versions = environment.isCompanion ? [try records.version()] : []
+        let place = try records.place(of: guarded.owner)
+        guarded.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
+        guarded.state = Self.freshState(environment, position: place?.position ?? 0)
+        guarded.rows = [:]
+        guarded.revision += 1
+        guarded.versions.append(try outbox.version())
+        if !environment.isCompanion { try setPresentOwner(guarded.owner) }
+        if !guarded.isOnline { guarded.state.set(.offline, true) }
+        let (rows, last) = (try outbox.rows(of: guarded.owner), try outbox.lastSequence())
+        var settled: [OutboxState.Record] = []
+        for row in rows { settled += try take(row, in: &guarded).records }
+        guarded.lastSequence = last
+        if !environment.isCompanion { try outbox.write(settled) }
+    }
+
+    /// Says whose operations are shown; nobody's become theirs.
+    ///
+    /// A death may have come after the account of those who made them was stored, and before the
+    /// outbox knew of it.
+    private func setPresentOwner(_ owner: String) throws {
+        let former = try outbox.presentOwner()
+        if owner != OutboxFile.nobody, former == OutboxFile.nobody {
+            try outbox.takeOver(by: owner)
+        }
+        try outbox.setPresentOwner(owner)
+    }
+
+    /// Takes an operation in that is on disk.
+    func take(_ row: OutboxFile.Row, in guarded: inout Guarded) throws -> SyncState.Effects {
+        guarded.rows[row.sequence] = row
+        if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
+        let operation = Replay.Operation(
+            sequence: row.sequence,
+            id: row.id,
+            mutator: mutator(of: row)
+        )
+        var item = OutboxState.Item(
+            id: row.id,
+            sequence: row.sequence,
+            lane: row.lane,
+            phase: row.phase
+        )
+        item.mayBeDone = row.mayBeDone
+        guarded.revision += 1
+        let effects = try guarded.state.add(operation, as: item, over: guarded.base)
+        if guarded.state.outbox.items[row.sequence] == nil { guarded.rows[row.sequence] = nil }
+        return effects
+    }
+
+    /// What another process has added to the outbox, or changed in either file.
+    ///
+    /// - Returns: Whether there was anything.
+    func notice(_ guarded: inout Guarded) -> Bool {
+        guard guarded.isOpen, let records = guarded.records else { return false }
+        do {
+            if environment.isCompanion {
+                let versions = [try records.version(), try outbox.version()]
+                guard versions != guarded.versions else { return false }
+                records.cache.clear()
+                try load(&guarded, from: records)
+                return true
+            }
+            let version = try outbox.version()
+            guard [version] != guarded.versions else { return false }
+            guarded.versions = [version]
+            let rows = try outbox.rows(of: guarded.owner, after: guarded.lastSequence)
+            let last = try outbox.lastSequence()
+            for row in rows where guarded.rows[row.sequence] == nil {
+                guard !guarded.state.outbox.isFull else {
+                    guarded.versions = []  // There is more, for when there is room.
+                    return true
+                }
+                _ = try take(row, in: &guarded)
+            }
+            guarded.lastSequence = last
+            return !rows.isEmpty
+        } catch {
+            failed(error, &guarded)
+            return false
+        }
+    }
+
+    private func mutator(of row: OutboxFile.Row) -> any Mutator {
+        guard let type = environment.schema.mutator(row.name),
+            let mutator = try? JSONDecoder().decode(type, from: row.arguments)
+        else { return UnknownMutator(lane: row.lane) }
+        return mutator
+    }
+
+    static func freshState(_ environment: SyncEnvironment, position: Int64) -> SyncState {
+        SyncState(
+            schema: environment.schema,
+            outbox: OutboxState(
+                limit: RecordLimits.operations,
+                batch: WireLimits.pushedOperations,
+                parallel: 1
+            ),
+            position: position
+        )
+    }
+
+    // MARK: - Failures
+
+    /// Takes note of a failure of the records' file; a damaged one is restored from the server.
+    func failed(_ error: any Error, _ guarded: inout Guarded) {
+        environment.logger.error("The records failed.", metadata: ["reason": "\(error)"])
+        guard StoreFile.isDamage(error), !environment.isCompanion, !guarded.isRepairing else {
+            return environment.report("\(error)")
+        }
+        guarded.isRepairing = true
+        guarded.base = .empty  // Nothing of it is shown, and operations are taken in.
+        Task { repair(error) }
+    }
+
+    private func repair(_ reason: any Error) {
+        serial.withLock { _ in
+            guarded.withLock { guarded in
+                guarded.isRepairing = false
+                guard let records = guarded.records, !guarded.isClosed else { return }
+                do {
+                    try records.begin(afresh: reason)
+                    try load(&guarded, from: records)
+                } catch {
+                    environment.report("\(error)")
+                }
+            }
+        }
+        observers.changed(nil, in: self)
+        pull()
+    }
+}
+
+/// Stands for an operation that this version of the app does not know: it is sent, and not shown.
+private struct UnknownMutator: Mutator {
+    static let name = "unknown"
+    let lane: String
+
+    func apply(to records: inout Records) throws {
+        throw Refusal(.mutatorUnknown, "Declare the mutator in the client's schema.")
+    }
+}

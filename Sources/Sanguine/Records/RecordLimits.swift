@@ -1,0 +1,37 @@
+/// The limits and defaults of records, outbox and feed.
+///
+/// One place, with units.
+public enum RecordLimits {
+    /// Operations that one user may have in the outbox, the refused among them: 10,000.
+    public static let operations = 10_000
+    /// Bytes of an operation's arguments, as JSON: 128 KiB.
+    public static let operationBytes = 1 << 17
+    /// Bytes of the operations in one push: 768 KiB.
+    ///
+    /// A quarter of the wire's limit is left for what is around them.
+    public static let pushBytes = 3 << 18
+    /// Changes that one pull asks for: 1,000.
+    public static let pullChanges = 1_000
+    /// How often the feed is pulled in the foreground, unless the configuration says otherwise: a
+    /// minute.
+    public static let pollInterval: Duration = .seconds(60)
+    /// The longest wait before a push or pull is tried again, before chance is added: a minute.
+    public static let longestWait: Duration = .seconds(60)
+    /// How often the files are looked at for what another process wrote, while records are
+    /// observed: every second.
+    public static let companionInterval: Duration = .seconds(1)
+    /// Pulls in a row that may bring nothing that can be used: 3.
+    public static let vainPulls = 3
+    /// Ranges of a long feed that are restored at the same time: 4.
+    public static let restoreRanges = 4
+    /// How long a feed must be for each of them: 2,000 numbers.
+    public static let restoreRangeNumbers: Int64 = 2_000
+    /// Records in memory that were read from the disk: 10,000.
+    public static let cachedRecords = 10_000
+    /// Bytes of their JSON: 16 MB.
+    public static let cachedRecordBytes = 16_000_000
+    /// How often a reading of several records begins again because they changed meanwhile: 3 times.
+    ///
+    /// Then it reads a copy.
+    public static let readingTries = 3
+}

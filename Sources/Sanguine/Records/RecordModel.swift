@@ -1,0 +1,53 @@
+public import Observation
+import Synchronization
+
+/// A value made of records, for a view: an observable property that follows them.
+///
+/// ```swift
+/// struct HabitsView: View {
+///     @State var habits: RecordModel<[Habit]>  // client.model(.all(Habit.self))
+///
+///     var body: some View { ForEach(habits.value) { Text($0.title) } }
+/// }
+/// ```
+///
+/// The value is there when the model is created. It changes only when it differs, and models that
+/// one change concerns change in one turn of the main actor. A model stops following when it is
+/// released.
+@MainActor
+@Observable
+public final class RecordModel<Value: Sendable & Equatable> {
+    /// What the query gives.
+    public private(set) var value: Value
+
+    @ObservationIgnored private let following: Following
+
+    init(_ query: RecordQuery<Value>, keeper: SyncKeeper, turn: MainTurn) {
+        value = keeper.reading(query.collections, query.read)
+        let newest = LastValue<Value>()
+        let relay = RecordRelay<Value>()
+        let owner = turn.newOwner()
+        let number = keeper.observe(query) { value in
+            newest.set(value)
+            turn.schedule({ relay.apply(newest.present) }, for: owner)
+        }
+        following = Following { [weak keeper] in
+            if let number { keeper?.observers.remove(number) }
+        }
+        relay.model = self
+    }
+
+    fileprivate func apply(_ value: Value) {
+        if self.value != value { self.value = value }
+    }
+}
+
+/// Holds a model weakly for those who tell it of values.
+@MainActor
+private final class RecordRelay<Value: Sendable & Equatable> {
+    weak var model: RecordModel<Value>?
+
+    func apply(_ value: Value?) {
+        if let value { model?.apply(value) }
+    }
+}

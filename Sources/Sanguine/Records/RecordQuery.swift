@@ -1,0 +1,45 @@
+public import SanguineModel
+
+/// A value that is made of records: read at once, and again whenever they change.
+///
+/// ```swift
+/// let dueToday = RecordQuery(reading: Habit.collection, Log.collection) { records in
+///     let done = Set(records.records(where: Log.byDay, is: today).map(\.habit))
+///     return records.records(Habit.self).filter { !done.contains($0.id) }
+/// }
+///
+/// let habits = client.cached(dueToday)
+/// ```
+///
+/// The closure sees one state of the records, and nothing of its own but them: it may be called
+/// again if they change meanwhile.
+public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
+    let collections: Set<String>
+    let read: @Sendable (RecordsReader) -> Value
+
+    /// Declares a query.
+    ///
+    /// - Parameters:
+    ///   - collections: All collections that the closure reads.
+    ///   - read: Makes the value. It is called on any thread.
+    public init(
+        reading collections: RecordCollection...,
+        read: @escaping @Sendable (RecordsReader) -> Value
+    ) {
+        self.collections = Set(collections.map(\.name))
+        self.read = read
+    }
+}
+
+extension RecordQuery {
+    /// All records of a type, in the order of their ids.
+    public static func all<R: Record>(_ type: R.Type = R.self) -> Self where Value == [R] {
+        RecordQuery(reading: R.collection) { $0.records(R.self) }
+    }
+
+    /// One record.
+    public static func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> Self
+    where Value == R? {
+        RecordQuery(reading: R.collection) { $0.record(R.self, id) }
+    }
+}

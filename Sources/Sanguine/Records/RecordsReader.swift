@@ -1,0 +1,159 @@
+public import SanguineModel
+import Synchronization
+
+/// Reads records as they are at one moment: what the server has, with the user's own changes.
+///
+/// All that one reader gives belongs together.
+public struct RecordsReader {
+    let view: RecordsView
+
+    /// The record, or `nil` if there is none, or it is not of the type.
+    public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+        view.value(RecordKey(R.collection.name, id)).flatMap { try? $0.record(R.self, id: id) }
+    }
+
+    /// All records of the type, in the order of their ids.
+    public func records<R: Record>(_ type: R.Type = R.self) -> [R] {
+        view.all(in: R.collection.name).compactMap { try? $1.record(R.self, id: $0) }
+    }
+
+    /// The records whose member has the value, in the order of their ids.
+    public func records<R: Record, Value: IndexValue>(
+        where index: RecordIndex<R, Value>,
+        is value: Value
+    ) -> [R] {
+        view.ids(in: R.collection.name, where: index.field, is: value.json)
+            .compactMap { record(R.self, $0) }
+    }
+}
+
+/// What a reader reads from: the keeper, while nothing changes, or a copy.
+///
+/// Code of the app runs between two of its reads, so no lock can be held. A change in between is
+/// noticed; what was read is dropped then, and read again.
+///
+/// Mutable state: `isOvertaken`, by its mutex.
+final class RecordsView: Sendable {
+    typealias Copy = [String: [RecordID: RecordValue]]
+
+    private let keeper: SyncKeeper
+    let readRevision: UInt64
+    private let copy: Copy?
+    private let overtaken = Mutex(false)
+
+    init(_ keeper: SyncKeeper, revision: UInt64, copy: Copy? = nil) {
+        self.keeper = keeper
+        readRevision = revision
+        self.copy = copy
+    }
+
+    /// Whether something changed, so that what was read may not belong together.
+    var isOvertaken: Bool { overtaken.withLock { $0 } }
+
+    func value(_ key: RecordKey) -> RecordValue? {
+        if let copy { return copy[key.collection]?[key.id] }
+        return read { try $0.value(key) } ?? nil
+    }
+
+    func all(in collection: String) -> [(RecordID, RecordValue)] {
+        if let copy {
+            return (copy[collection] ?? [:]).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        }
+        return read { try $0.all(in: collection) } ?? []
+    }
+
+    func ids(in collection: String, where field: String, is value: JSONValue) -> [RecordID] {
+        if let copy {
+            return (copy[collection] ?? [:]).filter { $0.value[field] == value }.keys.sorted()
+        }
+        return read { try $0.ids(in: collection, where: field, is: value) } ?? []
+    }
+
+    private func read<Value>(_ body: (borrowing SyncKeeper.Guarded) throws -> Value) -> Value? {
+        guard !isOvertaken else { return nil }
+        guard let value = keeper.read(at: readRevision, body) else {
+            overtaken.withLock { $0 = true }
+            return nil
+        }
+        return value
+    }
+}
+
+// MARK: - Reading
+
+extension SyncKeeper.Guarded {
+    func value(_ key: RecordKey) throws -> RecordValue? {
+        try state.replay.record(key, over: base)?.value
+    }
+
+    func ids(in collection: String, where field: String, is value: JSONValue) throws -> [RecordID] {
+        try state.replay.ids(in: collection, where: field, is: value, limit: .max / 2, over: base)
+    }
+
+    func all(in collection: String) throws -> [(RecordID, RecordValue)] {
+        let stored = try base.all(in: collection)
+        let changes = state.replay.changes(in: collection)
+        guard !changes.isEmpty else { return stored }
+        var all = Dictionary(stored) { first, _ in first }
+        for (id, value) in changes { all[id] = value }
+        return all.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+}
+
+extension SyncKeeper {
+    /// What a body reads from one state of the records.
+    func reading<Value>(_ collections: Set<String>, _ body: (RecordsReader) -> Value) -> Value {
+        activate()
+        for _ in 0..<RecordLimits.readingTries {
+            let view = RecordsView(self, revision: present())
+            let value = body(RecordsReader(view: view))
+            // A companion's files may have changed while it read.
+            if !view.isOvertaken, !environment.isCompanion || present() == view.readRevision {
+                return value
+            }
+        }
+        return body(RecordsReader(view: copy(collections)))
+    }
+
+    /// One record, as it is now.
+    func value(_ key: RecordKey) -> RecordValue? {
+        activate()
+        return read(at: nil) { try $0.value(key) } ?? nil
+    }
+
+    /// The number of the present state.
+    private func present() -> UInt64 {
+        guarded.withLock { guarded in
+            if environment.isCompanion { _ = notice(&guarded) }
+            return guarded.revision
+        }
+    }
+
+    /// What the body reads; `nil` if the state is another by now.
+    func read<Value>(
+        at revision: UInt64?,
+        _ body: (borrowing Guarded) throws -> Value
+    ) -> Value? {
+        guarded.withLock { guarded in
+            if revision == nil, environment.isCompanion { _ = notice(&guarded) }
+            guard revision == nil || revision == guarded.revision else { return nil }
+            do {
+                return try body(guarded)
+            } catch {
+                failed(error, &guarded)
+                return nil
+            }
+        }
+    }
+
+    private func copy(_ collections: Set<String>) -> RecordsView {
+        guarded.withLock { guarded in
+            var copy: RecordsView.Copy = [:]
+            for collection in collections {
+                let all = attempt(&guarded) { try $0.all(in: collection) } ?? []
+                copy[collection] = Dictionary(all) { first, _ in first }
+            }
+            return RecordsView(self, revision: guarded.revision, copy: copy)
+        }
+    }
+}

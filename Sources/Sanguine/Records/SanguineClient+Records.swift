@@ -1,0 +1,88 @@
+public import SanguineModel
+import Synchronization
+
+extension SanguineClient {
+    // MARK: - Writing
+
+    /// Does what the user did: at once on this device, then on the server, for good.
+    ///
+    /// ```swift
+    /// try client.perform(CompleteHabit(habit: habit.id, day: today))
+    /// ```
+    ///
+    /// When this returns, the operation is on disk and its effect is in everything that is read. It
+    /// is sent as soon as there is a network, also by a later process, until the server has
+    /// answered; it takes effect once. It waits for no network and no flush of the disk: it
+    /// survives the death of the process, and a loss of power may take the last moments.
+    ///
+    /// - Returns: What tells of the operation's outcome, for those who want to know.
+    /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutator's own
+    ///   refusal, `outboxFull` past ``RecordLimits/operations``, `store` if the disk cannot keep
+    ///   it, `notConfigured` if the schema lacks the mutator.
+    @discardableResult
+    public func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
+        try sync.perform(mutator)
+    }
+
+    /// What the user did and the server has not settled yet, with the tray of what it refused.
+    public var outbox: Outbox { Outbox(keeper: sync) }
+
+    /// Sends all that waits, and takes in all that the server has.
+    ///
+    /// For programs that end, and for background tasks: an app in the foreground does so by itself.
+    ///
+    /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
+    ///   was not sent stays in the outbox. An operation that the server refused is no error.
+    public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
+        try await sync.synchronize()
+    }
+
+    // MARK: - Reading
+
+    /// The record with the user's own changes, at once; `nil` if there is none.
+    public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+        sync.value(RecordKey(R.collection.name, id)).flatMap { try? $0.record(R.self, id: id) }
+    }
+
+    /// All records of a type, in the order of their ids.
+    public func records<R: Record>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
+
+    /// The records whose member has the value, in the order of their ids.
+    ///
+    /// The member must be among the collection's indexes.
+    public func records<R: Record, Value: IndexValue>(
+        where index: RecordIndex<R, Value>,
+        is value: Value
+    ) -> [R] {
+        sync.reading([R.collection.name]) { $0.records(where: index, is: value) }
+    }
+
+    /// What the query gives of the present records, at once.
+    public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
+        sync.reading(query.collections, query.read)
+    }
+
+    /// What the query gives now, then every change of it.
+    ///
+    /// All who observe learn of one change with values of one state of the records. Values that are
+    /// equal to the last are left out, and a reader who is slow gets the newest. The sequence ends
+    /// when the client is closed.
+    public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
+        sync.updates(of: query)
+    }
+
+    /// The query as an observable object for a view.
+    @MainActor
+    public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
+        RecordModel(query, keeper: sync, turn: turn)
+    }
+
+    /// How much of the user's records is on this device, from 0 to 1.
+    ///
+    /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
+    /// when all of them are there.
+    public var restored: Double { sync.guarded.withLock { $0.restored } }
+
+    /// ``restored``, now and after each change; the sequence ends when the client is closed.
+    public var restoreUpdates: AsyncStream<Double> { sync.restores() }
+}

@@ -1,0 +1,365 @@
+import Foundation
+import GRDB
+import SanguineModel
+import Synchronization
+
+/// What the user did and the authority has not settled yet: the one thing on this device that
+/// exists nowhere else.
+///
+/// A file of its own, with a write-ahead log that is not flushed at each write: an operation is
+/// there after the process has died at any moment from ``insert(_:)``'s return on. A loss of power
+/// may take what was written last, and leaves the file sound.
+///
+/// It is never dropped or emptied. If it cannot be opened, each use throws, and the next one tries
+/// again.
+///
+/// The app and its companions (a widget, say) write it at the same time, and SQLite up to 3.51.2
+/// can damage a log that one checkpoints while another writes. So only the app checkpoints, when
+/// ``tidyUp()`` is called, and companions keep away then by a lock on a file beside it.
+///
+/// Mutable state: `database`, by its mutex, never held over a statement.
+final class OutboxFile: Sendable {
+    static let name = "sanguine-outbox.sqlite"
+    static let lockName = "sanguine-outbox.lock"
+    static let schemaVersion = 1
+
+    /// Whose operations are those that were made before there was an account.
+    ///
+    /// The account that is made next on this device takes them over.
+    static let nobody = ""
+    /// Whose they are after somebody signed in to an account that was not made for them.
+    static let stranded = "guest"
+
+    /// An operation as it lies on disk.
+    struct Row: Sendable {
+        var sequence: Int64 = 0
+        let id: Identifier
+        let lane: String
+        let name: String
+        let arguments: Data
+        var phase = OutboxState.Phase.queued
+        var mayBeDone = false
+    }
+
+    private let database = Mutex<DatabaseQueue?>(nil)
+    private let isClosed = Mutex(false)
+    private let folder: URL?
+    private let isCompanion: Bool
+
+    /// Creates the outbox; nothing is opened before it is used.
+    ///
+    /// - Parameters:
+    ///   - folder: Where the file lies; `nil` keeps it in memory.
+    ///   - isCompanion: Whether the app's own process is another.
+    init(folder: URL?, isCompanion: Bool = false) {
+        self.folder = folder
+        self.isCompanion = isCompanion
+    }
+
+    /// Whether an earlier process has left a file.
+    var isThere: Bool {
+        guard let folder else { return false }
+        return FileManager.default.fileExists(atPath: folder.appending(path: Self.name).path)
+    }
+
+    /// Ends all access.
+    func close() {
+        isClosed.withLock { $0 = true }
+        let database = database.withLock { database in
+            defer { database = nil }
+            return database
+        }
+        try? database?.close()
+    }
+
+    // MARK: - Reading
+
+    /// The owner's operations, in their order.
+    func rows(of owner: String) throws -> [Row] {
+        try read { database in
+            try GRDB.Row.fetchAll(
+                database,
+                sql: """
+                    SELECT sequence, id, lane, name, arguments, phase, head, problem
+                    FROM operation WHERE owner = ? ORDER BY sequence
+                    """,
+                arguments: [owner]
+            )
+            .compactMap(Row.init)
+        }
+    }
+
+    /// The owner's operations after a sequence number: what another process has added.
+    func rows(of owner: String, after sequence: Int64) throws -> [Row] {
+        try read { database in
+            try GRDB.Row.fetchAll(
+                database,
+                sql: """
+                    SELECT sequence, id, lane, name, arguments, phase, head, problem
+                    FROM operation WHERE sequence > ? AND owner = ? ORDER BY sequence
+                    """,
+                arguments: [sequence, owner]
+            )
+            .compactMap(Row.init)
+        }
+    }
+
+    /// The sequence number that was given last, to anybody.
+    func lastSequence() throws -> Int64 {
+        try read { database in
+            let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'operation'"
+            return try Int64.fetchOne(database, sql: sql) ?? 0
+        }
+    }
+
+    /// Changes whenever another connection has changed the file.
+    func version() throws -> Int64 {
+        try read { database in
+            let statement = try database.cachedStatement(sql: "PRAGMA data_version")
+            return try Int64.fetchOne(statement) ?? 0
+        }
+    }
+
+    /// Whose operations the app sends at present; `nil` if it never said.
+    func presentOwner() throws -> String? {
+        try read { try String.fetchOne($0, sql: "SELECT owner FROM present") }
+    }
+
+    // MARK: - Writing
+
+    /// Takes an operation in.
+    ///
+    /// Durable when it returns.
+    ///
+    /// - Returns: Its sequence number, larger than every one before.
+    func insert(_ row: Row, of owner: String, at moment: Timestamp) throws -> Int64 {
+        try write { try Self.insert(row, of: owner, at: moment, in: $0) }
+    }
+
+    /// Puts an operation to the end, under another id, in one transaction.
+    func replace(
+        _ sequence: Int64,
+        by row: Row,
+        of owner: String,
+        at moment: Timestamp
+    ) throws -> Int64 {
+        try transaction { database in
+            try database.execute(
+                sql: "DELETE FROM operation WHERE sequence = ?",
+                arguments: [sequence]
+            )
+            return try Self.insert(row, of: owner, at: moment, in: database)
+        }
+    }
+
+    /// Makes what has become of operations durable.
+    func write(_ records: [OutboxState.Record]) throws {
+        guard !records.isEmpty else { return }
+        try transaction { database in
+            for record in records { try Self.write(record, in: database) }
+        }
+    }
+
+    /// Gives the operations that were made before there was an account to the one made for them.
+    func takeOver(by owner: String) throws {
+        try transaction { database in
+            try database.execute(
+                sql: "UPDATE operation SET owner = ? WHERE owner IN (?, ?)",
+                arguments: [owner, Self.nobody, Self.stranded]
+            )
+        }
+    }
+
+    /// Keeps them from an account that was not made for them, also after a restart.
+    func strand() throws {
+        try transaction { database in
+            try database.execute(
+                sql: "UPDATE operation SET owner = ? WHERE owner = ?",
+                arguments: [Self.stranded, Self.nobody]
+            )
+        }
+    }
+
+    /// Says to companions whose operations are shown.
+    func setPresentOwner(_ owner: String) throws {
+        guard try presentOwner() != owner else { return }
+        try transaction { database in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO present (one, owner) VALUES (1, ?)",
+                arguments: [owner]
+            )
+        }
+    }
+
+    /// Moves what was written from the log to the file, unless a companion writes.
+    func tidyUp() {
+        guard folder != nil, !isCompanion, let lock = lockFile() else { return }
+        defer { lock.close() }
+        guard lock.tryLock() else { return }
+        // The log grows if it fails, and the next one is as good.
+        _ = try? opened().writeWithoutTransaction { try $0.checkpoint(.passive) }
+    }
+
+    private static func insert(
+        _ row: Row,
+        of owner: String,
+        at moment: Timestamp,
+        in database: Database
+    ) throws -> Int64 {
+        let statement = try database.cachedStatement(
+            sql: """
+                INSERT INTO operation (id, owner, lane, kind, name, arguments, phase, created_at)
+                VALUES (?, ?, ?, 'mutator', ?, ?, 'queued', ?)
+                """
+        )
+        statement.setUncheckedArguments([
+            row.id.description, owner, row.lane, row.name, row.arguments,
+            moment.millisecondsSince1970,
+        ])
+        try statement.execute()
+        return database.lastInsertedRowID
+    }
+
+    private static func write(_ record: OutboxState.Record, in database: Database) throws {
+        switch record {
+        case .sending(let sequences):
+            for sequence in sequences {
+                try set("sending", of: sequence, in: database)
+            }
+        case .acknowledged(let sequence, let head):
+            try set("acknowledged", of: sequence, head: head, in: database)
+        case .refused(let sequence, let problem):
+            let text = String(decoding: try WireCoding.encode(problem), as: UTF8.self)
+            try set("refused", of: sequence, problem: text, in: database)
+        case .removed(let sequences):
+            for sequence in sequences {
+                try database.cachedStatement(sql: "DELETE FROM operation WHERE sequence = ?")
+                    .execute(arguments: [sequence])
+            }
+        }
+    }
+
+    private static func set(
+        _ phase: String,
+        of sequence: Int64,
+        head: Int64? = nil,
+        problem: String? = nil,
+        in database: Database
+    ) throws {
+        try database.cachedStatement(
+            sql: "UPDATE operation SET phase = ?, head = ?, problem = ? WHERE sequence = ?"
+        )
+        .execute(arguments: [phase, head, problem, sequence])
+    }
+
+    // MARK: - Machinery
+
+    private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try opened().unsafeRead(body)
+    }
+
+    private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        // The app's own checkpoints come between its writes; only a companion has to keep away.
+        let lock = isCompanion ? lockFile() : nil
+        lock?.lock()
+        defer { lock?.close() }
+        return try opened().writeWithoutTransaction(body)
+    }
+
+    private func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try write { database in
+            var value: Value?
+            try database.inTransaction(.immediate) {
+                value = try body(database)
+                return .commit
+            }
+            guard let value else { throw StoreError.closed }
+            return value
+        }
+    }
+
+    private func lockFile() -> LockFile? {
+        folder.flatMap { LockFile($0.appending(path: Self.lockName).path) }
+    }
+
+    private func opened() throws -> DatabaseQueue {
+        try database.withLock { database in
+            if let database { return database }
+            guard !isClosed.withLock({ $0 }) else { throw StoreError.closed }
+            let fresh = try open()
+            database = fresh
+            return fresh
+        }
+    }
+
+    private func open() throws -> DatabaseQueue {
+        var options = Configuration()
+        options.busyMode = .timeout(5)  // Seconds: another process may be writing.
+        options.label = "sanguine.outbox"
+        guard let folder else {
+            let memory = try DatabaseQueue(configuration: options)
+            try memory.write(Self.prepare)
+            return memory
+        }
+        options.prepareDatabase { database in
+            try database.execute(sql: "PRAGMA journal_mode = WAL")
+            try database.execute(sql: "PRAGMA synchronous = NORMAL")
+            try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+        }
+        try StoreFile.makePrivateFolder(folder)
+        let file = folder.appending(path: Self.name).path
+        createPrivateFile(file)
+        let fresh = try DatabaseQueue(path: file, configuration: options)
+        try fresh.write(Self.prepare)
+        return fresh
+    }
+
+    private static func prepare(_ database: Database) throws {
+        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard version <= schemaVersion else { throw StoreFile.Unusable.newerSchema(version) }
+        guard version == 0 else { return }
+        try database.execute(
+            sql: """
+                CREATE TABLE operation (
+                    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+                    id TEXT NOT NULL,
+                    owner TEXT NOT NULL,
+                    lane TEXT NOT NULL,
+                    kind TEXT NOT NULL,
+                    name TEXT NOT NULL,
+                    arguments BLOB NOT NULL,
+                    phase TEXT NOT NULL,
+                    head INTEGER,
+                    problem TEXT,
+                    created_at INTEGER NOT NULL
+                ) STRICT;
+                CREATE TABLE present (
+                    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+                    owner TEXT NOT NULL
+                ) STRICT;
+                PRAGMA user_version = \(schemaVersion);
+                """
+        )
+    }
+}
+
+extension OutboxFile.Row {
+    /// Reads a row; what it was sending may be done.
+    fileprivate init?(_ row: GRDB.Row) {
+        guard let id = Identifier(row["id"] as String) else { return nil }
+        sequence = row["sequence"]
+        self.id = id
+        lane = row["lane"]
+        name = row["name"]
+        arguments = row["arguments"]
+        switch row["phase"] as String {
+        case "sending": mayBeDone = true
+        case "acknowledged": phase = .acknowledged(head: row["head"] ?? 0)
+        case "refused":
+            let text = row["problem"] as String? ?? ""
+            let problem = try? WireCoding.decode(Problem.self, from: Data(text.utf8))
+            phase = .refused(problem ?? Problem(.internalFault, "Read the server's log."))
+        default: break
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+import GRDB
+import SanguineModel
+
+/// A record as it lies on disk.
+struct RecordRow {
+    let space: Int64
+    let key: RecordKey
+    let seq: Int64
+    let value: RecordValue
+
+    /// Writes the record in place of what was there.
+    func put(in database: Database, _ indexes: [String]) throws {
+        let statement = try database.cachedStatement(
+            sql: """
+                INSERT INTO record (space, collection, id, seq, value) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (space, collection, id)
+                DO UPDATE SET seq = excluded.seq, value = excluded.value
+                """
+        )
+        try statement.execute(
+            arguments: [space, key.collection, key.id.text, seq, try value.json()]
+        )
+        guard !indexes.isEmpty else { return }
+        try Self.removeIndexes(of: key, in: space, database)
+        try index(indexes, in: database)
+    }
+
+    /// Writes the record's places in the indexes.
+    func index(_ indexes: [String], in database: Database) throws {
+        let statement = try database.cachedStatement(
+            sql: """
+                INSERT OR REPLACE INTO record_index (space, collection, field, value, id)
+                VALUES (?, ?, ?, ?, ?)
+                """
+        )
+        for field in indexes {
+            guard let member = value[field], let text = Self.text(of: member) else { continue }
+            try statement.execute(arguments: [space, key.collection, field, text, key.id.text])
+        }
+    }
+
+    /// Removes a record.
+    static func remove(_ key: RecordKey, in space: Int64, _ database: Database) throws {
+        try database.cachedStatement(
+            sql: "DELETE FROM record WHERE space = ? AND collection = ? AND id = ?"
+        )
+        .execute(arguments: [space, key.collection, key.id.text])
+        try removeIndexes(of: key, in: space, database)
+    }
+
+    private static func removeIndexes(
+        of key: RecordKey,
+        in space: Int64,
+        _ database: Database
+    ) throws {
+        try database.cachedStatement(
+            sql: "DELETE FROM record_index WHERE space = ? AND collection = ? AND id = ?"
+        )
+        .execute(arguments: [space, key.collection, key.id.text])
+    }
+
+    /// What stands for a value in an index; `nil` for what is never looked up.
+    static func text(of value: JSONValue) -> String? {
+        switch value {
+        case .string(let text): "s" + text
+        case .integer(let number): "i\(number)"
+        case .number(let number): "n\(number)"
+        case .bool(let bool): bool ? "true" : "false"
+        case .null, .array, .object: nil
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import GRDB
+import SanguineModel
+import Synchronization
+
+// MARK: - Reading
+
+extension RecordsFile {
+    /// The base of one owner, to read from.
+    struct Base: RecordSource {
+        let file: RecordsFile?
+        var space: Int64
+
+        /// Nothing.
+        static let empty = Base(file: nil, space: 0)
+
+        func record(_ key: RecordKey) throws -> SourcedRecord? {
+            try file?.record(key, in: space).map { SourcedRecord($0) }
+        }
+
+        func ids(
+            in collection: String,
+            where field: String,
+            is value: JSONValue,
+            limit: Int
+        ) throws -> [RecordID] {
+            guard let text = RecordRow.text(of: value) else { return [] }
+            return try file?.ids(in: space, collection, where: field, is: text, limit) ?? []
+        }
+
+        /// All records of a collection, in the order of their ids.
+        func all(in collection: String) throws -> [(RecordID, RecordValue)] {
+            try file?.all(in: space, collection) ?? []
+        }
+    }
+
+    private func record(_ key: RecordKey, in space: Int64) throws -> RecordValue? {
+        if let known = cache.value(key) { return known }
+        let data = try read { database in
+            let statement = try database.cachedStatement(
+                sql: "SELECT value FROM record WHERE space = ? AND collection = ? AND id = ?"
+            )
+            statement.setUncheckedArguments([space, key.collection, key.id.text])
+            return try Data.fetchOne(statement)
+        }
+        let value = data.map(RecordValue.init(json:))
+        cache.set(value, bytes: data?.count ?? 0, for: key)
+        return value
+    }
+
+    private func ids(
+        in space: Int64,
+        _ collection: String,
+        where field: String,
+        is text: String,
+        _ limit: Int
+    ) throws -> [RecordID] {
+        try read { database in
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT id FROM record_index
+                    WHERE space = ? AND collection = ? AND field = ? AND value = ?
+                    ORDER BY id LIMIT ?
+                    """
+            )
+            statement.setUncheckedArguments([space, collection, field, text, limit])
+            return try String.fetchAll(statement).compactMap { RecordID($0) }
+        }
+    }
+
+    private func all(in space: Int64, _ collection: String) throws -> [(RecordID, RecordValue)] {
+        let rows = try read { database in
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT id, value FROM record WHERE space = ? AND collection = ? ORDER BY id
+                    """
+            )
+            statement.setUncheckedArguments([space, collection])
+            return try Row.fetchAll(statement).map { row -> (String, Data) in (row[0], row[1]) }
+        }
+        return rows.compactMap { text, data in
+            guard let id = RecordID(text) else { return nil }
+            let key = RecordKey(collection, id)
+            // The one that was decoded before, if there is one.
+            if let known = cache.value(key), let value = known { return (id, value) }
+            let value = RecordValue(json: data)
+            cache.set(value, bytes: data.count, for: key)
+            return (id, value)
+        }
+    }
+
+    /// Where the owner's base lies; `nil` if there is none yet.
+    func place(of owner: String) throws -> Place? {
+        try read { database in
+            try Row.fetchOne(
+                database,
+                sql: "SELECT space, position FROM base WHERE owner = ?",
+                arguments: [owner]
+            )
+            .map { Place(space: $0[0], position: $0[1]) }
+        }
+    }
+
+    /// Changes whenever another connection has changed the file.
+    func version() throws -> Int64 {
+        try read { database in
+            let statement = try database.cachedStatement(sql: "PRAGMA data_version")
+            return try Int64.fetchOne(statement) ?? 0
+        }
+    }
+
+    func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        guard let reader = connections.withLock({ $0?.reader }) else { throw StoreError.closed }
+        return try reader.unsafeRead(body)
+    }
+}

@@ -1,0 +1,247 @@
+import Foundation
+import GRDB
+import SanguineModel
+import Synchronization
+
+// MARK: - Writing
+
+extension RecordsFile {
+    /// A part of the feed's numbers that is restored by itself.
+    struct Range: Hashable, Sendable {
+        let number: Int
+        /// Where it began, and where it ends.
+        let low: Int64
+        let high: Int64
+        /// What is restored of it.
+        var reached: Int64
+
+        var isDone: Bool { reached >= high }
+    }
+
+    /// A feed that is restored from its start, into a space of its own.
+    struct Restore: Hashable, Sendable {
+        let space: Int64
+        var ranges: [Range]
+
+        /// The ``PullAnswer/horizon`` that the server named at its beginning.
+        var horizon: Int64 { ranges.first { $0.number == 0 }?.low ?? 0 }
+    }
+
+    /// Begins a transaction that takes in a part of the feed; ``commit()`` or ``rollback()`` ends
+    /// it.
+    ///
+    /// - Returns: The space that is the base after it.
+    func begin(_ batch: SyncState.FeedBatch, of owner: String) throws -> Int64 {
+        try writing { database in
+            try database.beginTransaction(.immediate)
+            let row = try Row.fetchOne(
+                database,
+                sql: "SELECT space FROM base WHERE owner = ?",
+                arguments: [owner]
+            )
+            let space: Int64
+            if let staged = batch.staged {
+                space = staged
+                try database.execute(
+                    sql: "DELETE FROM restore WHERE space = ?",
+                    arguments: [staged]
+                )
+                // It may have been begun before its owner's account was known.
+                try database.execute(
+                    sql: "UPDATE space SET owner = ? WHERE number = ?",
+                    arguments: [owner, staged]
+                )
+            } else if let present = row?[0] as Int64?, !batch.isReset {
+                space = present
+            } else {
+                space = try Self.newSpace(of: owner, in: database)
+            }
+            try put(batch.changes, in: space, database)
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO base (owner, space, position) VALUES (?, ?, ?)",
+                arguments: [owner, space, batch.next]
+            )
+            return space
+        }
+    }
+
+    /// Ends the transaction: from now on readers see it.
+    ///
+    /// The caller keeps them away meanwhile.
+    func commit() throws { try writing { try $0.commit() } }
+
+    /// Drops the transaction, if there is one.
+    func rollback() {
+        // It is over already if SQLite gave it up.
+        try? writing { if $0.isInsideTransaction { try $0.rollback() } }
+    }
+
+    /// Moves what was written from the log to the file.
+    func checkpoint() {
+        guard isOnDisk else { return }
+        // The log grows if it fails, and the next one is as good.
+        _ = try? writing { try $0.checkpoint(.passive) }
+    }
+
+    /// Removes spaces that nobody reads any more.
+    func sweep() throws {
+        try write { database in
+            let unused = """
+                SELECT number FROM space WHERE number NOT IN (SELECT space FROM base)
+                AND number NOT IN (SELECT space FROM restore)
+                """
+            try database.execute(
+                sql: """
+                    DELETE FROM record WHERE space IN (\(unused));
+                    DELETE FROM record_index WHERE space IN (\(unused));
+                    DELETE FROM space WHERE number IN (\(unused));
+                    """
+            )
+        }
+    }
+
+    /// Removes the records of everyone but one.
+    func forget(except owner: String) throws {
+        cache.clear()
+        let strangers = try read { database in
+            try Bool.fetchOne(
+                database,
+                sql: "SELECT EXISTS (SELECT 1 FROM space WHERE owner <> ?)",
+                arguments: [owner]
+            )
+        }
+        guard strangers == true else { return }
+        try write { try Self.forget(in: $0, except: owner) }
+        checkpoint()
+    }
+
+    private static func forget(in database: Database, except owner: String) throws {
+        let others = "SELECT number FROM space WHERE owner <> ?"
+        for table in ["record", "record_index", "restore"] {
+            try database.execute(
+                sql: "DELETE FROM \(table) WHERE space IN (\(others))",
+                arguments: [owner]
+            )
+        }
+        try database.execute(sql: "DELETE FROM base WHERE owner <> ?", arguments: [owner])
+        try database.execute(sql: "DELETE FROM space WHERE owner <> ?", arguments: [owner])
+    }
+
+    // MARK: - Restoring
+
+    /// The restore that was begun and is not complete; `nil` if there is none.
+    func restore(of owner: String) throws -> Restore? {
+        try read { database in
+            let rows = try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT r.space, number, low, high, reached FROM restore AS r
+                    JOIN (SELECT max(number) AS newest FROM space WHERE owner = ?) AS s
+                    ON r.space = s.newest ORDER BY number
+                    """,
+                arguments: [owner]
+            )
+            guard let space = rows.first?["space"] as Int64? else { return nil }
+            return Restore(
+                space: space,
+                ranges: rows.map {
+                    Range(
+                        number: $0["number"],
+                        low: $0["low"],
+                        high: $0["high"],
+                        reached: $0["reached"]
+                    )
+                }
+            )
+        }
+    }
+
+    /// Begins to restore, in place of a restore that was begun before.
+    func beginRestore(of owner: String, _ ranges: [Range]) throws -> Restore {
+        let space = try write { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM restore
+                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
+                    """,
+                arguments: [owner]
+            )
+            let space = try Self.newSpace(of: owner, in: database)
+            for range in ranges { try Self.put(range, of: space, in: database) }
+            return space
+        }
+        try sweep()
+        return Restore(space: space, ranges: ranges)
+    }
+
+    /// Takes a page of a range in, and how far the range is then.
+    func write(_ changes: [RecordChange], _ range: Range, of space: Int64) throws {
+        try write { database in
+            try put(changes, in: space, database)
+            try Self.put(range, of: space, in: database)
+        }
+        checkpoint()
+    }
+
+    private static func put(_ range: Range, of space: Int64, in database: Database) throws {
+        try database.execute(
+            sql: """
+                INSERT OR REPLACE INTO restore (space, number, low, reached, high)
+                VALUES (?, ?, ?, ?, ?)
+                """,
+            arguments: [space, range.number, range.low, range.reached, range.high]
+        )
+    }
+
+    // MARK: - Machinery
+
+    private static func newSpace(of owner: String, in database: Database) throws -> Int64 {
+        try database.execute(sql: "INSERT INTO space (owner) VALUES (?)", arguments: [owner])
+        return database.lastInsertedRowID
+    }
+
+    private func put(_ changes: [RecordChange], in space: Int64, _ database: Database) throws {
+        for change in changes {
+            let key = RecordKey(change.collection, change.id)
+            guard !change.deleted, case .object(let fields) = change.value else {
+                try RecordRow.remove(key, in: space, database)
+                continue
+            }
+            try RecordRow(space: space, key: key, seq: change.seq, value: RecordValue(fields))
+                .put(in: database, schema.collection(change.collection)?.indexes ?? [])
+        }
+    }
+
+    private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try writing { database in
+            var value: Value?
+            try database.inTransaction(.immediate) {
+                value = try body(database)
+                return .commit
+            }
+            guard let value else { throw StoreError.closed }
+            return value
+        }
+    }
+
+    private func writing<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        guard let writer = connections.withLock({ $0?.writer }) else { throw StoreError.closed }
+        return try writer.writeWithoutTransaction(body)
+    }
+}
+
+extension RecordsFile {
+    /// Drops what is restored so far.
+    func abandonRestore(of owner: String) throws {
+        try write { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM restore
+                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
+                    """,
+                arguments: [owner]
+            )
+        }
+        try sweep()
+    }
+}

@@ -1,0 +1,280 @@
+import Foundation
+import GRDB
+import SanguineModel
+import Synchronization
+
+/// What the authority has of the user's records, as far as this device knows: the base of all that
+/// is shown.
+///
+/// A cache, in a file of its own: what is damaged is dropped, and restored from the server; without
+/// a usable disk it works in memory.
+///
+/// The records of one state of the base are a *space*. A feed from its start, as on a new device or
+/// after a reset, is written to a space of its own, and becomes the base when it is complete: until
+/// then nothing of before disappears, and nothing half is seen.
+///
+/// Two connections, so that a page of the feed is written while records are read: the writer's
+/// transaction is ended by ``commit()``, which is quick, while the caller keeps readers away. The
+/// write-ahead log is written and checkpointed by one connection alone: SQLite up to 3.51.2 can
+/// damage a log that two write or checkpoint. What a loss of power takes comes again.
+///
+/// Invariants:
+///
+/// 1. There are records of one owner at most.
+/// 2. A base and its position change in one transaction.
+///
+/// Mutable state: `connections`, by its mutex, never held over a call of the database. Its users
+/// order their calls: one writer at a time, and no reader during ``commit()``.
+final class RecordsFile: Sendable {
+    static let name = "sanguine-records.sqlite"
+    static let schemaVersion = 1
+
+    /// Where an owner's base lies.
+    struct Place: Hashable, Sendable {
+        /// The space of the records.
+        var space: Int64
+        /// The number of the feed that the base has reached.
+        var position: Int64
+    }
+
+    struct Connections {
+        var writer: DatabaseQueue
+        var reader: DatabaseQueue
+    }
+
+    let connections: Mutex<Connections?>
+    let cache = RecordCache()
+    let schema: RecordSchema
+    private let folder: URL?
+    private let isReader: Bool
+    private let report: @Sendable (String) -> Void
+
+    /// Opens or creates the file.
+    ///
+    /// - Parameters:
+    ///   - folder: Where it lies; `nil` keeps everything in memory.
+    ///   - schema: Which members are indexed.
+    ///   - isReader: Whether another process writes it.
+    ///   - report: Is told of each failure.
+    /// - Throws: what the database threw if not even memory can be had, or a reader finds no file.
+    init(
+        folder: URL?,
+        schema: RecordSchema,
+        isReader: Bool = false,
+        report: @escaping @Sendable (String) -> Void = { _ in }
+    ) throws {
+        self.folder = folder
+        self.schema = schema
+        self.isReader = isReader
+        self.report = report
+        connections = Mutex(nil)
+        try open()
+    }
+
+    /// Whether what is written survives the process.
+    var isOnDisk: Bool {
+        connections.withLock { connections in
+            connections.map { $0.reader !== $0.writer } ?? false
+        }
+    }
+
+    /// Ends all access.
+    func close() {
+        let ended = connections.withLock { connections in
+            defer { connections = nil }
+            return connections
+        }
+        // The writer last: whoever closes last checkpoints.
+        try? ended?.reader.close()
+        try? ended?.writer.close()
+    }
+
+    /// Goes on with an empty file, or in memory: the present one is damaged.
+    func begin(afresh reason: any Error) throws {
+        close()
+        cache.clear()
+        if let folder, StoreFile.isDamage(reason) {
+            Self.remove(folder.appending(path: Self.name))
+            report("The records were damaged, and are restored from the server. (\(reason))")
+        }
+        try open()
+    }
+
+    /// Goes on in memory with what can be read: the disk is full, or fails.
+    func leaveDisk(because reason: any Error) throws {
+        guard let present = connections.withLock({ $0 }), present.reader !== present.writer
+        else { throw reason }
+        let memory = try Self.inMemory(schema)
+        do {
+            try present.reader.backup(to: memory)
+        } catch {
+            try memory.write { try RecordsSchema.prepare($0, schema) }
+        }
+        connections.withLock { $0 = Connections(writer: memory, reader: memory) }
+        try? present.reader.close()
+        try? present.writer.close()
+        report("The records are kept in memory, because the disk cannot be written. (\(reason))")
+    }
+
+    // MARK: - Opening
+
+    private func open() throws {
+        let opened = try openConnections()
+        connections.withLock { $0 = opened }
+    }
+
+    private func openConnections() throws -> Connections {
+        guard let folder else {
+            let memory = try Self.inMemory(schema)
+            return Connections(writer: memory, reader: memory)
+        }
+        let file = folder.appending(path: Self.name)
+        if isReader {
+            let reader = try Self.connect(file, isWriter: false)
+            return Connections(writer: reader, reader: reader)
+        }
+        do {
+            return try Self.openOnDisk(file, folder, schema)
+        } catch  where StoreFile.isDamage(error) || error is RecordsSchema.Unknown {
+            Self.remove(file)
+            report("The records could not be read, and are restored from the server. (\(error))")
+            if let opened = try? Self.openOnDisk(file, folder, schema) { return opened }
+        } catch {
+            report("The records are kept in memory, because the disk cannot be used. (\(error))")
+        }
+        let memory = try Self.inMemory(schema)
+        return Connections(writer: memory, reader: memory)
+    }
+
+    private static func openOnDisk(
+        _ file: URL,
+        _ folder: URL,
+        _ schema: RecordSchema
+    ) throws -> Connections {
+        try StoreFile.makePrivateFolder(folder)
+        createPrivateFile(file.path)
+        let writer = try connect(file, isWriter: true)
+        try writer.write { try RecordsSchema.prepare($0, schema) }
+        return Connections(writer: writer, reader: try connect(file, isWriter: false))
+    }
+
+    private static func connect(_ file: URL, isWriter: Bool) throws -> DatabaseQueue {
+        var options = Configuration()
+        options.busyMode = .timeout(5)  // Seconds.
+        options.label = "sanguine.records.\(isWriter ? "writer" : "reader")"
+        options.allowsUnsafeTransactions = true  // They end in a call of their own, see `commit`.
+        options.prepareDatabase { database in
+            if isWriter {
+                try database.execute(sql: "PRAGMA journal_mode = WAL")
+                try database.execute(sql: "PRAGMA synchronous = NORMAL")
+            } else {
+                try database.execute(sql: "PRAGMA query_only = 1")
+            }
+            // Checkpoints wait for the disk: they come when nobody is kept waiting by them.
+            try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+        }
+        guard isWriter || FileManager.default.fileExists(atPath: file.path) else {
+            throw DatabaseError(resultCode: .SQLITE_CANTOPEN)
+        }
+        return try DatabaseQueue(path: file.path, configuration: options)
+    }
+
+    private static func inMemory(_ schema: RecordSchema) throws -> DatabaseQueue {
+        var options = Configuration()
+        options.allowsUnsafeTransactions = true
+        let memory = try DatabaseQueue(configuration: options)
+        try memory.write { try RecordsSchema.prepare($0, schema) }
+        return memory
+    }
+
+    private static func remove(_ file: URL) {
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            try? FileManager.default.removeItem(atPath: file.path + suffix)
+        }
+    }
+}
+
+/// The tables of the records' file.
+enum RecordsSchema {
+    /// A newer version of the app wrote the file.
+    struct Unknown: Error { let version: Int }
+
+    static func prepare(_ database: Database, _ schema: RecordSchema) throws {
+        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard version <= RecordsFile.schemaVersion else { throw Unknown(version: version) }
+        if version == 0 {
+            try database.execute(
+                sql: tables + "PRAGMA user_version = \(RecordsFile.schemaVersion);"
+            )
+        }
+        try prepareIndexes(database, schema)
+    }
+
+    /// Fills the indexes anew if the app declares others than the file has.
+    private static func prepareIndexes(_ database: Database, _ schema: RecordSchema) throws {
+        let declared = schema.allCollections
+            .map { "\($0.name):\($0.indexes.sorted().joined(separator: ","))" }
+            .joined(separator: ";")
+        let kept = try String.fetchOne(
+            database,
+            sql: "SELECT text FROM note WHERE name = 'indexes'"
+        )
+        guard kept != declared else { return }
+        try database.execute(sql: "DELETE FROM record_index")
+        for collection in schema.allCollections where !collection.indexes.isEmpty {
+            let rows = try Row.fetchCursor(
+                database,
+                sql: "SELECT space, id, value FROM record WHERE collection = ?",
+                arguments: [collection.name]
+            )
+            while let row = try rows.next() {
+                guard let id = RecordID(row["id"] as String) else { continue }
+                try RecordRow(
+                    space: row["space"],
+                    key: RecordKey(collection.name, id),
+                    seq: 0,
+                    value: RecordValue(json: row["value"])
+                ).index(collection.indexes, in: database)
+            }
+        }
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO note (name, text) VALUES ('indexes', ?)",
+            arguments: [declared]
+        )
+    }
+
+    private static let tables = """
+        CREATE TABLE note (name TEXT NOT NULL PRIMARY KEY, text TEXT NOT NULL) STRICT;
+        CREATE TABLE base (
+            owner TEXT NOT NULL PRIMARY KEY,
+            space INTEGER NOT NULL,
+            position INTEGER NOT NULL
+        ) STRICT;
+        CREATE TABLE space (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL) STRICT;
+        CREATE TABLE record (
+            space INTEGER NOT NULL,
+            collection TEXT NOT NULL,
+            id TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            UNIQUE (space, collection, id)
+        ) STRICT;
+        CREATE TABLE record_index (
+            space INTEGER NOT NULL,
+            collection TEXT NOT NULL,
+            field TEXT NOT NULL,
+            value TEXT NOT NULL,
+            id TEXT NOT NULL,
+            PRIMARY KEY (space, collection, field, value, id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX record_index_by_record ON record_index (space, collection, id);
+        CREATE TABLE restore (
+            space INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            low INTEGER NOT NULL,
+            reached INTEGER NOT NULL,
+            high INTEGER NOT NULL,
+            PRIMARY KEY (space, number)
+        ) STRICT;
+        """
+}

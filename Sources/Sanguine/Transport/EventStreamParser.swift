@@ -1,0 +1,100 @@
+import Foundation
+
+/// Reads server-sent events out of bytes, as WHATWG HTML, section 9.2.6, says.
+///
+/// Bytes may be cut anywhere. Lines end with CR, LF or both; a byte order mark is skipped; an event
+/// that is not ended by an empty line is none.
+///
+/// Invariant: no more than ``FeedLimits/eventBytes`` are kept, of a line and of an event.
+struct EventStreamParser: Sendable {
+    /// What an empty line, or a line of its own kind, has completed.
+    enum Output: Hashable, Sendable {
+        /// An event with its type, `message` if it names none.
+        case event(type: String, data: Data, id: String)
+        /// A new place to resume from, without an event.
+        case place(String)
+        /// After how long to connect again.
+        case retry(Duration)
+        /// Nothing, said to show that somebody is there.
+        case comment
+    }
+
+    /// A line or an event is longer than allowed.
+    struct TooLong: Error, Hashable {}
+
+    /// The longest time that `retry` may name: a day.
+    private static let longestRetry = 86_400_000
+
+    private var line: [UInt8] = []
+    private var isAfterReturn = false
+    private var isFirstLine = true
+    private var data = Data()
+    private var hasData = false
+    private var type = ""
+    private var id = ""
+    private var toldID = ""
+
+    init() {}
+
+    /// Takes bytes in, and hands on what they complete.
+    ///
+    /// - Throws: ``TooLong``; the parser must not be used after that.
+    mutating func take(_ bytes: Data, _ receive: (Output) -> Void) throws(TooLong) {
+        for byte in bytes {
+            let wasAfterReturn = isAfterReturn
+            isAfterReturn = byte == UInt8(ascii: "\r")
+            switch byte {
+            case UInt8(ascii: "\n") where wasAfterReturn:
+                continue  // The second half of an end of line.
+            case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+                try endLine(receive)
+            default:
+                guard line.count < FeedLimits.eventBytes else { throw TooLong() }
+                line.append(byte)
+            }
+        }
+    }
+
+    private mutating func endLine(_ receive: (Output) -> Void) throws(TooLong) {
+        var line = self.line[...]
+        if isFirstLine, line.starts(with: [0xEF, 0xBB, 0xBF]) { line = line.dropFirst(3) }
+        isFirstLine = false
+        defer { self.line.removeAll(keepingCapacity: self.line.count <= 1 << 16) }
+        guard let first = line.first else { return dispatch(receive) }
+        if first == UInt8(ascii: ":") { return receive(.comment) }
+        let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? line.endIndex
+        var value = line[colon...].dropFirst()
+        if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
+        switch String(decoding: line[..<colon], as: UTF8.self) {
+        case "data":
+            guard data.count + value.count < FeedLimits.eventBytes else { throw TooLong() }
+            if hasData { data.append(UInt8(ascii: "\n")) }
+            data.append(contentsOf: value)
+            hasData = true
+        case "event": type = String(decoding: value, as: UTF8.self)
+        case "id" where !value.contains(0): id = String(decoding: value, as: UTF8.self)
+        case "retry" where !value.isEmpty && value.allSatisfy(Self.isDigit):
+            let milliseconds = Int(String(decoding: value, as: UTF8.self)) ?? .max
+            receive(.retry(.milliseconds(min(milliseconds, Self.longestRetry))))
+        default: break
+        }
+    }
+
+    private mutating func dispatch(_ receive: (Output) -> Void) {
+        defer {
+            data = Data()
+            hasData = false
+            type = ""
+            toldID = id
+        }
+        if hasData {
+            receive(.event(type: type.isEmpty ? "message" : type, data: data, id: id))
+        } else if id != toldID {
+            receive(.place(id))
+        }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
+}

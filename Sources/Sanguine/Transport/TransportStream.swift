@@ -1,0 +1,129 @@
+public import Foundation
+import Synchronization
+
+/// Carries an exchange whose response has no end in sight: a stream of events.
+///
+/// ``URLSessionTransport`` is one. With a transport that is none, what is live is polled instead.
+public protocol StreamingTransport: Transport {
+    /// Sends a request and returns as soon as the head of the response is there, whatever its
+    /// status.
+    ///
+    /// ``TransportRequest/timeout`` bounds the time until then. The exchange ends when the stream
+    /// is cancelled or released.
+    ///
+    /// - Throws: ``TransportError`` if there is no response.
+    func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream
+}
+
+/// The body of a response while it arrives.
+///
+/// One reader takes what has arrived; what it has not taken yet is bounded: past the limit the
+/// exchange ends with ``TransportError/bodyTooLarge(limitBytes:)``.
+///
+/// Mutable state: `guarded`, by its mutex. The reader is resumed outside of it.
+public final class TransportStream: Sendable {
+    private struct Guarded {
+        var waiting: CheckedContinuation<Data?, Never>?
+        var arrived = Data()
+        /// Set once there is no more to come; the error if it broke.
+        var ending: Result<Void, TransportError>?
+    }
+
+    /// Status and headers; the body is empty.
+    public let response: TransportResponse
+
+    private let guarded = Mutex(Guarded())
+    private let limitBytes: Int
+    private let onCancel: @Sendable () -> Void
+
+    /// Creates a stream that nothing has arrived on.
+    ///
+    /// - Parameters:
+    ///   - response: Status and headers.
+    ///   - limitBytes: How much may wait for the reader. Default: 8 MiB.
+    ///   - onCancel: Gives the exchange up; is called at most once.
+    public init(
+        response: TransportResponse,
+        limitBytes: Int = ClientLimits.responseBytes,
+        onCancel: @escaping @Sendable () -> Void
+    ) {
+        self.response = response
+        self.limitBytes = limitBytes
+        self.onCancel = onCancel
+    }
+
+    deinit { if guarded.withLock({ $0.ending == nil }) { onCancel() } }
+
+    /// Waits for the next bytes.
+    ///
+    /// A cancelled task gives the exchange up.
+    ///
+    /// - Returns: All that has arrived; `nil` at the end of the body.
+    /// - Throws: ``TransportError`` if the exchange broke or was cancelled.
+    public func next() async throws(TransportError) -> Data? {
+        let bytes = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let result = guarded.withLock { guarded -> Data?? in
+                    if !guarded.arrived.isEmpty {
+                        defer { guarded.arrived = Data() }
+                        return .some(guarded.arrived)
+                    }
+                    guard guarded.ending == nil else { return .some(nil) }
+                    guarded.waiting = continuation
+                    return .none
+                }
+                if let result { continuation.resume(returning: result) }
+            }
+        } onCancel: {
+            cancel()
+        }
+        if let bytes { return bytes }
+        try guarded.withLock { $0.ending ?? .success(()) }.get()
+        return nil
+    }
+
+    /// Gives the exchange up: the reader gets the error.
+    ///
+    /// - Parameter error: Default: ``TransportError/cancelled``.
+    public func cancel(_ error: TransportError = .cancelled) {
+        if end(.failure(error)) { onCancel() }
+    }
+
+    /// Hands bytes to the reader: called by the transport, as they arrive.
+    public func receive(_ bytes: Data) {
+        guard !bytes.isEmpty else { return }
+        let (waiting, isTooMuch) = guarded.withLock {
+            guarded -> (CheckedContinuation<Data?, Never>?, Bool) in
+            guard guarded.ending == nil else { return (nil, false) }
+            if let waiting = guarded.waiting {
+                guarded.waiting = nil
+                return (waiting, false)
+            }
+            guarded.arrived.append(bytes)
+            return (nil, guarded.arrived.count > limitBytes)
+        }
+        waiting?.resume(returning: bytes)
+        if isTooMuch { cancel(.bodyTooLarge(limitBytes: limitBytes)) }
+    }
+
+    /// Ends the body: called by the transport.
+    ///
+    /// - Parameter error: Why it is not whole; `nil` if it is.
+    public func finish(_ error: TransportError? = nil) {
+        _ = end(error.map { .failure($0) } ?? .success(()))
+    }
+
+    private func end(_ ending: Result<Void, TransportError>) -> Bool {
+        let (isFirst, waiting) = guarded.withLock {
+            guarded -> (Bool, CheckedContinuation<Data?, Never>?) in
+            guard guarded.ending == nil else { return (false, nil) }
+            guarded.ending = ending
+            // What was not read of a broken body is not worth reading.
+            if case .failure = ending { guarded.arrived = Data() }
+            defer { guarded.waiting = nil }
+            return (true, guarded.waiting)
+        }
+        waiting?.resume(returning: nil)
+        return isFirst
+    }
+}

@@ -1,0 +1,55 @@
+import SanguineModel
+import Synchronization
+
+/// Who wants to know that an account's feed has grown.
+///
+/// Mutable state: the list, guarded by its mutex.
+final class HeadListeners: Sendable {
+    typealias Listener = @Sendable (Identifier, Int64) -> Void
+
+    private let listeners = Mutex<[Listener]>([])
+
+    func add(_ listener: @escaping Listener) { listeners.withLock { $0.append(listener) } }
+
+    /// Whether nobody listens, so that nothing need be noted.
+    var isEmpty: Bool { listeners.withLock(\.isEmpty) }
+
+    func tell(_ heads: [Identifier: Int64]) {
+        guard !heads.isEmpty else { return }
+        let listeners = listeners.withLock { $0 }
+        for (account, head) in heads {
+            for listener in listeners { listener(account, head) }
+        }
+    }
+}
+
+/// The outcome of a command, and the heads that it raised.
+struct Noted<Outcome: Sendable>: Sendable {
+    var outcome: Outcome
+    var heads: [Identifier: Int64]
+}
+
+extension Command {
+    /// The command, with a note of the heads that it raises.
+    var noted: Command<Noted<Outcome>> {
+        let decide = decide
+        return Command<Noted<Outcome>>(
+            keys: keys,
+            surplus: surplus,
+            reading: {
+                loaded,
+                reader throws(Problem) in
+                let decision = try decide(loaded, reader)
+                var heads: [Identifier: Int64] = [:]
+                for case .put(.balance(let row)) in decision.changes
+                where row.head > loaded.balance(row.account)?.head ?? 0 {
+                    heads[row.account] = row.head
+                }
+                return Decision(
+                    Noted(outcome: decision.outcome, heads: heads),
+                    changes: decision.changes
+                )
+            }
+        )
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+public import SanguineModel
+
+extension Authority {
+    /// Which records of a collection a reader asks for.
+    public struct RecordsRequest: Hashable, Sendable {
+        /// The records of these ids, at most ``WireLimits/largestPage``, and nothing else said;
+        /// `nil` for a list.
+        public var ids: [RecordID]?
+        /// The values that indexed members must have.
+        public var conditions: [String: JSONValue]
+        /// The indexed member to order by, after a `-` for the largest first; `nil` for the ids.
+        public var order: String?
+        /// How many; clamped to 1 up to ``WireLimits/largestPage``.
+        ///
+        /// Default: 20.
+        public var limit: Int?
+        /// `nextCursor` of the page before, or `nil` for the first.
+        public var cursor: String?
+
+        /// Creates the request.
+        public init(
+            ids: [RecordID]? = nil,
+            where conditions: [String: JSONValue] = [:],
+            order: String? = nil,
+            limit: Int? = nil,
+            cursor: String? = nil
+        ) {
+            self.ids = ids
+            self.conditions = conditions
+            self.order = order
+            self.limit = limit
+            self.cursor = cursor
+        }
+    }
+
+    /// The records of a collection that the account may read, as they are now.
+    ///
+    /// A page may be shorter than its limit although more follow, if its records are large, or few
+    /// of those that were looked at meet the conditions.
+    ///
+    /// - Throws: `not_found` for a collection that was not declared, `malformed_request` for
+    ///   members that are no index, too many ids, or a cursor of another list or account.
+    public func records(
+        in name: String,
+        for account: Identifier,
+        _ request: RecordsRequest = RecordsRequest()
+    ) async throws(Problem) -> Page<RecordChange> {
+        let collection = try collection(name)
+        let scope = collection.scope(of: account)
+        if let ids = request.ids {
+            return try await records(ids, request, collection, in: scope)
+        }
+        var query = RecordQuery(
+            of: name,
+            in: scope,
+            limit: min(max(1, request.limit ?? WireLimits.defaultPage), WireLimits.largestPage),
+            bytes: Self.pageBytes,
+            looks: Self.looksPerPage
+        )
+        try query.take(request, collection)
+        let list = query.name
+        if let text = request.cursor {
+            let position = try Cursor(text, list: list, account: account).recordPosition
+            guard let position else { throw .cursorInvalid }
+            query.after = position
+        }
+        let asked = query
+        let found = try await read { storage throws(StorageError) in
+            try await storage.records(asked)
+        }
+        var items: [RecordChange] = []
+        for row in found.records { items.append(try row.asItem()) }
+        return Page(
+            items: items,
+            hasMore: found.next != nil,
+            nextCursor: found.next.map { Cursor($0, list: list, account: account).text }
+        )
+    }
+
+    /// One record that the account may read.
+    ///
+    /// - Throws: `not_found` if there is none, or not for this account.
+    public func record(
+        _ id: RecordID,
+        in name: String,
+        for account: Identifier
+    ) async throws(Problem) -> RecordChange {
+        let scope = try collection(name).scope(of: account)
+        let key = RecordName(name, in: scope, id)
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([.record(key)])
+        }
+        guard let row = loaded.record(key), row.isLive else { throw .noRecord }
+        return try row.asItem()
+    }
+
+    private func records(
+        _ ids: [RecordID],
+        _ request: RecordsRequest,
+        _ collection: RecordCollection,
+        in scope: Identifier?
+    ) async throws(Problem) -> Page<RecordChange> {
+        guard ids.count <= WireLimits.largestPage, request.conditions.isEmpty,
+            request.order == nil, request.cursor == nil
+        else {
+            throw Problem(
+                .malformedRequest,
+                "Ask for at most \(WireLimits.largestPage) 'ids', and for nothing else with them."
+            )
+        }
+        let names = ids.map { RecordName(collection.name, in: scope, $0) }
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load(Set(names).map(Key.record))
+        }
+        var items: [RecordChange] = []
+        for name in names {
+            if let row = loaded.record(name), row.isLive { items.append(try row.asItem()) }
+        }
+        return Page(items: items)
+    }
+
+    private func collection(_ name: String) throws(Problem) -> RecordCollection {
+        guard let collection = settings.schema.collection(name) else {
+            throw Problem(.notFound, "Use the name of a collection that the server declares.")
+        }
+        return collection
+    }
+
+    /// How many records a page of a list looks at, at most.
+    static let looksPerPage = 10_000
+}
+
+extension RecordQuery {
+    /// Takes conditions and order.
+    fileprivate mutating func take(
+        _ request: Authority.RecordsRequest,
+        _ collection: RecordCollection
+    ) throws(Problem) {
+        var fields = Array(request.conditions.keys)
+        if let order = request.order {
+            isDescending = order.hasPrefix("-")
+            let field = isDescending ? String(order.dropFirst()) : order
+            self.order = field
+            fields.append(field)
+        }
+        for field in fields where !collection.indexes.contains(field) {
+            let known = collection.indexes.joined(separator: "', '")
+            throw Problem(.malformedRequest, "Find and order by members with an index: '\(known)'.")
+        }
+        for (field, value) in request.conditions {
+            guard let key = IndexKey(value) else {
+                throw Problem(.malformedRequest, "Find by shorter texts: no record has this one.")
+            }
+            conditions[field] = key
+        }
+    }
+
+    /// What binds a cursor to the list.
+    fileprivate var name: String {
+        let conditions = conditions.sorted { $0.key < $1.key }
+            .map { "\($0.key)=\(Base64URL.encode($0.value.bytes))" }
+        let parts = [collection, order ?? "", "\(isDescending)"] + conditions
+        let digest = Fingerprint("records", parts.joined(separator: " ")).bytes.prefix(12)
+        return "records.\(Base64URL.encode(digest))"
+    }
+}
+
+extension Cursor {
+    fileprivate init(_ position: RecordPosition, list: String, account: Identifier) {
+        let key = Base64URL.encode(position.key?.bytes ?? [])
+        let id = Base64URL.encode(position.id.text.utf8)
+        self.init(at: "\(key).\(id)", list: list, account: account)
+    }
+
+    fileprivate var recordPosition: RecordPosition? {
+        let parts = position.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2, let key = Base64URL.decode(parts[0]),
+            let text = Base64URL.decode(parts[1]),
+            let id = RecordID(String(decoding: text, as: UTF8.self))
+        else { return nil }
+        return RecordPosition(key.isEmpty ? nil : IndexKey(bytes: key), id)
+    }
+}
+
+extension RecordRow {
+    /// The record as lists have it.
+    fileprivate func asItem() throws(Problem) -> RecordChange {
+        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(value)) else {
+            throw .unreadableRecord
+        }
+        return RecordChange(collection: name.collection, id: name.id, seq: seq, value: value)
+    }
+}
+
+extension Problem {
+    fileprivate static var noRecord: Problem {
+        Problem(.notFound, "Use the id of a record that this account may read.")
+    }
+}

@@ -1,0 +1,190 @@
+public import SanguineModel
+
+extension Authority {
+    /// Decides operations that a device sends, all in one commit.
+    ///
+    /// Each takes effect once, however often it is sent.
+    ///
+    /// - Returns: What became of each, in the order of the request.
+    /// - Throws: `not_found` if the account is gone, `invalid_content` if the request is none that
+    ///   a device may send. A refused operation is no error, but a result.
+    public func push(
+        _ account: Identifier,
+        _ request: PushRequest
+    ) async throws(Problem) -> PushAnswer {
+        try await push(account, .success(request))
+    }
+
+    /// As ``push(_:_:)-``, for a request that may be a refusal already: an account that is gone is
+    /// refused before content is judged.
+    public func push(
+        _ account: Identifier,
+        _ request: Result<PushRequest, Problem>
+    ) async throws(Problem) -> PushAnswer {
+        let batch = Self.batch(request, settings.schema)
+        if case .failure = batch { _ = try await balanceJSON(account) }
+        return try await perform(sync.push(account, try batch.get()))
+    }
+
+    private static func batch(
+        _ request: Result<PushRequest, Problem>,
+        _ schema: RecordSchema
+    ) -> Result<PushBatch, Problem> {
+        Result { () throws(Problem) in try PushBatch(try request.get(), schema) }
+    }
+
+    /// What a reader of the feed asks for.
+    public struct PullRequest: Hashable, Sendable {
+        /// The number up to which the reader has everything; 0 at first.
+        public var since: Int64
+        /// How many changes; clamped to 1 up to ``WireLimits/largestPull``.
+        ///
+        /// Default: 100.
+        public var limit: Int?
+        /// The ``PullAnswer/horizon`` that the reader was told last.
+        public var horizon: Int64?
+        /// Operations of which to say what became of them, at most ``WireLimits/operationsAsked``;
+        /// `nil` for no question.
+        public var operations: [Identifier]?
+
+        /// Creates the request.
+        public init(
+            since: Int64,
+            limit: Int? = nil,
+            horizon: Int64? = nil,
+            operations: [Identifier]? = nil
+        ) {
+            self.since = since
+            self.limit = limit
+            self.horizon = horizon
+            self.operations = operations
+        }
+    }
+
+    /// Reads a part of the account's feed.
+    ///
+    /// An operation's changes are never parted, so a page may be longer than its limit; it may be
+    /// shorter if its records are large.
+    ///
+    /// - Throws: `not_found` if the account is gone, `malformed_request` for too many operations.
+    public func pull(
+        _ account: Identifier,
+        _ request: PullRequest
+    ) async throws(Problem) -> PullAnswer {
+        try await page(account, request).answer()
+    }
+
+    /// The answer of ``pull(_:_:)`` as JSON, in which no value is read and written again.
+    public func pullJSON(
+        _ account: Identifier,
+        _ request: PullRequest
+    ) async throws(Problem) -> [UInt8] {
+        try await page(account, request).json()
+    }
+
+    private func page(
+        _ account: Identifier,
+        _ request: PullRequest
+    ) async throws(Problem) -> FeedPage {
+        guard request.operations?.count ?? 0 <= WireLimits.operationsAsked else {
+            throw Problem(
+                .malformedRequest,
+                "Ask about at most \(WireLimits.operationsAsked) operations."
+            )
+        }
+        let limit = min(max(1, request.limit ?? WireLimits.defaultPull), WireLimits.largestPull)
+        let since = max(0, request.since)
+        var query = FeedQuery(
+            of: account,
+            after: since,
+            limit: limit,
+            bytes: Self.pageBytes,
+            liveOnly: since == 0,
+            keys: feedKeys(account, request.operations ?? [])
+        )
+        var slice = try await read(query)
+        guard let balance = slice.loaded.balance(account) else { throw .noAccount }
+        let horizon = slice.loaded.feed(account)?.horizon ?? 0
+        let missed = since > 0 && since < horizon && request.horizon ?? 0 < horizon
+        let isReset = missed || since > balance.head
+        // A reader that says nothing of the horizon would be sent back to the start again and again
+        // if a page ended before it.
+        let least = (isReset || since == 0) && request.horizon == nil ? horizon : 0
+        if isReset || (slice.hasMore && slice.records.last?.through ?? 0 < least) {
+            query.after = 0
+            query.liveOnly = true
+            query.limit = least > 0 ? WireLimits.largestPull : limit
+            slice = try await read(query)
+        }
+        return try page(account, request, slice, query, least: least, isReset: isReset)
+    }
+
+    private func page(
+        _ account: Identifier,
+        _ request: PullRequest,
+        _ slice: FeedSlice,
+        _ query: FeedQuery,
+        least: Int64,
+        isReset: Bool
+    ) throws(Problem) -> FeedPage {
+        guard let balance = slice.loaded.balance(account) else { throw .noAccount }
+        let limit = min(max(1, request.limit ?? WireLimits.defaultPull), WireLimits.largestPull)
+        var page = FeedPage(
+            slice,
+            system(account, slice.loaded).filter { $0.seq > query.after },
+            cut: FeedCut(limit: limit, bytes: Self.pageBytes, least: least),
+            least: least,
+            head: balance.head,
+            horizon: slice.loaded.feed(account)?.horizon ?? 0,
+            isReset: isReset
+        )
+        page.operations = request.operations?.map { id in
+            slice.loaded.operation(account, key: id.description)?.result(id)
+                ?? PushResult(id: id, status: .unknown)
+        }
+        return page
+    }
+
+    private func feedKeys(_ account: Identifier, _ operations: [Identifier]) -> [Key] {
+        [.account(account), .balance(account), .feed(account)]
+            + settings.quotas.keys.map { .quota(account, name: $0) }
+            + operations.map { .operation(account, key: $0.description) }
+    }
+
+    // What the account can see beside its records, each in a collection that none can declare.
+    private func system(_ account: Identifier, _ loaded: Loaded) -> [FeedPage.Entry] {
+        var entries: [FeedPage.Entry] = []
+        let id = RecordID(account)
+        if let row = loaded.balance(account) {
+            let json = Array(encoder.json(row).utf8)
+            entries.append(.init(system: "$balance", id, seq: row.seq, json))
+        }
+        guard let row = loaded.account(account) else { return entries }
+        let profile = AnswerEncoder.encode(row.profile)
+        entries.append(.init(system: "$account", id, seq: row.seq, profile))
+        for quota in quota.all(of: row.profile, loaded) {
+            // One that was never used has no number.
+            guard let used = loaded.quota(account, name: quota.name),
+                let id = try? RecordID(derivedFrom: quota.name)
+            else { continue }
+            let json = AnswerEncoder.encode(quota)
+            entries.append(.init(system: "$quotas", id, seq: used.seq, json))
+        }
+        return entries
+    }
+
+    private func read(_ query: FeedQuery) async throws(Problem) -> FeedSlice {
+        try await read { storage throws(StorageError) in try await storage.feed(query) }
+    }
+
+    /// After how many bytes of values a page ends.
+    static let pageBytes = 4 << 20
+
+    private var sync: SyncCommands {
+        SyncCommands(
+            schema: settings.schema,
+            limit: settings.recordsPerAccount,
+            now: clock.now()
+        )
+    }
+}

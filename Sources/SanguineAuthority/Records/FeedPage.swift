@@ -1,0 +1,145 @@
+import Foundation
+import SanguineModel
+
+/// A part of an account's feed as its reader gets it: records and system records by their numbers.
+struct FeedPage: Sendable {
+    /// One change, with its value as JSON.
+    struct Entry: Sendable {
+        var collection: String
+        var id: RecordID
+        var seq: Int64
+        var through: Int64
+        var value: [UInt8]?
+    }
+
+    var entries: [Entry] = []
+    var next: Int64
+    var head: Int64
+    var hasMore = false
+    var isReset: Bool
+    var horizon: Int64
+    var operations: [PushResult]?
+
+    /// Takes what belongs on the page.
+    ///
+    /// - Parameters:
+    ///   - slice: The records.
+    ///   - system: The system records after the same number.
+    ///   - cut: How much goes on the page.
+    ///   - least: The number up to which the cut takes everything.
+    ///   - head: The newest number of the feed.
+    ///   - horizon: The number up to which deletions are forgotten.
+    ///   - isReset: Whether the reader must forget its records first.
+    init(
+        _ slice: FeedSlice,
+        _ system: [Entry],
+        cut: FeedCut,
+        least: Int64,
+        head: Int64,
+        horizon: Int64,
+        isReset: Bool
+    ) {
+        self.head = head
+        self.horizon = horizon
+        self.isReset = isReset
+        next = head
+        var cut = cut
+        // Beyond the last record that was read there may be others.
+        let known = slice.hasMore ? slice.records.last?.through ?? 0 : .max
+        let all = (slice.records.map(Entry.init) + system.filter { $0.seq <= known })
+            .sorted { $0.seq < $1.seq }
+        for entry in all {
+            guard cut.takes(seq: entry.seq, through: entry.through, entry.value?.count ?? 0) else {
+                hasMore = true
+                break
+            }
+            entries.append(entry)
+        }
+        hasMore = hasMore || slice.hasMore
+        // All up to `least` is here if all of it was read; nothing need lie at that number.
+        if hasMore { next = max(entries.last?.through ?? 0, known < least ? 0 : least) }
+    }
+
+    /// The page as a message.
+    func answer() throws(Problem) -> PullAnswer {
+        var changes: [RecordChange] = []
+        for entry in entries {
+            var value: JSONValue?
+            if let json = entry.value {
+                value = try? JSONDecoder().decode(JSONValue.self, from: Data(json))
+                guard value != nil else { throw .unreadableRecord }
+            }
+            changes.append(entry.change(value))
+        }
+        return PullAnswer(
+            changes: changes,
+            next: next,
+            head: head,
+            hasMore: hasMore,
+            reset: isReset,
+            horizon: horizon > 0 ? horizon : nil,
+            operations: operations
+        )
+    }
+
+    /// The page as JSON, with the values as they are stored.
+    func json() -> [UInt8] {
+        var frame = PullAnswer(changes: [], next: next, head: head, hasMore: hasMore)
+        frame.reset = isReset
+        frame.horizon = horizon > 0 ? horizon : nil
+        frame.operations = operations
+        var bytes = Array("{\"changes\":[".utf8)
+        for (index, entry) in entries.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes += entry.json
+        }
+        // The frame begins with the same member, empty.
+        bytes += AnswerEncoder.encode(frame).dropFirst("{\"changes\":[".utf8.count)
+        return bytes
+    }
+}
+
+extension FeedPage.Entry {
+    init(_ row: RecordRow) {
+        collection = row.name.collection
+        id = row.name.id
+        seq = row.seq
+        through = row.through
+        value = row.isLive ? row.value : nil
+    }
+
+    init(system collection: String, _ id: RecordID, seq: Int64, _ value: [UInt8]) {
+        self.collection = collection
+        self.id = id
+        self.seq = seq
+        through = seq
+        self.value = value
+    }
+
+    func change(_ value: JSONValue?) -> RecordChange {
+        RecordChange(
+            collection: collection,
+            id: id,
+            seq: seq,
+            through: through == seq ? nil : through,
+            deleted: value == nil,
+            value: value
+        )
+    }
+
+    // Collections and ids have no character that JSON escapes.
+    var json: [UInt8] {
+        var text = """
+            {"collection":"\(collection)","deleted":\(value == nil),"id":"\(id)","seq":\(seq)
+            """
+        if through != seq { text += ",\"through\":\(through)" }
+        guard let value else { return Array(text.utf8) + [UInt8(ascii: "}")] }
+        return Array(text.utf8) + Array(",\"value\":".utf8) + value + [UInt8(ascii: "}")]
+    }
+}
+
+extension Problem {
+    static var unreadableRecord: Problem {
+        Problem(.internalFault, "Report it: a stored record cannot be read.")
+    }
+}

@@ -1,0 +1,103 @@
+import Foundation
+import SanguineModel
+
+/// A push that was checked and read, so that the storage need only run it.
+struct PushBatch: Sendable {
+    /// One operation, ready to run.
+    struct Operation: Sendable {
+        let id: Identifier
+        /// The idempotency key.
+        let key: String
+        /// Of mutator and arguments; the device, lane and sequence number do not matter.
+        let fingerprint: [UInt8]
+        /// What to run, or why that cannot be made out.
+        let mutator: Result<any Mutator, Refusal>
+    }
+
+    /// In the order in which they are decided.
+    let operations: [Operation]
+    /// The ids in the order of the request.
+    let ids: [Identifier]
+
+    /// Checks a request.
+    ///
+    /// - Throws: `invalid_content` for what no operation can be blamed for alone: then none is
+    ///   decided.
+    init(_ request: PushRequest, _ schema: RecordSchema) throws(Problem) {
+        try Self.check(request)
+        ids = request.operations.map(\.id)
+        let inOrder = request.operations.enumerated().sorted {
+            ($0.element.sequence, $0.offset) < ($1.element.sequence, $1.offset)
+        }
+        operations = inOrder.map { Operation($0.element, schema) }
+    }
+
+    private static func check(_ request: PushRequest) throws(Problem) {
+        let device = WireLimits.deviceIdCharacters
+        guard request.device.isPlainText(of: device) else {
+            throw Problem(
+                .invalidContent,
+                "Set 'device' to \(device.lowerBound) to \(device.upperBound) printable characters."
+            )
+        }
+        guard request.operations.count <= WireLimits.pushedOperations else {
+            throw Problem(
+                .invalidContent,
+                "Push at most \(WireLimits.pushedOperations) operations at a time."
+            )
+        }
+        guard Set(request.operations.map(\.id)).count == request.operations.count else {
+            throw Problem(.invalidContent, "Give each operation an 'id' of its own.")
+        }
+        var last: [String: Int64] = [:]
+        for operation in request.operations {
+            guard WireLimits.mutatorNameCharacters.contains(operation.lane.utf8.count),
+                operation.lane.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+            else {
+                throw Problem(
+                    .invalidContent,
+                    """
+                    Set 'lane' to \(WireLimits.mutatorNameCharacters.lowerBound) to \
+                    \(WireLimits.mutatorNameCharacters.upperBound) visible ASCII characters.
+                    """
+                )
+            }
+            guard operation.sequence > last[operation.lane] ?? 0 else {
+                throw Problem(
+                    .invalidContent,
+                    "Set 'sequence' to positive numbers that rise within each lane."
+                )
+            }
+            last[operation.lane] = operation.sequence
+        }
+    }
+}
+
+extension PushBatch.Operation {
+    init(_ pushed: PushedOperation, _ schema: RecordSchema) {
+        id = pushed.id
+        key = pushed.id.description
+        let arguments = AnswerEncoder.encode(pushed.arguments)
+        let text = String(decoding: arguments, as: UTF8.self)
+        fingerprint = Fingerprint("push", pushed.mutator, text).bytes
+        mutator = Self.mutator(pushed, arguments, schema)
+    }
+
+    private static func mutator(
+        _ pushed: PushedOperation,
+        _ arguments: [UInt8],
+        _ schema: RecordSchema
+    ) -> Result<any Mutator, Refusal> {
+        guard let type = schema.mutator(pushed.mutator) else {
+            return .failure(
+                Refusal(.mutatorUnknown, "Declare the mutator on the server before it is used.")
+            )
+        }
+        guard let mutator = try? JSONDecoder().decode(type, from: Data(arguments)) else {
+            return .failure(
+                Refusal(.invalidContent, "Set 'arguments' to the members that the mutator takes.")
+            )
+        }
+        return .success(mutator)
+    }
+}

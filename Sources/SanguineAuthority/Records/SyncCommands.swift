@@ -1,0 +1,269 @@
+import Foundation
+import SanguineModel
+
+/// The commands of records: a whole push is one.
+struct SyncCommands: Sendable {
+    let schema: RecordSchema
+    /// How many records an account may have.
+    let limit: Int64
+    let now: Timestamp
+
+    /// Decides the operations one after another, each over what those before it have changed.
+    ///
+    /// One that is refused contributes nothing and stops nothing.
+    func push(_ account: Identifier, _ batch: PushBatch) -> Command<PushAnswer> {
+        let keys = batch.operations.map { Key.operation(account, key: $0.key) }
+        return Command(
+            keys: [.balance(account), .feed(account)] + keys,
+            reading: {
+                loaded,
+                reader throws(Problem) in
+                guard let balance = loaded.balance(account) else { throw .noAccount }
+                var draft = PushDraft(
+                    balance: balance,
+                    feed: loaded.feed(account) ?? FeedRow(account: account),
+                    source: PushSource(account: account, schema: schema, reader: reader),
+                    limit: limit,
+                    now: now
+                )
+                var known: [String: OperationRow] = [:]
+                for row in loaded.operations { known[row.key] = row }
+                var results: [Identifier: PushResult] = [:]
+                for operation in batch.operations {
+                    results[operation.id] = try draft.decide(operation, known[operation.key])
+                }
+                let answer = PushAnswer(
+                    results: batch.ids.compactMap { results[$0] },
+                    head: draft.balance.head
+                )
+                return Decision(answer, changes: draft.changes)
+            }
+        )
+    }
+}
+
+/// What the operations of a push have done so far.
+///
+/// Invariants:
+///
+/// 1. The numbers that changed records took rise one by one, from the head that was loaded to the
+///    present one.
+/// 2. A refused operation has changed nothing but its own row.
+struct PushDraft {
+    private(set) var balance: BalanceRow
+    private var feed: FeedRow
+    private var source: PushSource
+    private var stored: [Change] = []
+    private var hasRecords = false
+    private let limit: Int64
+    private let now: Timestamp
+
+    init(balance: BalanceRow, feed: FeedRow, source: PushSource, limit: Int64, now: Timestamp) {
+        self.balance = balance
+        self.feed = feed
+        self.source = source
+        self.limit = limit
+        self.now = now
+    }
+
+    /// What must be stored, in order.
+    var changes: [Change] {
+        hasRecords ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
+    }
+
+    /// Decides one operation.
+    ///
+    /// - Throws: what the storage failed with; its driver aborts the command then.
+    mutating func decide(
+        _ operation: PushBatch.Operation,
+        _ known: OperationRow?
+    ) throws(Problem) -> PushResult {
+        if let known { return replay(operation, known) }
+        switch edits(of: operation) {
+        case .success(let edits):
+            apply(edits)
+            remember(operation, .pushed(head: balance.head, refusal: nil))
+            return PushResult(id: operation.id, status: .applied, head: balance.head)
+        case .failure(let refusal as Refusal):
+            let problem = refusal.brief.problem
+            let body = AnswerEncoder.encode(problem)
+            remember(operation, .pushed(head: balance.head, refusal: body))
+            return PushResult(id: operation.id, status: .refused, problem: problem)
+        case .failure:
+            throw Problem(.internalFault, "Send the operations again: they take effect once.")
+        }
+    }
+
+    private func replay(_ operation: PushBatch.Operation, _ row: OperationRow) -> PushResult {
+        guard row.fingerprint == operation.fingerprint else {
+            return PushResult(
+                id: operation.id,
+                status: .refused,
+                problem: Problem(
+                    .idempotencyMismatch,
+                    "Choose a new id: this one was used for an operation with other content."
+                )
+            )
+        }
+        let result = row.result(operation.id)
+        return result.status == .applied
+            ? PushResult(id: operation.id, status: .replayed, head: result.head) : result
+    }
+
+    private mutating func remember(
+        _ operation: PushBatch.Operation,
+        _ state: OperationRow.State
+    ) {
+        let row = OperationRow(
+            account: balance.account,
+            key: operation.key,
+            fingerprint: operation.fingerprint,
+            state: state,
+            at: now
+        )
+        stored.append(.put(.operation(row)))
+    }
+
+    // MARK: - Records
+
+    /// What an operation does to one record.
+    private struct Edit {
+        let name: RecordName
+        let old: RecordRow?
+        /// The new value, or `nil` for a deletion.
+        let value: [UInt8]?
+        let unindexed: Set<IndexEntry>
+        let indexed: Set<IndexEntry>
+    }
+
+    private func edits(of operation: PushBatch.Operation) -> Result<[Edit], any Error> {
+        Result {
+            var records = Records(
+                from: source,
+                schema: source.schema,
+                operation: OperationContext(id: operation.id)
+            )
+            try records.run(try operation.mutator.get())
+            var edits: [Edit] = []
+            for (key, value) in records.changes.sorted(by: { $0.key < $1.key }) {
+                if let edit = try edit(key, to: value) { edits.append(edit) }
+            }
+            let growth = edits.reduce(into: 0 as Int64) { sum, edit in
+                sum += (edit.value == nil ? 0 : 1) - (edit.old?.isLive == true ? 1 : 0)
+            }
+            guard growth <= 0 || feed.records + growth <= limit else {
+                throw Refusal(.invalidContent, "Delete records first: keep at most \(limit).")
+            }
+            return edits
+        }
+    }
+
+    private func edit(_ key: RecordKey, to value: RecordValue?) throws -> Edit? {
+        guard let collection = source.schema.collection(key.collection) else {
+            throw Refusal(.notFound, "Declare the collection '\(key.collection)' first.")
+        }
+        let name = source.name(of: key.id, in: collection)
+        let old = try source.row(name)
+        guard old == nil || old?.owner == balance.account else {
+            throw Refusal(.notOwner, "Choose another id: '\(key)' was another's until lately.")
+        }
+        var unindexed: Set<IndexEntry> = []
+        if let old, old.isLive {
+            let fields = try RecordValue(json: Data(old.value)).fields()
+            // A text that is too long now stood nowhere.
+            unindexed = (try? entries(key.id, fields, collection).get()) ?? []
+        }
+        guard let value else {
+            guard old?.isLive == true else { return nil }
+            return Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
+        }
+        let (json, fields) = try Self.checked(value)
+        if let old, old.isLive, old.value == json { return nil }
+        let indexed = try entries(key.id, fields, collection).get()
+        return Edit(
+            name: name,
+            old: old,
+            value: json,
+            unindexed: unindexed.subtracting(indexed),
+            indexed: indexed.subtracting(unindexed)
+        )
+    }
+
+    private func entries(
+        _ id: RecordID,
+        _ fields: RecordFields,
+        _ collection: RecordCollection
+    ) -> Result<Set<IndexEntry>, Refusal> {
+        collection.entries(of: id, owner: balance.account, fields)
+    }
+
+    private static func checked(_ value: RecordValue) throws -> ([UInt8], RecordFields) {
+        let fields: RecordFields
+        let json: [UInt8]
+        do {
+            fields = try value.fields()
+            json = Array(try RecordValue(fields).json())
+        } catch {
+            throw Refusal(.invalidContent, "Give the record members that JSON can hold.")
+        }
+        guard json.count <= WireLimits.recordBytes else {
+            throw Refusal(
+                .recordTooLarge,
+                "Keep a record within \(WireLimits.recordBytes) bytes; blobs take more."
+            )
+        }
+        return (json, fields)
+    }
+
+    private mutating func apply(_ edits: [Edit]) {
+        let through = balance.head + Int64(edits.count)
+        for edit in edits {
+            balance.head += 1
+            let row = RecordRow(
+                name: edit.name,
+                owner: balance.account,
+                seq: balance.head,
+                through: through,
+                deletedAt: edit.value == nil ? now : nil,
+                value: edit.value ?? [],
+                createdAt: edit.old?.isLive == true ? edit.old?.createdAt ?? now : now,
+                updatedAt: now
+            )
+            feed.records += (row.isLive ? 1 : 0) - (edit.old?.isLive == true ? 1 : 0)
+            source.set(row)
+            stored += edit.unindexed.map(Change.unindex)
+            stored.append(.put(.record(row)))
+            stored += edit.indexed.map(Change.index)
+            hasRecords = true
+        }
+    }
+}
+
+extension RecordRow {
+    /// Whether the record was not deleted.
+    var isLive: Bool { deletedAt == nil }
+}
+
+extension OperationRow {
+    /// What became of the operation, if it was pushed.
+    func result(_ id: Identifier) -> PushResult {
+        switch state {
+        case .pushed(let head, nil): return PushResult(id: id, status: .applied, head: head)
+        case .pushed(_, let body?):
+            let problem = try? JSONDecoder().decode(Problem.self, from: Data(body))
+            return PushResult(
+                id: id,
+                status: .refused,
+                problem: problem ?? Problem(.internalFault, "Send it again with another id.")
+            )
+        case .running, .done, .forgotten: return PushResult(id: id, status: .unknown)
+        }
+    }
+}
+
+extension Refusal {
+    /// With a text that is not too long to be kept.
+    fileprivate var brief: Refusal {
+        Refusal(code, detail.utf8.count <= 1_000 ? detail : String(detail.prefix(200)))
+    }
+}

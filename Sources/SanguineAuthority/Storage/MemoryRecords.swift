@@ -1,0 +1,84 @@
+import SanguineModel
+
+/// The records of a storage in memory.
+///
+/// Invariants:
+/// 1. `owned` has the names of exactly those records in `rows` that the account owns.
+struct MemoryRecords: RecordReader {
+    private(set) var rows: [RecordName: RecordRow] = [:]
+    private var owned: [Identifier: Set<RecordName>] = [:]
+    private(set) var lists: [IndexList: Set<IndexEntry>] = [:]
+
+    func record(_ name: RecordName) -> RecordRow? { rows[name] }
+
+    func ids(in list: IndexList, at key: IndexKey, limit: Int) -> [RecordID] {
+        let found = (lists[list] ?? []).filter { $0.key == key }.map(\.id)
+        return Array(found.sorted().prefix(max(0, limit)))
+    }
+
+    /// The one door through which records change.
+    mutating func set(_ name: RecordName, to row: RecordRow?) {
+        if let old = rows[name] { owned[old.owner]?.remove(name) }
+        if let row { owned[row.owner, default: []].insert(name) }
+        rows[name] = row
+    }
+
+    mutating func index(_ entry: IndexEntry) { lists[entry.list, default: []].insert(entry) }
+
+    mutating func unindex(_ entry: IndexEntry) { lists[entry.list]?.remove(entry) }
+
+    /// The part of the feed, and whether there is more.
+    func feed(_ query: FeedQuery) -> (records: [RecordRow], hasMore: Bool) {
+        var due: [RecordRow] = []
+        for name in owned[query.account] ?? [] {
+            guard let row = rows[name], row.seq > query.after else { continue }
+            if row.isLive || !query.liveOnly { due.append(row) }
+        }
+        due.sort { $0.seq < $1.seq }
+        var cut = FeedCut(limit: query.limit, bytes: query.bytes)
+        let page = due.prefix { cut.takes(seq: $0.seq, through: $0.through, $0.value.count) }
+        return (Array(page), page.count < due.count)
+    }
+
+    /// The part of the list.
+    func records(_ query: RecordQuery) -> RecordList {
+        var list = RecordList(query)
+        for position in positions(query) {
+            guard list.looksFurther() else { break }
+            let row = rows[RecordName(query.collection, in: query.scope, position.id)]
+            let needed = query.entriesNeeded(by: position.id)
+            let belongs = needed.allSatisfy { lists[$0.list]?.contains($0) ?? false }
+            list.add(belongs && row?.isLive == true ? row : nil, at: position)
+        }
+        return list
+    }
+
+    private func positions(_ query: RecordQuery) -> [RecordPosition] {
+        var found: [RecordPosition] = []
+        if let (list, key) = query.path {
+            for entry in lists[list] ?? [] where key == nil || entry.key == key {
+                found.append(RecordPosition(entry.key, entry.id))
+            }
+        } else {
+            for (name, row) in rows
+            where name.collection == query.collection && name.scope == query.scope && row.isLive {
+                found.append(RecordPosition(nil, name.id))
+            }
+        }
+        if let after = query.after {
+            found.removeAll { query.isDescending ? $0 >= after : $0 <= after }
+        }
+        found.sort { query.isDescending ? $1 < $0 : $0 < $1 }
+        return found
+    }
+
+    /// Records that were deleted before the moment, the longest ago first.
+    func tombstones(before moment: Timestamp, limit: Int) -> [RecordRow] {
+        var found: [(at: Timestamp, row: RecordRow)] = []
+        for row in rows.values {
+            if let at = row.deletedAt, at < moment { found.append((at, row)) }
+        }
+        found.sort { ($0.at, $0.row.name) < ($1.at, $1.row.name) }
+        return found.prefix(max(0, limit)).map(\.row)
+    }
+}

@@ -1,0 +1,47 @@
+import Sanguine
+import SanguineModel
+
+/// What `sanguine note` keeps: a text in the collection `notes`, which every server has.
+struct Note: Record {
+    static let collection = RecordCollection("notes")
+
+    let id: RecordID
+    var text: String
+    var createdAt: Timestamp?
+
+    /// The line in which the operations of a note wait: one for each note.
+    static func lane(of id: RecordID) -> String {
+        String("note:\(id)".prefix(WireLimits.mutatorNameCharacters.upperBound))
+    }
+
+    /// The name of a note's record.
+    static func key(_ id: RecordID) -> RecordKey { RecordKey(collection.name, id) }
+}
+
+/// A change of one record that needs no code of the app.
+protocol RecordMutator: Mutator {
+    var id: RecordID { get }
+}
+
+extension CreateRecord: RecordMutator {}
+extension SetFields: RecordMutator {}
+extension DeleteRecord: RecordMutator {}
+
+/// A change of a note: travels as what it is made of, in the lane of its note.
+///
+/// So no note waits for another, and the outbox tells which notes wait.
+struct NoteMutator<Base: RecordMutator>: Mutator {
+    static var name: String { Base.name }
+
+    let base: Base
+
+    init(_ base: Base) { self.base = base }
+
+    init(from decoder: any Decoder) throws { base = try Base(from: decoder) }
+
+    var lane: String { Note.lane(of: base.id) }
+
+    func encode(to encoder: any Encoder) throws { try base.encode(to: encoder) }
+
+    func apply(to records: inout Records) throws { try base.apply(to: &records) }
+}

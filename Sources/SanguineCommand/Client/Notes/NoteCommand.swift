@@ -1,0 +1,178 @@
+import ArgumentParser
+import Sanguine
+import SanguineModel
+
+/// `sanguine note`.
+struct NoteCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "note",
+        abstract: "Keep notes: at once, also without a network.",
+        discussion: """
+            What is done is kept on this device when its line is printed, and is sent then, or \
+            with a later command. A note marked '…' waits for the server. The first folder that \
+            asks the server makes a guest account; with '--identity-from' a second one joins it.
+            """,
+        subcommands: [Add.self, Edit.self, Remove.self, List.self, Retry.self, Discard.self]
+    )
+}
+
+extension NoteCommand {
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Add a note, and print it.")
+
+        @Argument(help: "The text; '-' adds a note for each line of standard input.")
+        var text: String
+
+        @OptionGroup var options: NoteOptions
+
+        func run() async throws {
+            let client = try options.open()
+            defer { client.close() }
+            if text == "-" {
+                while let line = readLine() { try add(line, to: client) }
+            } else {
+                try add(text, to: client)
+            }
+            await options.send(client)
+        }
+
+        private func add(_ text: String, to client: SanguineClient) throws {
+            let now = SystemWallClock().now()
+            let note = Note(id: RecordID(Identifier(at: now)), text: text, createdAt: now)
+            let fields: RecordFields = ["text": .string(text), "createdAt": now.json]
+            try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
+            try options.show(NoteLine(note, isPending: true))
+        }
+    }
+
+    struct Edit: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Replace a note's text.")
+
+        @Argument(help: "The note's id.", transform: RecordID.argument)
+        var id: RecordID
+
+        @Argument(help: "The new text.")
+        var text: String
+
+        @OptionGroup var options: NoteOptions
+
+        func run() async throws {
+            let client = try options.open()
+            defer { client.close() }
+            if client.record(Note.self, id) == nil {
+                // Another device may have made it.
+                _ = await options.synchronize(client)
+            }
+            let fields: RecordFields = ["text": .string(text)]
+            try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
+            if let note = client.record(Note.self, id) {
+                try options.show(NoteLine(note, isPending: true))
+            }
+            await options.send(client)
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rm",
+            abstract: "Remove a note."
+        )
+
+        @Argument(help: "The note's id.", transform: RecordID.argument)
+        var id: RecordID
+
+        @OptionGroup var options: NoteOptions
+
+        func run() async throws {
+            let client = try options.open()
+            defer { client.close() }
+            try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
+            await options.send(client)
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show the notes; without a network, those that this device knows."
+        )
+
+        @OptionGroup var options: NoteOptions
+
+        private struct Shown: Encodable {
+            var notes: [NoteLine]
+            /// How many operations the server has not answered.
+            var waiting: Int
+            var refused: [RefusedNote]
+            var error: String?
+        }
+
+        func run() async throws {
+            let client = try options.open()
+            defer { client.close() }
+            let failure = await options.synchronize(client)
+            let shown = Shown(
+                notes: NoteLine.all(of: client),
+                waiting: client.outbox.summary.unsent,
+                refused: RefusedNote.all(of: client),
+                error: failure?.code
+            )
+            if options.client.json { return try Output.write(json: shown) }
+            for note in shown.notes { Output.write("\(note)") }
+            for refused in shown.refused { Output.complain("\(refused)") }
+            if let failure { Output.complain("\(failure)") }
+        }
+    }
+
+    struct Retry: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Do once more what the server has refused."
+        )
+
+        @Argument(help: "The id of what was refused.", transform: Identifier.argument)
+        var operation: Identifier
+
+        @OptionGroup var options: NoteOptions
+
+        func run() async throws {
+            let client = try options.open()
+            defer { client.close() }
+            try client.outbox.retry(operation)
+            await options.send(client)
+        }
+    }
+
+    struct Discard: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Forget what the server has refused, or what was never sent."
+        )
+
+        @Argument(help: "The id of what was refused.", transform: Identifier.argument)
+        var operation: Identifier
+
+        @OptionGroup var options: NoteOptions
+
+        func run() throws {
+            let client = try options.open()
+            defer { client.close() }
+            try client.outbox.discard(operation)
+        }
+    }
+}
+
+extension RecordID {
+    fileprivate static func argument(_ text: String) throws -> RecordID {
+        guard let id = RecordID(text) else {
+            throw ValidationError("Name a note by its id, as 'sanguine note list' prints it.")
+        }
+        return id
+    }
+}
+
+extension Identifier {
+    fileprivate static func argument(_ text: String) throws -> Identifier {
+        guard let id = Identifier(text) else {
+            throw ValidationError("Name an operation by its id, as 'sanguine note list' prints it.")
+        }
+        return id
+    }
+}

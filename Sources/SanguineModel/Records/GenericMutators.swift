@@ -1,0 +1,136 @@
+/// Creates a record; `record.create`.
+///
+/// Refused with `record_exists` if there is one with that id.
+public struct CreateRecord: Mutator, Hashable {
+    /// `record.create`.
+    public static let name = "record.create"
+    /// The collection's name.
+    public let collection: String
+    /// The new record's id.
+    public let id: RecordID
+    /// Its members.
+    public let fields: RecordFields
+
+    /// Creates the operation.
+    public init(_ key: RecordKey, _ fields: RecordFields) {
+        collection = key.collection
+        id = key.id
+        self.fields = fields
+    }
+
+    /// Creates the record.
+    public func apply(to records: inout Records) throws {
+        let key = RecordKey(collection, id)
+        guard records.value(key) == nil else {
+            throw Refusal(
+                .recordExists,
+                "Choose another id, or change the record that has this one."
+            )
+        }
+        var fields = fields
+        fields["id"] = nil
+        if records.isIndexed(collection, "createdAt"), fields["createdAt"] == nil {
+            fields["createdAt"] = records.operation.moment.json
+        }
+        records.put(RecordValue(fields), for: key)
+    }
+}
+
+/// Sets named members of a record and leaves the others; `record.set`.
+///
+/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record.
+public struct SetFields: Mutator, Hashable {
+    /// `record.set`.
+    public static let name = "record.set"
+    /// The collection's name.
+    public let collection: String
+    /// The record's id.
+    public let id: RecordID
+    /// The members to set.
+    public let fields: RecordFields
+
+    /// Creates the operation.
+    public init(_ key: RecordKey, _ fields: RecordFields) {
+        collection = key.collection
+        id = key.id
+        self.fields = fields
+    }
+
+    /// Sets the members.
+    public func apply(to records: inout Records) throws {
+        let key = RecordKey(collection, id)
+        guard let value = records.value(key) else { throw Refusal.noRecord(key) }
+        var members = try value.fields()
+        for (name, member) in fields where name != "id" {
+            members[name] = member == .null ? nil : member
+        }
+        records.put(RecordValue(members), for: key)
+    }
+}
+
+/// Adds to a number of a record; `record.increment`.
+///
+/// Refused with `not_found` if there is no such record.
+public struct IncrementField: Mutator, Hashable {
+    /// `record.increment`.
+    public static let name = "record.increment"
+    /// The collection's name.
+    public let collection: String
+    /// The record's id.
+    public let id: RecordID
+    /// The member, which counts as 0 if there is none.
+    public let field: String
+    /// What is added; may be negative.
+    public let by: Int64
+
+    /// Creates the operation.
+    public init(_ key: RecordKey, _ field: String, by amount: Int64) {
+        collection = key.collection
+        id = key.id
+        self.field = field
+        by = amount
+    }
+
+    /// Adds to the number.
+    public func apply(to records: inout Records) throws {
+        guard field != "id" else {
+            throw Refusal(.invalidContent, "Name a member other than 'id'.")
+        }
+        records.increment(RecordKey(collection, id), field, by: by)
+    }
+}
+
+/// Deletes a record; `record.delete`.
+///
+/// Deleting one that is gone is done already.
+public struct DeleteRecord: Mutator, Hashable {
+    /// `record.delete`.
+    public static let name = "record.delete"
+    /// The collection's name.
+    public let collection: String
+    /// The record's id.
+    public let id: RecordID
+
+    /// Creates the operation.
+    public init(_ key: RecordKey) {
+        collection = key.collection
+        id = key.id
+    }
+
+    /// Deletes the record.
+    public func apply(to records: inout Records) throws {
+        records.delete(RecordKey(collection, id))
+    }
+}
+
+extension Records {
+    func isIndexed(_ collection: String, _ field: String) -> Bool {
+        schema.collection(collection)?.indexes.contains(field) ?? false
+    }
+}
+
+extension Refusal {
+    static func noRecord(_ key: RecordKey) -> Refusal {
+        Refusal(.notFound, "Create the record '\(key)' before its members are changed.")
+    }
+}

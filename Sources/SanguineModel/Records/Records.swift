@@ -1,0 +1,208 @@
+/// The records as one operation sees them, with what it has changed so far.
+///
+/// Nothing is stored before the operation is through: whoever runs it takes ``changes`` then, or
+/// drops them if it threw. What goes wrong on the way is remembered in ``failure`` and counts like
+/// a refusal that was thrown, so that reading needs no `try`.
+///
+/// Bounded: an operation may read 1,000 records and change 100.
+public struct Records {
+    /// What the operation knows of itself.
+    public let operation: OperationContext
+    /// Why the operation cannot be done, the first reason; `nil` if nothing went wrong.
+    public private(set) var failure: Refusal?
+    /// What the storage threw when it was read; the operation must be tried again then.
+    public private(set) var fault: (any Error)?
+    /// What was changed: the new value of each record, or `nil` for one that was deleted.
+    public private(set) var changes: [RecordKey: RecordValue?] = [:]
+    /// The records that the operation looked at or changed.
+    public private(set) var touched: Set<RecordKey> = []
+    /// The look-ups by index that the operation made.
+    public private(set) var lookups: Set<RecordLookup> = []
+
+    let schema: RecordSchema
+    private let source: any RecordSource
+
+    /// Begins a transaction.
+    ///
+    /// - Parameters:
+    ///   - source: Where records are read.
+    ///   - schema: The collections that there are.
+    ///   - operation: Whose transaction it is.
+    public init(from source: any RecordSource, schema: RecordSchema, operation: OperationContext) {
+        self.source = source
+        self.schema = schema
+        self.operation = operation
+    }
+
+    /// Runs a mutator.
+    ///
+    /// - Throws: ``Refusal`` if the operation cannot be done, or what the storage threw.
+    public mutating func run(_ mutator: some Mutator) throws {
+        do {
+            try mutator.apply(to: &self)
+        } catch {
+            if let fault { throw fault }
+            if let failure { throw failure }
+            throw error as? Refusal
+                ?? Refusal(.mutatorFailed, "Mend the mutator: it threw \(error).")
+        }
+        if let fault { throw fault }
+        if let failure { throw failure }
+    }
+
+    // MARK: - Records of the app's types
+
+    /// The record, or `nil` if there is none.
+    public mutating func get<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+        guard let value = value(RecordKey(R.collection.name, id)) else { return nil }
+        return decoded(value, id)
+    }
+
+    /// Creates the record, or replaces the one with its id.
+    public mutating func set<R: Record>(_ record: R) {
+        put(RecordValue(record), for: RecordKey(R.collection.name, record.id))
+    }
+
+    /// Deletes the record, if there is one.
+    public mutating func delete<R: Record>(_ type: R.Type, _ id: RecordID) {
+        delete(RecordKey(R.collection.name, id))
+    }
+
+    /// The records whose member has the value, in the order of their ids, at most 1,000.
+    public mutating func query<R: Record, Value: IndexValue>(
+        where index: RecordIndex<R, Value>,
+        is value: Value
+    ) -> [R] {
+        keys(in: R.collection.name, where: index.field, is: value.json)
+            .compactMap { get(R.self, $0.id) }
+    }
+
+    // MARK: - Any records
+
+    /// The record's value, or `nil` if there is none.
+    public mutating func value(_ key: RecordKey) -> RecordValue? {
+        read(key)?.value
+    }
+
+    /// Adds to a number, which counts as 0 where the record has none.
+    public mutating func increment(_ key: RecordKey, _ field: String, by amount: Int64) {
+        guard let value = value(key), var fields = fields(of: value) else {
+            return fail(.notFound, "Create the record '\(key)' before its members are changed.")
+        }
+        switch fields[field] ?? .null {
+        case .null: fields[field] = .integer(amount)
+        case .integer(let number):
+            let (sum, overflow) = number.addingReportingOverflow(amount)
+            guard !overflow else {
+                return fail(.invalidContent, "Keep '\(field)' within 64 bits.")
+            }
+            fields[field] = .integer(sum)
+        case .number(let number): fields[field] = .number(number + Double(amount))
+        default: return fail(.invalidContent, "Increment a number: '\(field)' is none.")
+        }
+        put(RecordValue(fields), for: key)
+    }
+
+    /// Creates the record, or replaces it.
+    public mutating func put(_ value: RecordValue, for key: RecordKey) {
+        guard mayWrite(key) else { return }
+        note(key, changedTo: value)
+    }
+
+    /// Deletes the record, if there is one.
+    public mutating func delete(_ key: RecordKey) {
+        guard mayWrite(key), read(key) != nil else { return }
+        note(key, changedTo: nil)
+    }
+
+    /// The names of the records whose member has the value, in the order of their ids.
+    public mutating func keys(
+        in collection: String,
+        where field: String,
+        is value: JSONValue
+    ) -> [RecordKey] {
+        guard let declared = schema.collection(collection) else {
+            fail(.notFound, "Declare the collection '\(collection)' before it is used.")
+            return []
+        }
+        guard declared.indexes.contains(field) else {
+            fail(.invalidContent, "Declare '\(field)' as an index of '\(collection)'.")
+            return []
+        }
+        lookups.insert(RecordLookup(collection: collection, field: field, value: value))
+        var ids: Set<RecordID> = []
+        do {
+            let limit = WireLimits.recordsReadPerOperation
+            let found = try source.ids(in: collection, where: field, is: value, limit: limit)
+            ids = Set(found)
+        } catch {
+            fault = fault ?? error
+        }
+        for (key, change) in changes where key.collection == collection {
+            if let change, change[field] == value { ids.insert(key.id) } else { ids.remove(key.id) }
+        }
+        return ids.sorted().map { RecordKey(collection, $0) }
+    }
+
+    /// Says that the operation cannot be done; the first reason counts.
+    public mutating func fail(_ code: ProblemCode, _ detail: String) {
+        failure = failure ?? Refusal(code, detail)
+    }
+
+    // MARK: - What they share
+
+    private mutating func read(_ key: RecordKey) -> SourcedRecord? {
+        if let change = changes[key] { return change.map { SourcedRecord($0) } }
+        touched.insert(key)
+        guard touched.count <= WireLimits.recordsReadPerOperation else {
+            fail(.invalidContent, "Read at most 1,000 records in one operation.")
+            return nil
+        }
+        do {
+            return try source.record(key)
+        } catch {
+            fault = fault ?? error
+            return nil
+        }
+    }
+
+    private mutating func mayWrite(_ key: RecordKey) -> Bool {
+        guard schema.collection(key.collection) != nil else {
+            fail(.notFound, "Declare the collection '\(key.collection)' before it is used.")
+            return false
+        }
+        if changes[key] == nil, read(key)?.isOwn == false {
+            fail(.notOwner, "Change records of your own: another owns '\(key)'.")
+            return false
+        }
+        return true
+    }
+
+    private mutating func note(_ key: RecordKey, changedTo value: RecordValue?) {
+        changes.updateValue(value, forKey: key)
+        if changes.count > WireLimits.recordsChangedPerOperation {
+            fail(.invalidContent, "Change at most 100 records in one operation.")
+        }
+    }
+
+    private mutating func decoded<R: Record>(_ value: RecordValue, _ id: RecordID) -> R? {
+        do {
+            return try value.record(R.self, id: id)
+        } catch {
+            fail(.invalidContent, "Mend the record '\(id)': it is no \(R.collection.name) record.")
+            return nil
+        }
+    }
+
+    private mutating func fields(of value: RecordValue) -> RecordFields? { try? value.fields() }
+}
+
+/// A look-up of records by the value of an indexed member.
+public struct RecordLookup: Hashable, Sendable {
+    /// The collection's name.
+    public let collection: String
+    /// The indexed member.
+    public let field: String
+    /// Its value.
+    public let value: JSONValue
+}

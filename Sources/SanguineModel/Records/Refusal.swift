@@ -1,0 +1,36 @@
+/// Why an operation is not done: what a mutator throws, and what the app finds in the tray.
+///
+/// ```swift
+/// guard habit.isActive else { throw Refusal(.invalidContent, "Resume the habit first.") }
+/// ```
+public struct Refusal: Error, Hashable, Codable, Sendable {
+    /// The stable code to decide by.
+    ///
+    /// An app may use codes of its own.
+    public var code: ProblemCode
+    /// What to do next, in a sentence, without anything personal.
+    public var detail: String
+
+    /// Creates a refusal.
+    public init(_ code: ProblemCode, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    /// The refusal as it travels.
+    ///
+    /// A code that only the app knows has the status 422.
+    public var problem: Problem {
+        var problem = Problem(code, detail)
+        if problem.status == 500, code != .internalFault {
+            problem.status = 422
+            problem.title = "The operation was refused."
+        }
+        return problem
+    }
+}
+
+extension Refusal: CustomStringConvertible {
+    /// What to do next, and the code.
+    public var description: String { "\(detail) [\(code.rawValue)]" }
+}

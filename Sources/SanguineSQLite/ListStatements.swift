@@ -1,0 +1,112 @@
+import SanguineAuthority
+import SanguineModel
+
+/// Lists the records of a collection.
+///
+/// One for each reading connection. A list is followed along one index, entry by entry, and each
+/// record on it is looked at: so a page costs what it shows, or at most the query's `looks`.
+final class ListStatements {
+    private let rows: RowReader
+    private let byID: Directed
+    private let byKey: Directed
+    private let atKey: Directed
+    private let entry: SQLStatement
+
+    /// A statement in both directions.
+    private struct Directed {
+        let up: SQLStatement
+        let down: SQLStatement
+
+        init(_ up: String, _ down: String, on connection: OpaquePointer) throws(SQLFailure) {
+            self.up = try SQLStatement(up, on: connection)
+            self.down = try SQLStatement(down, on: connection)
+        }
+
+        func callAsFunction(_ isDescending: Bool) -> SQLStatement { isDescending ? down : up }
+    }
+
+    init(_ rows: RowReader, on connection: OpaquePointer) throws(SQLFailure) {
+        self.rows = rows
+        byID = try Directed(
+            """
+            SELECT id FROM records
+            WHERE collection = ? AND scope = ? AND id > ? AND deleted_at IS NULL ORDER BY id
+            """,
+            """
+            SELECT id FROM records
+            WHERE collection = ? AND scope = ? AND id < ? AND deleted_at IS NULL ORDER BY id DESC
+            """,
+            on: connection
+        )
+        let list =
+            "SELECT value, id FROM record_index WHERE collection = ? AND scope = ? AND field = ?"
+        byKey = try Directed(
+            "\(list) AND (value, id) > (?, ?) ORDER BY value, id",
+            "\(list) AND (value, id) < (?, ?) ORDER BY value DESC, id DESC",
+            on: connection
+        )
+        atKey = try Directed(
+            "\(list) AND value = ? AND id > ? ORDER BY id",
+            "\(list) AND value = ? AND id < ? ORDER BY id DESC",
+            on: connection
+        )
+        entry = try SQLStatement(
+            """
+            SELECT 1 FROM record_index
+            WHERE collection = ? AND scope = ? AND field = ? AND value = ? AND id = ?
+            """,
+            on: connection
+        )
+    }
+
+    /// Returns a part of the list, as the connection sees it now.
+    func records(_ query: RecordQuery) throws(SQLFailure) -> RecordList {
+        let path = path(query)
+        defer { path.reset() }
+        var list = RecordList(query)
+        while try path.step() {
+            guard list.looksFurther() else { break }
+            let position = try position(on: path, query)
+            list.add(try row(position.id, query), at: position)
+        }
+        return list
+    }
+
+    // No id is smaller than the empty text, or larger than one of a byte that UTF-8 does not have;
+    // no key than no bytes, or than one that begins with 255.
+    private func path(_ query: RecordQuery) -> SQLStatement {
+        let isDescending = query.isDescending
+        let statement: SQLStatement
+        if let (list, key) = query.path {
+            statement = key == nil ? byKey(isDescending) : atKey(isDescending)
+            statement.bind(list)
+            statement.bind(key?.bytes ?? query.after?.key?.bytes ?? (isDescending ? [255] : []))
+        } else {
+            statement = byID(isDescending)
+            statement.bind(query.collection)
+            statement.bind(scope: query.scope)
+        }
+        statement.bind(query.after?.id.text ?? (isDescending ? "\u{10FFFF}" : ""))
+        return statement
+    }
+
+    private func position(
+        on path: SQLStatement,
+        _ query: RecordQuery
+    ) throws(SQLFailure) -> RecordPosition {
+        guard query.path != nil else { return RecordPosition(nil, try path.recordID(0)) }
+        return RecordPosition(IndexKey(bytes: path.bytes(0)), try path.recordID(1))
+    }
+
+    private func row(_ id: RecordID, _ query: RecordQuery) throws(SQLFailure) -> RecordRow? {
+        for needed in query.entriesNeeded(by: id) {
+            entry.bind(needed)
+            guard try entry.first({ _ in true }) == true else { return nil }
+        }
+        let name = RecordName(query.collection, in: query.scope, id)
+        guard case .record(let row) = try rows.row(.record(name)), row.deletedAt == nil else {
+            return nil
+        }
+        return row
+    }
+}

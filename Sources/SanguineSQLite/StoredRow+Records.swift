@@ -1,0 +1,91 @@
+import SanguineAuthority
+import SanguineModel
+
+// A scope of everyone is no bytes: the columns of a primary key should not be NULL.
+
+extension RecordRow: StoredRow {
+    static let table = "records"
+    static let keyColumns = ["collection", "scope", "id"]
+    static let valueColumns = [
+        "owner", "seq", "through", "deleted_at", "value", "created_at", "updated_at",
+    ]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(name)
+        statement.bind(owner)
+        statement.bind(seq)
+        statement.bind(through)
+        statement.bind(deletedAt)
+        statement.bind(value)
+        statement.bind(createdAt)
+        statement.bind(updatedAt)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        self.init(
+            name: RecordName(
+                statement.text(0),
+                in: try statement.scope(1),
+                try statement.recordID(2)
+            ),
+            owner: try statement.identifier(3),
+            seq: statement.integer(4),
+            through: statement.integer(5),
+            deletedAt: statement.optionalMoment(6),
+            value: statement.bytes(7),
+            createdAt: statement.moment(8),
+            updatedAt: statement.moment(9)
+        )
+    }
+}
+
+extension FeedRow: StoredRow {
+    static let table = "feeds"
+    static let keyColumns = ["account"]
+    static let valueColumns = ["records", "horizon"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(account)
+        statement.bind(records)
+        statement.bind(horizon)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        self.init(
+            account: try statement.identifier(0),
+            records: statement.integer(1),
+            horizon: statement.integer(2)
+        )
+    }
+}
+
+extension SQLStatement {
+    func bind(_ name: RecordName) {
+        bind(name.collection)
+        bind(scope: name.scope)
+        bind(name.id.text)
+    }
+
+    func bind(_ list: IndexList) {
+        bind(list.collection)
+        bind(scope: list.scope)
+        bind(list.field)
+    }
+
+    func bind(_ entry: IndexEntry) {
+        bind(entry.list)
+        bind(entry.key.bytes)
+        bind(entry.id.text)
+    }
+
+    func bind(scope: Identifier?) { bind(scope?.bytes ?? []) }
+
+    func scope(_ column: Int32) throws(SQLFailure) -> Identifier? {
+        bytes(column).isEmpty ? nil : try identifier(column)
+    }
+
+    func recordID(_ column: Int32) throws(SQLFailure) -> RecordID {
+        guard let id = RecordID(text(column)) else { throw .unreadable("A record's id") }
+        return id
+    }
+}

@@ -1,0 +1,110 @@
+import Hummingbird
+import NIOCore
+import SanguineModel
+
+/// Writes a live connection's events for as long as it lasts.
+struct LiveStream: Sendable {
+    let connection: LiveConnection
+    let channel: any Channel
+    let wrote: @Sendable (_ events: Int) -> Void
+
+    func write(to writer: inout any ResponseBodyWriter) async throws {
+        let account = connection.account
+        let watch = CloseWatch { [connection] in connection.end(.closed) }
+        try await channel.pipeline.addHandler(watch, position: .first)
+        defer { channel.pipeline.removeHandler(watch, promise: nil) }
+        await endUnacknowledged()
+        // Before the first read: what is committed after that wakes the connection.
+        account.enter(connection)
+        defer { account.leave(connection) }
+        try await writeRetry(after: LiveLimits.retry, to: &writer)
+        while true {
+            switch await connection.nextStep() {
+            case .read:
+                try await writeNews(of: account, to: &writer)
+            case .ping:
+                try await write(": ping\n\n", to: &writer)
+            case .end(let ending):
+                return try await end(ending, &writer)
+            }
+        }
+    }
+
+    /// Has the system end the connection when the peer does not acknowledge what is sent: pings go
+    /// into its buffers for a quarter of an hour otherwise.
+    private func endUnacknowledged() async {
+        #if os(Linux)
+        let userTimeout = NIOBSDSocket.Option(rawValue: 18)  // TCP_USER_TIMEOUT, tcp(7)
+        let milliseconds = LiveLimits.acknowledgement.wholeNanoseconds / 1_000_000
+        let option = ChannelOptions.Types.SocketOption(level: .tcp, name: userTimeout)
+        try? await channel.setOption(option, value: SocketOptionValue(milliseconds)).get()
+        #endif
+    }
+
+    private func writeNews(
+        of account: LiveAccount,
+        to writer: inout any ResponseBodyWriter
+    ) async throws {
+        let page: LivePage
+        do throws(Problem) {
+            page = try await account.page(after: connection.position)
+        } catch {
+            return error.code == .notFound ? connection.end(.accountGone) : connection.readFailed()
+        }
+        var bytes = page.bytes
+        while let part = bytes.readSlice(length: min(LiveLimits.writeBytes, bytes.readableBytes)),
+            part.readableBytes > 0
+        {
+            try await connection.writing { try await writer.write(part) }
+        }
+        wrote(page.events)
+        connection.wrote(page, head: account.head)
+    }
+
+    private func end(
+        _ ending: LiveConnectionState.Ending,
+        _ writer: inout any ResponseBodyWriter
+    ) async throws {
+        switch ending {
+        case .closed, .slow:
+            throw CancellationError()  // Nobody reads the end of it.
+        case .shutdown:
+            let part = Double.random(in: 0...1)
+            let spread = (LiveLimits.retryAfterShutdown - LiveLimits.retry) * part
+            try await writeRetry(after: LiveLimits.retry + spread, to: &writer)
+        case .unauthenticated, .accountGone: break
+        }
+        try await connection.writing { try await writer.finish(nil) }
+    }
+
+    private func writeRetry(
+        after time: Duration,
+        to writer: inout any ResponseBodyWriter
+    ) async throws {
+        let milliseconds = time.wholeNanoseconds / 1_000_000
+        try await write("retry: \(milliseconds)\n\n", to: &writer)
+    }
+
+    private func write(_ text: String, to writer: inout any ResponseBodyWriter) async throws {
+        try await connection.writing { try await writer.write(ByteBuffer(string: text)) }
+    }
+}
+
+/// Notices that the client has closed its end, which a connection that only writes does not see.
+private final class CloseWatch: ChannelInboundHandler, RemovableChannelHandler, Sendable {
+    typealias InboundIn = NIOAny
+
+    private let closed: @Sendable () -> Void
+
+    init(closed: @escaping @Sendable () -> Void) { self.closed = closed }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent { closed() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        closed()
+        context.fireChannelInactive()
+    }
+}

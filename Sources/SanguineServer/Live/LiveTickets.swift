@@ -1,0 +1,97 @@
+import Crypto
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+
+/// Tickets for live connections of those who cannot send an `Authorization` header.
+///
+/// A ticket is 32 random bytes, of which only a hash is kept: looking one up takes the same time
+/// whether it exists or not. It can do no more than the access token that asked for it.
+///
+/// Invariants: a ticket is taken once; there are never more than ``LiveLimits/tickets``.
+///
+/// Mutable state: `tickets`, by its mutex.
+final class LiveTickets: Sendable {
+    private struct Ticket {
+        let pass: AccessPass
+        let expiresAt: Timestamp
+    }
+
+    private struct Guarded {
+        var tickets: [SHA256.Digest: Ticket] = [:]
+        var byAccount: [Identifier: [SHA256.Digest]] = [:]
+
+        mutating func remove(_ hash: SHA256.Digest) -> Ticket? {
+            guard let ticket = tickets.removeValue(forKey: hash) else { return nil }
+            let account = ticket.pass.identity.account
+            byAccount[account]?.removeAll { $0 == hash }
+            if byAccount[account]?.isEmpty == true { byAccount[account] = nil }
+            return ticket
+        }
+    }
+
+    private let guarded = Mutex(Guarded())
+    private let clock: any WallClock
+
+    init(clock: any WallClock) { self.clock = clock }
+
+    /// Makes a ticket for whoever has this pass.
+    ///
+    /// - Throws: `overloaded` if there are too many.
+    func issue(for pass: AccessPass) throws(Problem) -> LiveTicket {
+        let now = clock.now()
+        let text = Self.randomText()
+        let ticket = Ticket(pass: pass, expiresAt: now + LiveLimits.ticketLife)
+        let hash = Self.hash(text)
+        let isIssued = guarded.withLock { guarded in
+            if guarded.tickets.count >= LiveLimits.tickets {
+                for (hash, ticket) in guarded.tickets where ticket.expiresAt <= now {
+                    _ = guarded.remove(hash)
+                }
+            }
+            let account = pass.identity.account
+            if let own = guarded.byAccount[account], own.count >= LiveLimits.ticketsPerAccount {
+                _ = guarded.remove(own[0])
+            }
+            guard guarded.tickets.count < LiveLimits.tickets else { return false }
+            guarded.tickets[hash] = ticket
+            guarded.byAccount[account, default: []].append(hash)
+            return true
+        }
+        guard isIssued else {
+            throw Problem(
+                .overloaded,
+                "Wait for 'Retry-After', then ask for a ticket again.",
+                retryAfter: LiveLimits.ticketLife.secondsRoundedUp
+            )
+        }
+        return LiveTicket(ticket: text, expiresIn: LiveLimits.ticketLife.secondsRoundedUp)
+    }
+
+    /// Takes a ticket, which is worthless from then on.
+    ///
+    /// - Throws: `unauthenticated` if there is no such ticket, or no longer.
+    func redeem(_ text: String) throws(Problem) -> AccessPass {
+        let hash = Self.hash(text)
+        let ticket = guarded.withLock { $0.remove(hash) }
+        guard let ticket, ticket.expiresAt > clock.now() else {
+            throw Problem(
+                .unauthenticated,
+                "Ask for a new ticket with POST /v1/live/tickets: each is good for one connection."
+            )
+        }
+        return ticket.pass
+    }
+
+    private static func randomText() -> String {
+        var random = SystemRandomNumberGenerator()
+        let bytes = (0..<4).flatMap { _ in
+            withUnsafeBytes(of: random.next() as UInt64) { Array($0) }
+        }
+        return Data(bytes).base64EncodedString()
+            .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    private static func hash(_ text: String) -> SHA256.Digest { SHA256.hash(data: Data(text.utf8)) }
+}

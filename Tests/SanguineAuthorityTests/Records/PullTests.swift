@@ -1,0 +1,241 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Pull")
+struct PullTests {
+    @Test func `the feed begins with the profile and the balance`() async throws {
+        let world = try await SyncWorld()
+
+        let answer = try await world.pull()
+
+        #expect(answer.changes.map(\.collection) == ["$account", "$balance"])
+        #expect(answer.changes.allSatisfy { $0.id == RecordID(world.account) })
+        #expect(answer.changes.map(\.seq) == [1, 2])
+        #expect(answer.changes.last?.value?["available"] == 100)
+        #expect(answer.next == 2 && answer.head == 2 && !answer.hasMore && !answer.reset)
+    }
+
+    @Test func `without a grant the balance has a number of its own`() async throws {
+        let world = try await SyncWorld { $0.grant = 0 }
+
+        #expect(try await world.pull().changes.map(\.seq) == [1, 2])
+    }
+
+    @Test func `a quota that was used is in the feed`() async throws {
+        let world = try await SyncWorld()
+        let head = try await world.pull().head
+        let consume = Submission("key", ConsumeRequest(amount: 2))
+        _ = try await world.authority.consume("readings", world.account, consume)
+
+        let answer = try await world.pull(head)
+
+        #expect(answer.changes.map(\.collection) == ["$quotas"])
+        #expect(answer.changes.first?.id == "readings")
+        #expect(answer.changes.first?.value?["remaining"] == 1)
+    }
+
+    @Test func `a quota that was used comes again when the plan or the zone changes`() async throws
+    {
+        let world = try await SyncWorld()
+        let consume = Submission("key", ConsumeRequest(amount: 2))
+        _ = try await world.authority.consume("readings", world.account, consume)
+        let used = try await world.pull().head
+        _ = try await world.authority.setPlan(.premium, of: world.account)
+        let premium = try await world.pull(used)
+        _ = try await world.authority.patchAccount(world.account, ["timeZone": "Asia/Tokyo"])
+        let moved = try await world.pull(premium.head)
+
+        for answer in [premium, moved] {
+            #expect(answer.changes.map(\.collection) == ["$account", "$quotas"])
+            #expect(answer.changes.last?.value?["unlimited"] == true)
+        }
+    }
+
+    @Test func `each record is there once, at its newest, and a deleted one without a value`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        let head = try await world.pull().head
+        try await world.push(
+            CreateRecord(.note("a"), ["n": 1]),
+            CreateRecord(.note("b"), ["n": 1]),
+            SetFields(.note("a"), ["n": 2]),
+            DeleteRecord(.note("b"))
+        )
+
+        let changes = try await world.pull(head).changes
+
+        #expect(changes.map(\.id) == ["a", "b"])
+        #expect(changes.map(\.deleted) == [false, true])
+        #expect(changes.map(\.value) == [["n": 2], nil])
+    }
+
+    @Test func `a page never ends within an operation`() async throws {
+        let world = try await SyncWorld()
+        let head = try await world.pull().head
+        try await world.push(
+            CreateMany(ids: ["a", "b", "c"], text: "x"),
+            CreateRecord(.note("d"), [:])
+        )
+
+        let first = try await world.pull(head, limit: 2)
+        let second = try await world.pull(first.next, limit: 2)
+
+        #expect(first.changes.map(\.id) == ["a", "b", "c"])
+        #expect(first.hasMore && first.next == head + 3)
+        #expect(second.changes.map(\.id) == ["d"])
+        #expect(!second.hasMore && second.next == second.head)
+    }
+
+    @Test func `a page of large records is shorter`() async throws {
+        let world = try await SyncWorld()
+        let text = JSONValue.string(String(repeating: "x", count: 60_000))
+        for number in 0..<90 {
+            let id = try RecordID(derivedFrom: number)
+            try await world.push(CreateRecord(.note(id), ["text": text]))
+        }
+
+        let answer = try await world.pull(limit: 1_000)
+
+        #expect(answer.hasMore)
+        #expect(answer.changes.count == 2 + (Authority.pageBytes + 59_999) / 60_000)
+    }
+
+    @Test func `strangers see nothing of each other in their feeds`() async throws {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        try await world.push(CreateRecord(.note("a"), [:]), CreateRecord(.post("p"), [:]))
+
+        #expect(try await world.records(by: stranger).isEmpty)
+    }
+
+    @Test func `a reader beyond the head starts over`() async throws {
+        let world = try await SyncWorld()
+
+        let answer = try await world.pull(99)
+
+        #expect(answer.reset && answer.changes.count == 2 && answer.next == 2)
+    }
+
+    @Test func `the answer says what became of operations`() async throws {
+        let world = try await SyncWorld()
+        let done = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
+        let refused = try PushedOperation.sample(SetFields(.note("b"), [:]), sequence: 2)
+        let unknown = Identifier(at: ManualClock.start)
+        let pushed = try await world.push([done, refused])
+
+        let answer = try await world.authority.pull(
+            world.account,
+            .init(since: 0, operations: [done.id, refused.id, unknown])
+        )
+
+        #expect(answer.operations?.map(\.status) == [.applied, .refused, .unknown])
+        #expect(answer.operations?.first?.head == pushed.results.first?.head)
+        #expect(answer.operations?[1].problem == pushed.results[1].problem)
+    }
+
+    @Test func `too many operations are refused`() async throws {
+        let world = try await SyncWorld()
+        let ids = (0...100).map { _ in Identifier(at: ManualClock.start) }
+
+        let refusal = await problem { () throws(Problem) in
+            try await world.authority.pull(world.account, .init(since: 0, operations: ids))
+        }
+
+        #expect(refusal?.code == .malformedRequest)
+    }
+
+    @Test func `the JSON of an answer says what the message does`() async throws {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(
+            CreateMany(ids: ["a~3a:b", "b"], text: "ü\"\\/")
+        )
+        _ = try await world.push([operation])
+        try await world.push(DeleteRecord(.note("b")))
+        let request = Authority.PullRequest(since: 0, limit: 3, operations: [operation.id])
+
+        let message = try await world.authority.pull(world.account, request)
+        let json = try await world.authority.pullJSON(world.account, request)
+
+        #expect(try JSONDecoder().decode(PullAnswer.self, from: Data(json)) == message)
+        #expect(message.changes.count == 3)
+    }
+}
+
+@Suite("Pull: deletions that are forgotten")
+struct PullHorizonTests {
+    /// A world with two live records, and between them a deletion that is forgotten.
+    private func world() async throws -> (SyncWorld, old: Int64) {
+        let world = try await SyncWorld()
+        try await world.push(CreateRecord(.note("a"), [:]), CreateRecord(.note("gone"), [:]))
+        let old = try await world.pull().head
+        try await world.push(DeleteRecord(.note("gone")))
+        world.clock.advance(by: .seconds(31 * 86_400))
+        _ = try await world.authority.sweep()
+        try await world.push(CreateRecord(.note("b"), [:]))
+        return (world, old)
+    }
+
+    @Test func `who may have missed one starts over, with what lives`() async throws {
+        let (world, old) = try await world()
+
+        let answer = try await world.pull(old)
+
+        #expect(answer.reset)
+        #expect(answer.horizon == old + 1)
+        #expect(answer.changes.map(\.id).suffix(2) == ["a", "b"])
+    }
+
+    @Test func `who has read past it goes on`() async throws {
+        let (world, old) = try await world()
+
+        let answer = try await world.pull(old + 1)
+
+        #expect(!answer.reset)
+        #expect(answer.changes.map(\.id) == ["b"])
+    }
+
+    @Test func `who starts anew is not told to forget`() async throws {
+        let (world, _) = try await world()
+
+        #expect(try await world.pull().reset == false)
+    }
+
+    @Test func `who is on the way from the start, and says so, is not sent back`() async throws {
+        let (world, old) = try await world()
+        let first = try await world.pull(old, limit: 1, horizon: 0)
+
+        let second = try await world.pull(first.next, limit: 1, horizon: first.horizon)
+
+        #expect(first.reset && first.changes.count == 1 && first.next < old)
+        #expect(!second.reset)
+        #expect(second.changes.map(\.collection) == ["$balance"])
+    }
+
+    @Test func `who says nothing gets past the horizon at once`() async throws {
+        let (world, old) = try await world()
+
+        let answer = try await world.pull(0, limit: 1)
+
+        #expect(answer.hasMore)
+        #expect(answer.next >= old)
+        let rest = try await world.pull(answer.next, limit: 1)
+        #expect(!rest.reset && rest.changes.map(\.id) == ["b"])
+    }
+
+    @Test func `a deletion that is not old enough is kept`() async throws {
+        let world = try await SyncWorld()
+        try await world.push(CreateRecord(.note("a"), [:]))
+        let head = try await world.pull().head
+        try await world.push(DeleteRecord(.note("a")))
+        world.clock.advance(by: .seconds(29 * 86_400))
+        _ = try await world.authority.sweep()
+
+        let answer = try await world.pull(head)
+
+        #expect(!answer.reset && answer.changes.map(\.deleted) == [true])
+    }
+}

@@ -1,0 +1,306 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Push")
+struct PushTests {
+    @Test func `an applied operation takes a number for each record that it changes`() async throws
+    {
+        let world = try await SyncWorld()
+        let head = try await world.authority.balance(world.account).head
+
+        let results = try await world.push(CreateMany(ids: ["a", "b", "c"], text: "x"))
+
+        #expect(results.map(\.status) == [.applied])
+        #expect(results.first?.head == head + 3)
+        let changes = try await world.pull(head).changes
+        #expect(changes.map(\.id) == ["a", "b", "c"])
+        #expect(changes.map(\.seq) == [head + 1, head + 2, head + 3])
+        #expect(changes.map(\.through) == [head + 3, head + 3, nil])
+    }
+
+    @Test func `an operation sees what those before it in the push have changed`() async throws {
+        let world = try await SyncWorld()
+
+        try await world.push(
+            CreateRecord(.note("a"), ["day": "mon"]),
+            CreateRecord(.note("b"), ["day": "mon"]),
+            DeleteRecord(.note("a")),
+            CountByDay(into: "count", day: "mon")
+        )
+
+        #expect(try await world.records()[.note("count")] == ["count": 1])
+    }
+
+    @Test func `records are found by index in a later push`() async throws {
+        let world = try await SyncWorld()
+        try await world.push(CreateRecord(.note("a"), ["day": "mon"]))
+        try await world.push(CreateRecord(.note("b"), ["day": "mon"]))
+        try await world.push(SetFields(.note("a"), ["day": "tue"]))
+        try await world.push(CountByDay(into: "mon", day: "mon"))
+        try await world.push(CountByDay(into: "tue", day: "tue"))
+
+        let records = try await world.records()
+        #expect(records[.note("mon")] == ["count": 1])
+        #expect(records[.note("tue")] == ["count": 1])
+    }
+
+    @Test func `an operation that is refused changes nothing and stops nothing`() async throws {
+        let world = try await SyncWorld()
+
+        let results = try await world.push(
+            CreateRecord(.note("a"), ["text": "one"]),
+            Stumble(id: "a"),
+            SetFields(.note("a"), ["more": true])
+        )
+
+        #expect(results.map(\.status) == [.applied, .refused, .applied])
+        #expect(results[1].problem?.code == ProblemCode(rawValue: "too_clumsy"))
+        #expect(results[1].problem?.status == 422)
+        #expect(try await world.records()[.note("a")] == ["text": "one", "more": true])
+    }
+
+    @Test func `an operation that changes nothing is applied at the present head`() async throws {
+        let world = try await SyncWorld()
+        try await world.push(CreateRecord(.note("a"), ["text": "one"]))
+        let head = try await world.pull().head
+
+        let results = try await world.push(
+            SetFields(.note("a"), ["text": "one"]),
+            DeleteRecord(.note("b"))
+        )
+
+        #expect(results.map(\.status) == [.applied, .applied])
+        #expect(results.map(\.head) == [head, head])
+        #expect(try await world.pull().head == head)
+    }
+
+    @Test func `operations run in the order of their sequence numbers`() async throws {
+        let world = try await SyncWorld()
+        var create = try PushedOperation.sample(CreateRecord(.note("a"), ["n": 1]), sequence: 1)
+        create.lane = "other"
+        let increment = try PushedOperation.sample(
+            IncrementField(.note("a"), "n", by: 5),
+            sequence: 2
+        )
+
+        let answer = try await world.push([increment, create])
+
+        #expect(answer.results.map(\.id) == [increment.id, create.id])
+        #expect(try await world.records()[.note("a")] == ["n": 6])
+    }
+
+    @Test func `an operation that was applied is replayed at the same number for ever`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(CreateRecord(.note("a"), ["n": 1]))
+        let first = try await world.push([operation])
+        try await world.push(SetFields(.note("a"), ["n": 2]))
+        world.clock.advance(by: .seconds(365 * 86_400))
+        _ = try await world.authority.sweep()
+
+        let second = try await world.push([operation])
+
+        #expect(second.results.first?.status == .replayed)
+        #expect(second.results.first?.head == first.results.first?.head)
+        #expect(try await world.records()[.note("a")] == ["n": 2])
+    }
+
+    @Test func `an operation that was refused gets the same refusal for ever`() async throws {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(SetFields(.note("a"), ["n": 1]))
+        let first = try await world.push([operation])
+        try await world.push(CreateRecord(.note("a"), [:]))
+        world.clock.advance(by: .seconds(365 * 86_400))
+        _ = try await world.authority.sweep()
+
+        let second = try await world.push([operation])
+
+        #expect(first.results.first?.problem?.code == .notFound)
+        #expect(second.results == first.results)
+        #expect(try await world.records()[.note("a")] == [:])
+    }
+
+    @Test func `an id that was used for other content is refused`() async throws {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(CreateRecord(.note("a"), ["n": 1]))
+        var other = operation
+        other.arguments = ["collection": "notes", "id": "b", "fields": [:]]
+        _ = try await world.push([operation])
+
+        let answer = try await world.push([other])
+
+        #expect(answer.results.first?.problem?.code == .idempotencyMismatch)
+        #expect(try await world.push([operation]).results.first?.status == .replayed)
+        let records = try await world.records()
+        #expect(records.count == 1)
+    }
+
+    @Test func `the key of a spend is no operation's id`() async throws {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
+        let spend = Submission(operation.id.description, SpendRequest(amount: 1, reason: "tea"))
+        _ = try await world.authority.spend(world.account, spend)
+
+        let answer = try await world.push([operation])
+
+        #expect(answer.results.first?.problem?.code == .idempotencyMismatch)
+    }
+
+    @Test func `an operation's id is no key of a spend`() async throws {
+        let world = try await SyncWorld()
+        let operation = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
+        _ = try await world.push([operation])
+        let spend = Submission(operation.id.description, SpendRequest(amount: 1, reason: "tea"))
+
+        let refusal = await problem { () throws(Problem) in
+            try await world.authority.spend(world.account, spend)
+        }
+
+        #expect(refusal?.code == .idempotencyMismatch)
+    }
+}
+
+@Suite("Push: refusals")
+struct PushRefusalTests {
+    private func code(_ mutator: some Mutator) async throws -> ProblemCode? {
+        try await SyncWorld().push(mutator).first?.problem?.code
+    }
+
+    @Test func `an unknown mutator is refused`() async throws {
+        let world = try await SyncWorld()
+        var operation = try PushedOperation.sample(DeleteRecord(.note("a")))
+        operation.mutator = "habit.complete"
+
+        #expect(try await world.push([operation]).results.first?.problem?.code == .mutatorUnknown)
+    }
+
+    @Test func `arguments that are not the mutator's are refused`() async throws {
+        let world = try await SyncWorld()
+        var operation = try PushedOperation.sample(DeleteRecord(.note("a")))
+        operation.arguments = ["collection": "notes"]
+
+        #expect(try await world.push([operation]).results.first?.problem?.code == .invalidContent)
+    }
+
+    @Test(arguments: ["unknown", "$balance"])
+    func `a collection that was not declared is refused`(name: String) async throws {
+        #expect(try await code(CreateRecord(RecordKey(name, "a"), [:])) == .notFound)
+    }
+
+    @Test func `a record that is too large is refused`() async throws {
+        let text = String(repeating: "x", count: WireLimits.recordBytes)
+
+        #expect(
+            try await code(CreateRecord(.note("a"), ["text": .string(text)])) == .recordTooLarge
+        )
+    }
+
+    @Test func `an indexed text that is too long is refused`() async throws {
+        let text = JSONValue.string(String(repeating: "x", count: IndexKey.limit))
+
+        #expect(try await code(CreateRecord(.note("a"), ["day": text])) == .invalidContent)
+    }
+
+    @Test func `another's post is read but not changed`() async throws {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        try await world.push(CreateRecord(.post("p"), ["text": "mine"]))
+
+        let results = try await world.push(
+            SetFields(.post("p"), ["text": "yours"]),
+            DeleteRecord(.post("p")),
+            CreateRecord(.post("p"), [:]),
+            by: stranger
+        )
+
+        #expect(results.map { $0.problem?.code } == [.notOwner, .notOwner, .recordExists])
+        #expect(try await world.records()[.post("p")]?["text"] == "mine")
+    }
+
+    @Test func `the id of a post that another has deleted is free after a while`() async throws {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        try await world.push(CreateRecord(.post("p"), [:]), DeleteRecord(.post("p")))
+
+        let early = try await world.push(CreateRecord(.post("p"), [:]), by: stranger)
+        world.clock.advance(by: .seconds(31 * 86_400))
+        _ = try await world.authority.sweep()
+        let late = try await world.push(CreateRecord(.post("p"), [:]), by: stranger)
+
+        #expect(early.first?.problem?.code == .notOwner)
+        #expect(late.first?.status == .applied)
+    }
+
+    @Test func `private records of two accounts may have one id`() async throws {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        try await world.push(CreateRecord(.note("a"), ["of": "me"]))
+
+        let results = try await world.push(CreateRecord(.note("a"), ["of": "them"]), by: stranger)
+
+        #expect(results.first?.status == .applied)
+        #expect(try await world.records()[.note("a")] == ["of": "me"])
+        #expect(try await world.records(by: stranger)[.note("a")] == ["of": "them"])
+    }
+
+    @Test func `more records than an account may have are refused`() async throws {
+        let world = try await SyncWorld { $0.recordsPerAccount = 2 }
+
+        let results = try await world.push(
+            CreateMany(ids: ["a", "b"], text: "x"),
+            CreateRecord(.note("c"), [:]),
+            SetFields(.note("a"), ["text": "y"]),
+            DeleteRecord(.note("a")),
+            CreateRecord(.note("c"), [:])
+        )
+
+        let codes = results.map { $0.problem?.code }
+        #expect(codes == [nil, .invalidContent, nil, nil, nil])
+    }
+
+    @Test func `a request that no device may send is refused whole`() async throws {
+        let world = try await SyncWorld()
+        let good = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
+        func changed(_ change: (inout PushedOperation) -> Void) -> PushedOperation {
+            var operation = good
+            operation.id = Identifier(at: ManualClock.start)
+            change(&operation)
+            return operation
+        }
+        let many = (1...101).map { number in changed { $0.sequence = number } }
+        let requests = [
+            PushRequest(device: "short", operations: [good]),
+            PushRequest(device: "a-device-of-mine", operations: many),
+            PushRequest(device: "a-device-of-mine", operations: [good, good]),
+            PushRequest(device: "a-device-of-mine", operations: [changed { $0.lane = "" }]),
+            PushRequest(
+                device: "a-device-of-mine",
+                operations: [changed { $0.lane = String(repeating: "x", count: 65) }]
+            ),
+            PushRequest(device: "a-device-of-mine", operations: [changed { $0.sequence = 0 }]),
+            PushRequest(device: "a-device-of-mine", operations: [good, changed { _ in }]),
+        ]
+
+        for request in requests {
+            let refusal = await problem { () throws(Problem) in
+                try await world.authority.push(world.account, request)
+            }
+            #expect(refusal?.code == .invalidContent)
+        }
+        #expect(try await world.records().isEmpty)
+    }
+
+    @Test func `a push for an account that is gone is refused`() async throws {
+        let world = try await SyncWorld()
+
+        let refusal = await problem { () throws(Problem) in
+            try await world.push([], by: Identifier(at: ManualClock.start))
+        }
+
+        #expect(refusal?.code == .notFound)
+    }
+}

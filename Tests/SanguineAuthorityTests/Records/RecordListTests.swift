@@ -1,0 +1,145 @@
+import SanguineModel
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Lists of records")
+struct RecordListTests {
+    private func world() async throws -> (SyncWorld, stranger: Identifier) {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        try await world.push(
+            CreateRecord(.note("a"), ["day": "mon"]),
+            CreateRecord(.note("b"), ["day": "tue"]),
+            CreateRecord(.post("p1"), ["tag": 1, "createdAt": "2"]),
+            CreateRecord(.post("p2"), ["tag": 2, "createdAt": "1"])
+        )
+        try await world.push(
+            CreateRecord(.note("a"), ["day": "sun"]),
+            CreateRecord(.post("p3"), ["tag": 1, "createdAt": "3"]),
+            by: stranger
+        )
+        return (world, stranger)
+    }
+
+    private func ids(
+        _ world: SyncWorld,
+        _ collection: String,
+        _ request: Authority.RecordsRequest = .init(),
+        by account: Identifier? = nil
+    ) async throws -> [RecordID] {
+        let account = account ?? world.account
+        return try await world.authority.records(in: collection, for: account, request).items
+            .map(\.id)
+    }
+
+    @Test func `private records are listed for their owner alone`() async throws {
+        let (world, stranger) = try await world()
+
+        #expect(try await ids(world, "notes") == ["a", "b"])
+        #expect(try await ids(world, "notes", by: stranger) == ["a"])
+        let own = try await world.authority.record("a", in: "notes", for: stranger)
+        #expect(own.value == ["day": "sun"])
+    }
+
+    @Test func `records of everyone are listed for everyone`() async throws {
+        let (world, stranger) = try await world()
+
+        for account in [world.account, stranger] {
+            #expect(try await ids(world, "posts", by: account) == ["p1", "p2", "p3"])
+        }
+        let other = try await world.authority.record("p1", in: "posts", for: stranger)
+        #expect(other.value?["tag"] == 1)
+    }
+
+    @Test func `a list is ordered and filtered by indexed members`() async throws {
+        let (world, _) = try await world()
+
+        #expect(try await ids(world, "posts", .init(order: "createdAt")) == ["p2", "p1", "p3"])
+        #expect(try await ids(world, "posts", .init(order: "-createdAt")) == ["p3", "p1", "p2"])
+        #expect(
+            try await ids(world, "posts", .init(where: ["tag": 1], order: "-createdAt"))
+                == ["p3", "p1"]
+        )
+    }
+
+    @Test func `records are listed by their ids, in that order`() async throws {
+        let (world, _) = try await world()
+
+        #expect(try await ids(world, "posts", .init(ids: ["p3", "nobody", "p1"])) == ["p3", "p1"])
+    }
+
+    @Test func `a deleted record is in no list`() async throws {
+        let (world, _) = try await world()
+        try await world.push(DeleteRecord(.post("p1")))
+
+        #expect(try await ids(world, "posts") == ["p2", "p3"])
+        #expect(try await ids(world, "posts", .init(ids: ["p1"])) == [])
+        #expect(try await ids(world, "posts", .init(where: ["tag": 1])) == ["p3"])
+        let refusal = await problem { () throws(Problem) in
+            try await world.authority.record("p1", in: "posts", for: world.account)
+        }
+        #expect(refusal?.code == .notFound)
+    }
+
+    @Test func `pages follow each other`() async throws {
+        let (world, _) = try await world()
+        var found: [RecordID] = []
+        var cursor: String?
+        repeat {
+            let page = try await world.authority.records(
+                in: "posts",
+                for: world.account,
+                .init(order: "-createdAt", limit: 1, cursor: cursor)
+            )
+            #expect(page.items.count == 1 && page.hasMore == (page.nextCursor != nil))
+            found += page.items.map(\.id)
+            cursor = page.nextCursor
+        } while cursor != nil
+
+        #expect(found == ["p3", "p1", "p2"])
+    }
+
+    @Test func `a cursor is good for its own list and account only`() async throws {
+        let (world, stranger) = try await world()
+        let page = try await world.authority.records(
+            in: "posts",
+            for: world.account,
+            .init(limit: 1)
+        )
+        let cursor = try #require(page.nextCursor)
+        for (collection, account, request) in [
+            ("posts", stranger, Authority.RecordsRequest(cursor: cursor)),
+            ("notes", world.account, .init(cursor: cursor)),
+            ("posts", world.account, .init(order: "tag", cursor: cursor)),
+            ("posts", world.account, .init(where: ["tag": 1], cursor: cursor)),
+        ] {
+            let refusal = await problem { () throws(Problem) in
+                try await world.authority.records(in: collection, for: account, request)
+            }
+            #expect(refusal?.code == .malformedRequest)
+        }
+    }
+
+    @Test func `what has no index is refused`() async throws {
+        let (world, _) = try await world()
+        for request in [
+            Authority.RecordsRequest(order: "text"), .init(where: ["text": 1]),
+            .init(ids: ["a"], order: "day"),
+        ] {
+            let refusal = await problem { () throws(Problem) in
+                try await world.authority.records(in: "notes", for: world.account, request)
+            }
+            #expect(refusal?.code == .malformedRequest)
+        }
+    }
+
+    @Test(arguments: ["nothing", "$balance"])
+    func `a collection that was not declared is not found`(name: String) async throws {
+        let (world, _) = try await world()
+        let refusal = await problem { () throws(Problem) in
+            try await world.authority.records(in: name, for: world.account)
+        }
+        #expect(refusal?.code == .notFound)
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+public import SanguineModel
+import Testing
+
+@testable import SanguineAuthority
+
+/// An authority in memory with an account, whose devices push and pull.
+struct SyncWorld {
+    let storage = MemoryStorage()
+    let clock = ManualClock()
+    let authority: Authority
+    let account: Identifier
+
+    init(_ change: (inout AuthoritySettings) -> Void = { _ in }) async throws {
+        var settings = AuthoritySettings()
+        settings.schema = .test
+        change(&settings)
+        authority = try await Authority(
+            storage: storage,
+            keys: SigningKeys(),
+            settings: settings,
+            clock: clock
+        )
+        account = try await Self.account(authority, device: 1)
+    }
+
+    /// Another account.
+    func stranger() async throws -> Identifier {
+        try await Self.account(authority, device: 2)
+    }
+
+    private static func account(_ authority: Authority, device: UInt8) async throws -> Identifier {
+        let secret = Base64URL.encode([UInt8](repeating: device, count: 32))
+        let guest = GuestRequest(deviceId: "device-of-number-\(device)", deviceSecret: secret)
+        return try await authority.guest(guest).signedIn.account.id
+    }
+
+    /// Pushes mutators, each as an operation of a fresh id.
+    @discardableResult
+    func push(
+        _ mutators: any Mutator...,
+        by account: Identifier? = nil
+    ) async throws -> [PushResult] {
+        let operations = try mutators.enumerated().map { index, mutator in
+            try PushedOperation.sample(mutator, sequence: Int64(index) + 1)
+        }
+        return try await push(operations, by: account).results
+    }
+
+    func push(
+        _ operations: [PushedOperation],
+        by account: Identifier? = nil
+    ) async throws(Problem) -> PushAnswer {
+        let request = PushRequest(device: "a-device-of-mine", operations: operations)
+        return try await authority.push(account ?? self.account, request)
+    }
+
+    func pull(
+        _ since: Int64 = 0,
+        limit: Int? = nil,
+        horizon: Int64? = nil,
+        by account: Identifier? = nil
+    ) async throws -> PullAnswer {
+        try await authority.pull(
+            account ?? self.account,
+            Authority.PullRequest(since: since, limit: limit, horizon: horizon)
+        )
+    }
+
+    /// The live records of the app's collections, by what names them.
+    func records(by account: Identifier? = nil) async throws -> [RecordKey: JSONValue] {
+        var found: [RecordKey: JSONValue] = [:]
+        for change in try await pull(limit: 1_000, by: account).changes {
+            if change.collection.hasPrefix("$") { continue }
+            found[RecordKey(change.collection, change.id)] = change.value
+        }
+        return found
+    }
+}
+
+extension PushedOperation {
+    static func sample(
+        _ mutator: some Mutator,
+        id: Identifier = Identifier(at: ManualClock.start),
+        sequence: Int64 = 1
+    ) throws -> PushedOperation {
+        let arguments = try JSONEncoder().encode(mutator)
+        return PushedOperation(
+            id: id,
+            sequence: sequence,
+            lane: mutator.lane,
+            mutator: type(of: mutator).name,
+            arguments: try JSONDecoder().decode(JSONValue.self, from: arguments)
+        )
+    }
+}
+
+extension RecordSchema {
+    /// `notes` of one's own, found by `day`; `posts` of everyone, found by `tag`.
+    static let test = RecordSchema(
+        collections: [
+            RecordCollection("notes", indexes: ["day"]),
+            RecordCollection("posts", access: .everyone, indexes: ["createdAt", "tag"]),
+        ],
+        mutators: [CreateMany.self, CountByDay.self, Stumble.self]
+    )
+}
+
+/// Creates several notes at once, or replaces them.
+struct CreateMany: Mutator {
+    static let name = "test.many"
+    let ids: [RecordID]
+    let text: String
+
+    func apply(to records: inout Records) throws {
+        for id in ids { records.put(RecordValue(["text": .string(text)]), for: .note(id)) }
+    }
+}
+
+/// Writes into a note how many notes there are of a day.
+struct CountByDay: Mutator {
+    static let name = "test.count"
+    let into: RecordID
+    let day: String
+
+    func apply(to records: inout Records) throws {
+        let found = records.keys(in: "notes", where: "day", is: .string(day))
+        records.put(RecordValue(["count": .integer(Int64(found.count))]), for: .note(into))
+    }
+}
+
+/// Changes a note, and is refused then.
+struct Stumble: Mutator {
+    static let name = "test.stumble"
+    let id: RecordID
+
+    func apply(to records: inout Records) throws {
+        records.put(RecordValue(["text": "half"]), for: .note(id))
+        throw Refusal(ProblemCode(rawValue: "too_clumsy"), "Walk more slowly.")
+    }
+}
+
+extension RecordKey {
+    static func note(_ id: RecordID) -> RecordKey { RecordKey("notes", id) }
+    static func post(_ id: RecordID) -> RecordKey { RecordKey("posts", id) }
+}
+
+extension RecordID: ExpressibleByStringLiteral {
+    /// Creates an id that a test names.
+    public init(stringLiteral text: String) {
+        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
+        self = id
+    }
+}

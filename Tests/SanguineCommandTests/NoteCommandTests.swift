@@ -1,0 +1,123 @@
+import ArgumentParser
+import Foundation
+import Sanguine
+import SanguineModel
+import Testing
+
+@testable import SanguineCommand
+
+@Suite("sanguine note")
+struct NoteCommandTests {
+    private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
+
+    private static func fold(
+        _ body: (_ here: URL, _ there: URL) throws -> Void
+    ) throws {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-note-\(UUID())", directoryHint: .isDirectory)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (here, there) = (folder.appending(path: "here"), folder.appending(path: "there"))
+        try FileManager.default.createDirectory(at: here, withIntermediateDirectories: true)
+        try body(here, there)
+    }
+
+    private static func write(_ text: String, to folder: URL) throws {
+        try Data(text.utf8).write(to: folder.appending(path: SharedIdentity.file))
+    }
+
+    private static func read(_ folder: URL) throws -> String {
+        let data = try Data(contentsOf: folder.appending(path: SharedIdentity.file))
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    @Test func `every subcommand is known`() throws {
+        let id = try #require(Self.id).description
+        let add = try SanguineTool.parseAsRoot(["note", "add", "Buy milk", "--offline"])
+        #expect((add as? NoteCommand.Add)?.text == "Buy milk")
+        #expect((add as? NoteCommand.Add)?.options.offline == true)
+        let edit = try SanguineTool.parseAsRoot(["note", "edit", id, "Buy oat milk"])
+        #expect((edit as? NoteCommand.Edit)?.id.text == id)
+        let remove = try SanguineTool.parseAsRoot(["note", "rm", id])
+        #expect((remove as? NoteCommand.Remove)?.id.text == id)
+        #expect(try SanguineTool.parseAsRoot(["note", "list", "--json"]) is NoteCommand.List)
+        let retry = try SanguineTool.parseAsRoot(["note", "retry", id])
+        #expect((retry as? NoteCommand.Retry)?.operation == Self.id)
+        let discard = try SanguineTool.parseAsRoot(["note", "discard", id])
+        #expect((discard as? NoteCommand.Discard)?.operation == Self.id)
+    }
+
+    @Test func `a single dash is the sign for standard input`() throws {
+        let add = try SanguineTool.parseAsRoot(["note", "add", "-"])
+        #expect((add as? NoteCommand.Add)?.text == "-")
+    }
+
+    @Test(arguments: [
+        ["rm", "two words"], ["retry", "no-operation"], ["list", "--identity-from", ""],
+    ])
+    func `what names nothing is wrong usage`(arguments: [String]) {
+        #expect(throws: (any Error).self) {
+            try SanguineTool.parseAsRoot(["note"] + arguments)
+        }
+    }
+
+    @Test func `a note's change travels as its mutator, in the note's lane`() throws {
+        let id = RecordID(try #require(Self.id))
+        let mutator = NoteMutator(SetFields(Note.key(id), ["text": "Buy milk"]))
+        #expect(type(of: mutator).name == "record.set")
+        #expect(mutator.lane == "note:\(id)")
+        let sent = try JSONDecoder().decode(SetFields.self, from: JSONEncoder().encode(mutator))
+        #expect(sent == mutator.base)
+    }
+
+    @Test func `the lane of a long id is no longer than lanes may be`() throws {
+        let id = try #require(RecordID(String(repeating: "a", count: 128)))
+        #expect(Note.lane(of: id).utf8.count == WireLimits.mutatorNameCharacters.upperBound)
+    }
+
+    @Test func `a note that waits has a mark`() throws {
+        let note = Note(id: RecordID(try #require(Self.id)), text: "Buy milk")
+        #expect("\(NoteLine(note, isPending: true))" == "\(note.id)  … Buy milk")
+        #expect("\(NoteLine(note, isPending: false))" == "\(note.id)    Buy milk")
+    }
+
+    @Test func `without a server a client asks none, and keeps what is done`() throws {
+        try Self.fold { here, _ in
+            let options = try ClientOptions.parse(["--folder", here.path])
+            let client = try options.client(asksServer: false)
+            defer { client.close() }
+            let note = Note(id: RecordID(try #require(Self.id)), text: "Buy milk")
+            let fields: RecordFields = ["text": .string(note.text)]
+            try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
+            #expect(NoteLine.all(of: client) == [NoteLine(note, isPending: true)])
+            #expect(client.outbox.pending.map(\.phase) == [.queued])
+        }
+    }
+
+    @Test func `a new folder takes over the identity of another`() throws {
+        try Self.fold { here, there in
+            try Self.write("one", to: here)
+            try SharedIdentity.copy(from: here, to: there)
+            #expect(try Self.read(there) == "one")
+            try SharedIdentity.copy(from: here, to: there)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: there.path).count == 1)
+        }
+    }
+
+    @Test func `a folder with an identity keeps it`() throws {
+        try Self.fold { here, there in
+            try Self.write("one", to: here)
+            try SharedIdentity.copy(from: here, to: there)
+            try Self.write("another", to: here)
+            #expect(throws: Failure.self) { try SharedIdentity.copy(from: here, to: there) }
+            #expect(try Self.read(there) == "one")
+        }
+    }
+
+    @Test func `a folder that no client has used gives no identity`() throws {
+        try Self.fold { here, there in
+            #expect(throws: Failure.self) { try SharedIdentity.copy(from: there, to: here) }
+            let left = try FileManager.default.contentsOfDirectory(atPath: here.path)
+            #expect(left.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import NIOCore
+import SanguineModel
+import Testing
+
+@testable import SanguineServer
+
+@Suite("A live connection's state")
+struct LiveConnectionStateTests {
+    private var state = LiveConnectionState(position: FeedPosition(number: 3), now: .zero)
+
+    private mutating func pass(_ seconds: Int) -> Bool {
+        state.timePassed(
+            to: .seconds(seconds),
+            pingInterval: .seconds(20),
+            writeTimeout: .seconds(30)
+        )
+    }
+
+    private func page(to next: Int64, head: Int64, hasMore: Bool = false) -> LivePage {
+        let answer = PullAnswer(changes: [], next: next, head: head, hasMore: hasMore)
+        return LivePage(FeedPart(answer: answer), after: state.position)
+    }
+
+    @Test mutating func `it reads first, and then waits to be woken`() {
+        #expect(state.takeStep() == .read)
+        #expect(state.takeStep() == nil)
+        state.wake()
+        #expect(state.takeStep() == .read)
+    }
+
+    @Test mutating func `a wake while it reads is not lost`() {
+        #expect(state.takeStep() == .read)
+        state.wake()
+        state.wrote(page(to: 4, head: 4), head: 4)
+        #expect(state.takeStep() == .read)
+    }
+
+    @Test mutating func `a page that ends before what is known is followed by another`() {
+        #expect(state.takeStep() == .read)
+        state.wrote(page(to: 4, head: 4), head: 5)
+        #expect(state.takeStep() == .read)
+        state.wrote(page(to: 5, head: 9, hasMore: true), head: 5)
+        #expect(state.takeStep() == .read)
+        #expect(state.position.number == 5)
+    }
+
+    @Test mutating func `a page that leads nowhere is not read again and again`() {
+        #expect(state.takeStep() == .read)
+        state.wrote(page(to: 3, head: 3), head: 5)
+        #expect(state.takeStep() == nil)
+    }
+
+    @Test mutating func `a ping is due when nothing was written for so long, and looks for news`() {
+        #expect(state.takeStep() == .read)
+        #expect(!pass(19))
+        #expect(state.takeStep() == nil)
+        #expect(!pass(20))
+        #expect(state.takeStep() == .ping)
+        state.beginWrite(at: .seconds(20))
+        state.endWrite(at: .seconds(20))
+        #expect(state.takeStep() == .read)
+        #expect(!pass(39))
+        #expect(state.takeStep() == nil)
+    }
+
+    @Test mutating func `a write that takes too long ends it`() {
+        state.beginWrite(at: .zero)
+        #expect(!pass(29))
+        #expect(pass(30))
+        #expect(state.takeStep() == .end(.slow))
+    }
+
+    @Test mutating func `a read that failed is tried again after the next look at the time`() {
+        #expect(state.takeStep() == .read)
+        state.readFailed()
+        #expect(state.takeStep() == nil)
+        #expect(!pass(1))
+        #expect(state.takeStep() == .read)
+    }
+
+    @Test mutating func `the first reason to end is the one that counts, and nothing follows`() {
+        state.end(.shutdown)
+        state.end(.closed)
+        state.wake()
+        #expect(state.takeStep() == .end(.shutdown))
+        #expect(state.takeStep() == .end(.shutdown))
+    }
+}

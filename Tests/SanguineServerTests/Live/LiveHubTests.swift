@@ -1,0 +1,253 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOEmbedded
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Live connections together", .timeLimit(.minutes(1)))
+struct LiveHubTests {
+    /// Whose sessions have ended.
+    private final class Ended: Sendable {
+        let sessions = Mutex<Set<Identifier>>([])
+    }
+
+    private let feed = ScriptedFeed()
+    private let wall = ManualWallClock()
+    private let delay = ManualClock()
+    private let ended = Ended()
+    private let registry = OpenMetricsRegistry()
+    private let account = Identifier.new()
+
+    private func hub(perAccount: Int = 4, total: Int = 8) -> LiveHub {
+        LiveHub(
+            feed: feed,
+            limits: LiveHub.Limits(
+                perAccount: perAccount,
+                total: total,
+                pingInterval: .seconds(20),
+                writeTimeout: .seconds(30)
+            ),
+            clock: wall,
+            delay: delay,
+            metrics: registry
+        ) { [ended] identity in
+            ended.sessions.withLock { !$0.contains(identity.session) }
+        }
+    }
+
+    private func admit(
+        to hub: LiveHub,
+        account: Identifier? = nil,
+        session: Identifier = Identifier.new(),
+        after number: Int64 = 0
+    ) throws -> LiveStream {
+        let identity = Identity(account: account ?? self.account, session: session)
+        let pass = AccessPass(identity: identity, expiresAt: wall.now() + .seconds(900))
+        let position = FeedPosition(number: number)
+        return try hub.admit(pass, at: position, on: NIOAsyncTestingChannel())
+    }
+
+    /// Runs a stream into what was written; ends with the stream.
+    private func run(_ stream: LiveStream) -> (Task<Void, any Error>, WrittenText) {
+        let text = WrittenText()
+        let task = Task {
+            var writer: any ResponseBodyWriter = text.writer
+            try await stream.write(to: &writer)
+        }
+        return (task, text)
+    }
+
+    @Test func `connections at one place share one read`() async throws {
+        let hub = hub()
+        feed.hold()
+        let streams = try (0..<3).map { _ in run(try admit(to: hub)) }
+        for (_, text) in streams { await text.wait(for: "retry: 2000\n\n") }
+        feed.commit(2)
+        feed.release()
+        for (_, text) in streams { await text.wait(for: "id: 2\n") }
+        #expect(feed.reads <= 3)
+        let before = feed.reads
+        hub.committed(account, head: feed.commit())
+        for (_, text) in streams { await text.wait(for: "id: 3\n") }
+        #expect(feed.reads == before + 1)
+        hub.stop()
+        for (task, _) in streams { try await task.value }
+    }
+
+    @Test func `commits while it reads and writes bring each change once, in order`() async throws {
+        let hub = hub()
+        let (task, text) = run(try admit(to: hub))
+        for _ in 0..<200 { hub.committed(account, head: feed.commit()) }
+        await text.wait(for: "id: 200\n")
+        #expect(text.numbers == Array(1...200))
+        hub.stop()
+        try await task.value
+    }
+
+    @Test func `an operation of many records comes whole, however small a page`() async throws {
+        let hub = hub()
+        feed.commit(200)
+        feed.commit(200)
+        let (task, text) = run(try admit(to: hub))
+        await text.wait(for: "id: 400\n")
+        #expect(text.numbers == Array(1...400))
+        hub.stop()
+        try await task.value
+    }
+
+    @Test func `of one account and in all there are so many at most`() async throws {
+        let hub = hub(perAccount: 2, total: 3)
+        var streams = [try admit(to: hub), try admit(to: hub)]
+        let own = #expect(throws: Problem.self) { try admit(to: hub) }
+        #expect(own?.code == .rateLimited)
+        #expect(own?.retryAfter != nil)
+        streams.append(try admit(to: hub, account: Identifier.new()))
+        let all = #expect(throws: Problem.self) { try admit(to: hub, account: Identifier.new()) }
+        #expect(all?.code == .overloaded)
+        #expect(all?.retryAfter != nil)
+        #expect(hub.count == 3)
+        #expect(registry.render().contains("\nlive_connections 3"))
+        // A place is given back also where no event was ever written.
+        streams = []
+        #expect(hub.count == 0)
+        #expect(registry.render().contains("\nlive_connections 0"))
+        #expect(throws: Never.self) { try admit(to: hub) }
+    }
+
+    @Test func `a connection ends when its access token expires`() async throws {
+        let hub = hub()
+        let (task, text) = run(try admit(to: hub))
+        await text.wait(for: "retry")
+        wall.advance(by: .seconds(899))
+        hub.look()
+        #expect(!text.isFinished)
+        wall.advance(by: .seconds(1))
+        hub.look()
+        try await task.value
+        #expect(text.isFinished)
+    }
+
+    @Test func `a connection ends with its session, and no other`() async throws {
+        let hub = hub()
+        let session = Identifier.new()
+        let (task, _) = run(try admit(to: hub, session: session))
+        let (other, text) = run(try admit(to: hub))
+        await text.wait(for: "retry")
+        ended.sessions.withLock { _ = $0.insert(session) }
+        hub.look()
+        try await task.value
+        #expect(!text.isFinished)
+        hub.stop()
+        try await other.value
+    }
+
+    @Test func `a stop ends all, tells each to come back at a time of its own, and lets none in`()
+        async throws
+    {
+        let hub = hub()
+        let streams = try (0..<4).map { _ in run(try admit(to: hub)) }
+        for (_, text) in streams { await text.wait(for: "retry: 2000\n\n") }
+        hub.stop()
+        for (task, text) in streams {
+            try await task.value
+            #expect(text.isFinished)
+        }
+        #expect(Set(streams.map { $0.1.text }).count > 1)
+        #expect(throws: Problem.self) { try admit(to: hub, account: Identifier.new()) }
+    }
+
+    @Test func `a storage that cannot be read is asked again after a while`() async throws {
+        let hub = hub()
+        feed.commit()
+        feed.fail(Problem(.overloaded, "Later."))
+        let (task, text) = run(try admit(to: hub))
+        await text.wait(for: "retry")
+        while feed.reads == 0 { await Task.yield() }
+        feed.fail(nil)
+        // It rests until somebody looks at the time.
+        while text.numbers.isEmpty {
+            hub.look()
+            await Task.yield()
+        }
+        #expect(text.numbers == [1])
+        hub.stop()
+        try await task.value
+    }
+
+    @Test func `an account that is gone ends its connections`() async throws {
+        let hub = hub()
+        feed.fail(Problem(.notFound, "Gone."))
+        let (task, text) = run(try admit(to: hub))
+        try await task.value
+        #expect(text.isFinished)
+    }
+
+    @Test func `a cancelled task ends its connection, and gives its place back`() async throws {
+        let hub = hub()
+        do {
+            let (task, text) = run(try admit(to: hub))
+            await text.wait(for: "retry")
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+        }
+        #expect(hub.count == 0)
+    }
+}
+
+/// What a live connection has written.
+private final class WrittenText: Sendable {
+    private struct State {
+        var text = ""
+        var isFinished = false
+        var waiting: [(String, CheckedContinuation<Void, Never>)] = []
+    }
+
+    struct Writer: ResponseBodyWriter {
+        let text: WrittenText
+
+        mutating func write(_ buffer: ByteBuffer) async throws { text.add(String(buffer: buffer)) }
+
+        consuming func finish(_ trailingHeaders: HTTPFields?) async throws { text.finish() }
+    }
+
+    private let state = Mutex(State())
+
+    var writer: Writer { Writer(text: self) }
+    var text: String { state.withLock { $0.text } }
+    var isFinished: Bool { state.withLock { $0.isFinished } }
+
+    /// The numbers of the events, in their order.
+    var numbers: [Int] {
+        text.matches(of: #/event: change\nid: (\d+)\n/#).compactMap { Int($0.1) }
+    }
+
+    /// Returns when the text was written.
+    func wait(for part: String) async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLock { state in
+                let isThere = state.text.contains(part)
+                if !isThere { state.waiting.append((part, continuation)) }
+                return isThere
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+
+    private func add(_ part: String) {
+        let woken = state.withLock { state in
+            state.text += part
+            let text = state.text
+            defer { state.waiting.removeAll { text.contains($0.0) } }
+            return state.waiting.filter { text.contains($0.0) }
+        }
+        for (_, continuation) in woken { continuation.resume() }
+    }
+
+    private func finish() { state.withLock { $0.isFinished = true } }
+}

@@ -1,0 +1,297 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import ServiceLifecycle
+import Testing
+
+@testable import SanguineServer
+
+@Suite("GET /v1/live", .timeLimit(.minutes(2)))
+struct LiveRouteTests {
+    @Test func `it begins with everything, as a stream that nobody keeps`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.createNotes(1...3)
+            var reader = try await LiveReader(guest)
+            #expect(reader.status == 200)
+            #expect(reader.headers.first(name: "Content-Type") == "text/event-stream")
+            #expect(reader.headers.first(name: "Cache-Control") == "no-store")
+            #expect(reader.headers.first(name: "X-Accel-Buffering") == "no")
+            #expect(try await reader.next() == ["retry: 2000"])
+            let changes = try await reader.changes(through: head)
+            #expect(Set(changes.map(\.change.collection)) == ["$account", "$balance", "notes"])
+            #expect(changes.last?.head == head)
+        }
+    }
+
+    @Test func `what it brings is what a pull brings`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.createNotes(1...20)
+            var reader = try await LiveReader(guest, since: 4)
+            let live = try await reader.changes(through: head)
+            let request = Authority.PullRequest(since: 4, limit: 1_000)
+            let pulled = try await server.authority.pull(guest.account.id, request)
+            #expect(live == pulled.changes.map { LiveChange($0, head: pulled.head) })
+        }
+    }
+
+    @Test func `a commit comes at once`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.balance().head
+            var reader = try await LiveReader(guest, since: head)
+            #expect(try await reader.next() == ["retry: 2000"])
+            _ = try await guest.spend(1)
+            let change = try await reader.nextChange()
+            #expect(change?.change.collection == "$balance")
+            #expect(change?.change.seq == head + 1)
+        }
+    }
+
+    @Test func `a reader that comes and goes while others commit gets each change once`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let start = try await guest.balance().head
+            async let committed = commitOneByOne(guest, 120)
+            var seen: [RecordID] = []
+            var last = start
+            var connections = 0
+            while seen.count < 120 {
+                var reader = try await LiveReader(guest, lastEventID: last)
+                connections += 1
+                for _ in 0..<7 where seen.count < 120 {
+                    guard let change = try await reader.nextChange() else { break }
+                    #expect(change.change.seq > last)
+                    last = change.change.seq
+                    if change.change.collection == "notes" { seen.append(change.change.id) }
+                }
+            }
+            #expect(seen.map(\.text) == (1...120).map { "n\($0)" })
+            #expect(connections > 10)
+            #expect(try await committed >= last)
+        }
+    }
+
+    private func commitOneByOne(_ guest: Guest, _ count: Int) async throws -> Int64 {
+        var head: Int64 = 0
+        for number in 1...count { head = try await guest.createNotes(number...number) }
+        return head
+    }
+
+    @Test func `Last-Event-ID counts more than the address`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.createNotes(1...5)
+            let headers = [
+                "Authorization": "Bearer \(guest.session.accessToken)",
+                "Last-Event-ID": "\(head - 1)",
+            ]
+            var reader = try await LiveReader(server, "?since=0", headers: headers)
+            #expect(try await reader.nextChange()?.change.seq == head)
+        }
+    }
+
+    @Test func `a number beyond the head brings a reset, and everything`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.createNotes(1...2)
+            var reader = try await LiveReader(guest, since: head + 5)
+            #expect(try await reader.next() == ["retry: 2000"])
+            #expect(try await reader.next() == ["event: reset", "id: 0", "data: {}"])
+            #expect(try await reader.nextChange()?.change.seq == 1)
+        }
+    }
+
+    @Test func `a comment comes when there was nothing else for twenty seconds`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            var reader = try await LiveReader(guest, since: try await guest.balance().head)
+            #expect(try await reader.next() == ["retry: 2000"])
+            for _ in 0..<2 {
+                await server.setup.delay.waitForSleepers(1)
+                server.setup.delay.advance(by: .seconds(20))
+                #expect(try await reader.next() == [": ping"])
+            }
+        }
+    }
+
+    @Test func `a reader that does not read is disconnected`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            // More than the system buffers for a connection.
+            for batch in 0..<4 {
+                let numbers = (1 + 100 * batch)...(100 + 100 * batch)
+                let text = String(repeating: "a", count: 60_000)
+                _ = try await guest.createNotes(numbers, text: text)
+            }
+            let channel = try await connectAndReadNothing(guest)
+            try await waitForConnections(1, server)
+            // Time passes until the server has noticed; waiting in vain ends by the limit.
+            while try await connections(server) > 0 {
+                await server.setup.delay.waitForSleepers(1)
+                server.setup.delay.advance(by: .seconds(10))
+            }
+            try? await channel.close()
+        }
+    }
+
+    private func connectAndReadNothing(_ guest: Guest) async throws -> any Channel {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .channelOption(.socketOption(.so_rcvbuf), value: 4_096)
+            .connect(host: "127.0.0.1", port: guest.server.ports.http).get()
+        let request = """
+            GET /v1/live HTTP/1.1\r\nHost: a\r\n\
+            Authorization: Bearer \(guest.session.accessToken)\r\n\r\n
+            """
+        try await channel.writeAndFlush(ByteBuffer(string: request))
+        return channel
+    }
+
+    private func connections(_ server: LiveServer) async throws -> Int {
+        let metrics = try await server.send("GET", "/metrics", toAdmin: true).body
+        return metrics.firstMatch(of: /\nlive_connections (\d+)/).flatMap { Int($0.1) } ?? 0
+    }
+
+    private func waitForConnections(_ count: Int, _ server: LiveServer) async throws {
+        while try await connections(server) != count { await Task.yield() }
+    }
+
+    @Test func `a client that closes its connection gives its place back`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let channel = try await connectAndReadNothing(guest)
+            try await waitForConnections(1, server)
+            try await channel.close()
+            try await waitForConnections(0, server)
+            #expect(try await connections(server) == 0)
+        }
+    }
+
+    @Test func `a ticket connects once, without a header`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let head = try await guest.createNotes(1...1)
+            let reply = try await guest.post("/v1/live/tickets", nil, key: nil)
+            #expect(reply["Cache-Control"] == "no-store")
+            let ticket = try reply.decode(LiveTicket.self)
+            let query = "?since=\(head - 1)&ticket=\(ticket.ticket)"
+            var reader = try await LiveReader(server, query)
+            #expect(try await reader.nextChange()?.change.id.text == "n1")
+            let again = try await server.send("GET", "/v1/live\(query)")
+            #expect(again.status == 401)
+            #expect(again.code == "unauthenticated")
+        }
+    }
+
+    @Test func `a ticket of a session that has ended connects nobody`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let ticket = try await guest.post("/v1/live/tickets", nil, key: nil)
+                .decode(LiveTicket.self)
+            #expect(try await guest.send("DELETE", "/v1/sessions/current").status == 204)
+            let reply = try await server.send("GET", "/v1/live?ticket=\(ticket.ticket)")
+            #expect(reply.code == "session_ended")
+        }
+    }
+
+    @Test func `signing out ends the session's connections`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            var reader = try await LiveReader(guest, since: try await guest.balance().head)
+            #expect(try await reader.next() == ["retry: 2000"])
+            #expect(try await guest.send("DELETE", "/v1/sessions/current").status == 204)
+            await server.setup.delay.waitForSleepers(1)
+            server.setup.delay.advance(by: .seconds(1))
+            #expect(try await reader.next() == nil)
+        }
+    }
+
+    @Test func `a graceful shutdown ends connections, with a time to come back`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            var reader = try await LiveReader(guest, since: try await guest.balance().head)
+            #expect(try await reader.next() == ["retry: 2000"])
+            await server.group.triggerGracefulShutdown()
+            let farewell = try #require(try await reader.next())
+            let time = try #require(farewell.first?.wholeMatch(of: /retry: (\d+)/))
+            #expect((2_000...10_000).contains(Int(time.1) ?? 0))
+            #expect(try await reader.next() == nil)
+        }
+    }
+
+    @Test func `past the limits there are 429 and 503, with a time to come back`() async throws {
+        try await LiveServer.with {
+            $0.settings.limits.liveConnectionsPerAccount = 1
+            $0.settings.limits.liveConnections = 2
+        } _: { server in
+            let (first, second) = (try await server.guest(), try await server.guest())
+            let readers = [try await LiveReader(first), try await LiveReader(second)]
+            #expect(readers.map(\.status) == [200, 200])
+            let third = try await server.guest()
+            let refused = try await third.get("/v1/live")
+            #expect(refused.code == "overloaded")
+            #expect(refused["Retry-After"] != nil)
+        }
+        try await LiveServer.with {
+            $0.settings.limits.liveConnectionsPerAccount = 1
+        } _: { server in
+            let guest = try await server.guest()
+            let reader = try await LiveReader(guest)
+            #expect(reader.status == 200)
+            let refused = try await guest.get("/v1/live")
+            #expect(refused.code == "rate_limited")
+            #expect(refused["Retry-After"] != nil)
+        }
+    }
+
+    @Test func `refusals come in their order`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            for query in ["since=a", "since=-1", "since=1.5"] {
+                let reply = try await server.send("GET", "/v1/live?\(query)")
+                #expect(reply.code == "malformed_request")
+            }
+            let malformed = ["Last-Event-ID": "a"]
+            #expect(try await guest.get("/v1/live", headers: malformed).status == 400)
+            #expect(try await server.send("GET", "/v1/live").code == "unauthenticated")
+            let other = ["X-User-Id": Identifier.new().description]
+            #expect(try await guest.get("/v1/live", headers: other).code == "identity_mismatch")
+            #expect(try await server.send("POST", "/v1/live/tickets").code == "unauthenticated")
+        }
+    }
+
+    @Test func `HEAD has the same head, and takes no place`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let reply = try await guest.send("HEAD", "/v1/live")
+            #expect(reply.status == 200)
+            #expect(reply["Content-Type"] == "text/event-stream")
+            #expect(try await connections(server) == 0)
+        }
+    }
+
+    @Test func `a page of an allowed origin may listen`() async throws {
+        try await LiveServer.with {
+            $0.settings.http.corsOrigins = ["https://app.example.com"]
+        } _: { server in
+            let guest = try await server.guest()
+            let ticket = try await guest.post("/v1/live/tickets", nil, key: nil)
+                .decode(LiveTicket.self)
+            let reader = try await LiveReader(
+                server,
+                "?ticket=\(ticket.ticket)",
+                headers: ["Origin": "https://app.example.com"]
+            )
+            let allowed = reader.headers.first(name: "Access-Control-Allow-Origin")
+            #expect(allowed == "https://app.example.com")
+        }
+    }
+}

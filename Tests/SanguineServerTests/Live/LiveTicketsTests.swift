@@ -1,0 +1,54 @@
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Tickets for live connections")
+struct LiveTicketsTests {
+    private let clock = ManualWallClock()
+    private let tickets: LiveTickets
+
+    init() { tickets = LiveTickets(clock: clock) }
+
+    private func pass(_ account: Identifier = Identifier.new()) -> AccessPass {
+        AccessPass(
+            identity: Identity(account: account, session: Identifier.new()),
+            expiresAt: clock.now() + .seconds(900)
+        )
+    }
+
+    @Test func `a ticket is good once, for whoever asked for it`() throws {
+        let pass = pass()
+        let ticket = try tickets.issue(for: pass)
+        #expect(ticket.expiresIn == 60)
+        #expect(ticket.ticket.count == 43)
+        #expect(try tickets.redeem(ticket.ticket) == pass)
+        #expect(throws: Problem.self) { try tickets.redeem(ticket.ticket) }
+    }
+
+    @Test func `a ticket is good for a minute`() throws {
+        let (first, second) = (try tickets.issue(for: pass()), try tickets.issue(for: pass()))
+        clock.advance(by: .seconds(59))
+        #expect(throws: Never.self) { try tickets.redeem(first.ticket) }
+        clock.advance(by: .seconds(1))
+        #expect(throws: Problem.self) { try tickets.redeem(second.ticket) }
+    }
+
+    @Test func `an account that asks for too many loses the oldest`() throws {
+        let pass = pass()
+        let all = try (0...LiveLimits.ticketsPerAccount).map { _ in try tickets.issue(for: pass) }
+        #expect(throws: Problem.self) { try tickets.redeem(all[0].ticket) }
+        #expect(throws: Never.self) { try tickets.redeem(all[1].ticket) }
+    }
+
+    @Test func `of all there are so many at most, until some have expired`() throws {
+        for _ in 0..<LiveLimits.tickets { _ = try tickets.issue(for: pass()) }
+        let refusal = #expect(throws: Problem.self) { try tickets.issue(for: pass()) }
+        #expect(refusal?.code == .overloaded)
+        #expect(refusal?.retryAfter == 60)
+        clock.advance(by: .seconds(60))
+        #expect(throws: Never.self) { try tickets.issue(for: pass()) }
+    }
+}

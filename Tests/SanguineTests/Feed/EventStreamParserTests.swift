@@ -1,0 +1,106 @@
+import Foundation
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// The examples of WHATWG HTML, section 9.2.6, and what lies between them.
+@Suite("Event stream parser")
+struct EventStreamParserTests {
+    private typealias Output = EventStreamParser.Output
+
+    private func outputs(_ chunks: [Data]) throws -> [Output] {
+        var parser = EventStreamParser()
+        var outputs: [Output] = []
+        for chunk in chunks { try parser.take(chunk) { outputs.append($0) } }
+        return outputs
+    }
+
+    private func outputs(_ text: String) throws -> [Output] { try outputs([Data(text.utf8)]) }
+
+    private func event(_ data: String, type: String = "message", id: String = "") -> Output {
+        .event(type: type, data: Data(data.utf8), id: id)
+    }
+
+    @Test(arguments: ["\n", "\r", "\r\n"])
+    func `lines end with any of the three ends`(end: String) throws {
+        let text = ["event: change", "id: 7", "data: a", "data: b", "", ""].joined(separator: end)
+        #expect(try outputs(text) == [event("a\nb", type: "change", id: "7")])
+    }
+
+    @Test func `lines of data are joined, and one space goes`() throws {
+        #expect(try outputs("data: YHOO\ndata: +2\ndata: 10\n\n") == [event("YHOO\n+2\n10")])
+        #expect(try outputs("data:test\n\ndata: test\n\n") == [event("test"), event("test")])
+        #expect(try outputs("data:  test\n\n") == [event(" test")])
+    }
+
+    @Test func `data without a value is an event, and no data is none`() throws {
+        #expect(try outputs("data\n\ndata\ndata\n\n") == [event(""), event("\n")])
+        #expect(try outputs("event: change\n\n").isEmpty)
+    }
+
+    @Test func `an event that is not ended is none`() throws {
+        #expect(try outputs("data: a\n").isEmpty)
+    }
+
+    @Test func `an id stays until the next, an empty one takes it away`() throws {
+        let text = ": test stream\n\ndata: 1\nid: 1\n\ndata:2\nid\n\ndata:  3\n\n"
+        #expect(try outputs(text) == [.comment, event("1", id: "1"), event("2"), event(" 3")])
+        #expect(try outputs("id: 4\ndata: a\n\ndata: b\n\n").last == event("b", id: "4"))
+    }
+
+    @Test func `an id without data moves the place`() throws {
+        #expect(try outputs("id: 4\n\nid: 4\n\n") == [.place("4")])
+        #expect(try outputs("id: 4\u{0}\n\n").isEmpty)
+    }
+
+    @Test func `retry takes digits and nothing else`() throws {
+        #expect(try outputs("retry: 2000\n\n") == [.retry(.seconds(2))])
+        #expect(try outputs("retry: 2s\nretry: -1\nretry\n\n").isEmpty)
+        #expect(try outputs("retry: 99999999999999999999\n") == [.retry(.seconds(86_400))])
+    }
+
+    @Test func `unknown fields are ignored`() throws {
+        #expect(try outputs("colour: red\ndata: a\nData: b\n\n") == [event("a")])
+    }
+
+    @Test func `a byte order mark is skipped, at the beginning only`() throws {
+        #expect(try outputs("\u{FEFF}data: a\n\n") == [event("a")])
+        #expect(try outputs("\n\u{FEFF}data: a\n\n").isEmpty)
+    }
+
+    @Test func `a line and an event have a bound`() {
+        let half = String(repeating: "a", count: FeedLimits.eventBytes / 2)
+        #expect(throws: EventStreamParser.TooLong.self) { try outputs("data: \(half)\(half)") }
+        #expect(throws: EventStreamParser.TooLong.self) {
+            try outputs("data: \(half)\ndata: \(half)\n")
+        }
+        #expect(throws: Never.self) { try outputs("data: \(half)\n\ndata: \(half)\n\n") }
+    }
+
+    @Test(arguments: 1...200)
+    func `bytes may be cut anywhere`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        let pieces = [
+            "data: a", "data", "data:ü€😀", ": comment", "id: 12", "id", "event: change",
+            "retry: 2000", "retry: x", "other: y", "", "", "\u{FEFF}",
+        ]
+        let ends = ["\n", "\r", "\r\n"]
+        var text = Bool.random(using: &random) ? "\u{FEFF}" : ""
+        for _ in 0..<40 {
+            text += pieces.randomElement(using: &random) ?? ""
+            text += ends.randomElement(using: &random) ?? ""
+        }
+        // A lone CR before an LF of its own would be one end of line; as text it is the same bytes.
+        let bytes = Data(text.utf8)
+        var chunks: [Data] = []
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = Int.random(in: 0...min(5, rest.count), using: &random)
+            chunks.append(Data(rest.prefix(count)))
+            rest = rest.dropFirst(count)
+        }
+        #expect(try outputs(chunks) == outputs([bytes]))
+        #expect(try outputs(bytes.map { Data([$0]) }) == outputs([bytes]))
+    }
+}

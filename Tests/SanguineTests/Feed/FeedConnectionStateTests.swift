@@ -1,0 +1,170 @@
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("A feed connection's state")
+struct FeedConnectionStateTests {
+    private var state = FeedConnectionState(isForeground: true, isOnline: true)
+    private var random = SplitMix64(seed: 1)
+
+    private mutating func end(
+        _ number: UInt64,
+        _ ending: FeedConnectionState.Ending,
+        at seconds: Int = 0
+    ) -> [FeedConnectionState.Action] {
+        state.ended(number, ending, at: .seconds(seconds), using: &random)
+    }
+
+    /// The wait among the actions.
+    private func wait(_ actions: [FeedConnectionState.Action]) -> (UInt64, Duration)? {
+        for case .wait(let number, let duration) in actions { return (number, duration) }
+        return nil
+    }
+
+    @Test mutating func `it connects when it is wanted, and says when it is live`() {
+        #expect(state.start() == [.connect(1)])
+        #expect(state.start() == [])
+        #expect(state.opened(1, at: .zero) == [.setLive(true)])
+        #expect(state.isConnected)
+    }
+
+    @Test mutating func `in the background, and without a network, there is no connection`() {
+        var away = FeedConnectionState(isForeground: false, isOnline: true)
+        #expect(away.start() == [])
+        #expect(away.setForeground(true) == [.connect(1)])
+        #expect(away.setForeground(false) == [.cancel(1)])
+        #expect(away.opened(1, at: .zero) == [])
+        #expect(away.setOnline(false) == [])
+        #expect(away.setForeground(true) == [])
+        #expect(away.setOnline(true) == [.connect(2)])
+    }
+
+    @Test mutating func `the return of the network ends a wait`() throws {
+        #expect(state.start() == [.connect(1)])
+        let waiting = try #require(wait(end(1, .failed(retryAfter: nil))))
+        #expect(state.setOnline(false) == [.cancel(waiting.0)])
+        #expect(state.setOnline(true) == [.connect(3)])
+        #expect(state.waited(waiting.0) == [])
+    }
+
+    @Test mutating func `a connection that the server has ended is made again after its retry`()
+        throws
+    {
+        #expect(state.start() == [.connect(1)])
+        _ = state.opened(1, at: .zero)
+        state.told(1, retry: .seconds(4))
+        let actions = end(1, .ended, at: 900)
+        let (number, duration) = try #require(wait(actions))
+        #expect((.seconds(4) ... .seconds(6)).contains(duration))
+        #expect(actions.count == 1)
+        #expect(state.waited(number) == [.connect(3)])
+    }
+
+    @Test mutating func `failures make waits longer, up to a bound, and the feed polled`() throws {
+        var actions = state.start()
+        var waits: [Duration] = []
+        var polledAfter: Int?
+        for failures in 1...12 {
+            guard case .connect(let number)? = actions.last else { break }
+            if failures == 1 { _ = state.opened(number, at: .zero) }
+            let ended = end(number, .failed(retryAfter: nil))
+            if ended.contains(.setLive(false)) { polledAfter = polledAfter ?? failures }
+            let (waiting, duration) = try #require(wait(ended))
+            waits.append(duration)
+            actions = state.waited(waiting)
+        }
+        #expect(polledAfter == FeedLimits.failuresBeforePolling)
+        for (failures, duration) in waits.enumerated() {
+            let least = min(FeedLimits.retry * (1 << failures), FeedLimits.longestRetry)
+            #expect((least...least * 1.5).contains(duration))
+        }
+    }
+
+    @Test mutating func `a time that the server has named is waited for`() throws {
+        #expect(state.start() == [.connect(1)])
+        let (_, duration) = try #require(wait(end(1, .failed(retryAfter: .seconds(30)))))
+        #expect((.seconds(30) ... .seconds(45)).contains(duration))
+    }
+
+    @Test mutating func `connections that do not last count as failures`() throws {
+        var actions = state.start()
+        for _ in 1...3 {
+            guard case .connect(let number)? = actions.last else { break }
+            _ = state.opened(number, at: .zero)
+            let (waiting, _) = try #require(wait(end(number, .ended, at: 1)))
+            actions = state.waited(waiting)
+        }
+        guard case .connect(let number)? = actions.last else { return }
+        let (_, duration) = try #require(wait(end(number, .failed(retryAfter: nil))))
+        #expect(duration >= .seconds(16))
+    }
+
+    @Test mutating func `one that lasted begins anew`() throws {
+        #expect(state.start() == [.connect(1)])
+        let (waiting, _) = try #require(wait(end(1, .failed(retryAfter: nil))))
+        #expect(state.waited(waiting) == [.connect(3)])
+        _ = state.opened(3, at: .zero)
+        let (_, duration) = try #require(wait(end(3, .failed(retryAfter: nil), at: 10)))
+        #expect(duration <= .seconds(3))
+    }
+
+    @Test mutating func `a reset pulls, and a server without a live feed is asked seldom`() throws {
+        #expect(state.start() == [.connect(1)])
+        #expect(end(1, .reset).last == .pull)
+        var other = FeedConnectionState(isForeground: true, isOnline: true)
+        _ = other.start()
+        let actions = other.ended(1, .unavailable, at: .zero, using: &random)
+        #expect(try #require(wait(actions)).1 >= FeedLimits.longestRetry)
+    }
+
+    @Test mutating func `what was given up changes nothing`() {
+        #expect(state.start() == [.connect(1)])
+        #expect(state.restart() == [.cancel(1), .connect(2)])
+        #expect(state.opened(1, at: .zero) == [])
+        #expect(end(1, .failed(retryAfter: nil)) == [])
+        #expect(state.opened(2, at: .zero) == [.setLive(true)])
+    }
+
+    @Test mutating func `after its end it does nothing`() {
+        #expect(state.start() == [.connect(1)])
+        #expect(state.close() == [.cancel(1)])
+        #expect(state.start() == [])
+        #expect(state.setForeground(false) == [])
+        #expect(state.setForeground(true) == [])
+    }
+
+    @Test(arguments: 1...100)
+    func `whatever happens, there is one thing under way at most`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var state = FeedConnectionState(isForeground: true, isOnline: true)
+        var underWay: Set<UInt64> = []
+        var known: [UInt64] = [0]
+        var actions = state.start()
+        for step in 0..<300 {
+            for action in actions {
+                switch action {
+                case .connect(let number), .wait(let number, _):
+                    underWay.insert(number)
+                    known.append(number)
+                case .cancel(let number): underWay.remove(number)
+                case .setLive, .pull: break
+                }
+            }
+            #expect(underWay.count <= 1)
+            let number = known.suffix(3).randomElement(using: &random) ?? 0
+            switch Int.random(in: 0..<7, using: &random) {
+            case 0: actions = state.setForeground(Bool.random(using: &random))
+            case 1: actions = state.setOnline(Bool.random(using: &random))
+            case 2: actions = state.restart()
+            case 3: actions = state.opened(number, at: .seconds(step))
+            case 4:
+                actions = state.waited(number)
+                if !actions.isEmpty { underWay.remove(number) }
+            default:
+                actions = state.ended(number, .ended, at: .seconds(step), using: &random)
+                if !actions.isEmpty { underWay.remove(number) }
+            }
+        }
+    }
+}

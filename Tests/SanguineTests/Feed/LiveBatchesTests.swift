@@ -1,0 +1,119 @@
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Live batches")
+struct LiveBatchesTests {
+    private var batches = LiveBatches(after: 10)
+
+    private func change(_ seq: Int64, through: Int64? = nil, head: Int64) throws -> LiveChange {
+        let id = try #require(RecordID("r\(seq)"))
+        let change = RecordChange(
+            collection: "notes",
+            id: id,
+            seq: seq,
+            through: through,
+            value: [:]
+        )
+        return LiveChange(change, head: head)
+    }
+
+    @Test mutating func `a change that is the newest is a batch`() throws {
+        let batch = try batches.take(try change(11, head: 11))
+        #expect(batch?.since == 10)
+        #expect(batch?.next == 11)
+        #expect(batch?.isComplete == true)
+        #expect(batches.position == 11)
+    }
+
+    @Test mutating func `an operation of many records is never parted`() throws {
+        #expect(try batches.take(try change(11, through: 13, head: 13)) == nil)
+        #expect(try batches.take(try change(12, through: 13, head: 13)) == nil)
+        let batch = try batches.take(try change(13, through: 13, head: 13))
+        #expect(batch?.changes.map(\.seq) == [11, 12, 13])
+        #expect(batch?.since == 10)
+        #expect(batch?.next == 13)
+    }
+
+    @Test mutating func `what is on its way to the head is taken in together`() throws {
+        #expect(try batches.take(try change(11, head: 12)) == nil)
+        let batch = try batches.take(try change(12, head: 12))
+        #expect(batch?.changes.map(\.seq) == [11, 12])
+    }
+
+    @Test mutating func `an operation whose last change is newer now ends all the same`() throws {
+        // 12 belonged to it, and was changed again at 14.
+        #expect(try batches.take(try change(11, through: 12, head: 14)) == nil)
+        let batch = try batches.take(try change(14, head: 14))
+        #expect(batch?.changes.map(\.seq) == [11, 14])
+        #expect(batch?.next == 14)
+    }
+
+    @Test mutating func `a place without a change completes what is there`() throws {
+        #expect(try batches.take(try change(11, head: 12)) == nil)
+        let batch = batches.reached(12)
+        #expect(batch?.changes.map(\.seq) == [11])
+        #expect(batch?.next == 12)
+        #expect(batches.reached(12) == nil)
+    }
+
+    @Test mutating func `what was there before is ignored`() throws {
+        #expect(try batches.take(try change(10, head: 11)) == nil)
+        #expect(try batches.take(try change(11, head: 11))?.changes.count == 1)
+        #expect(try batches.take(try change(11, head: 11)) == nil)
+    }
+
+    @Test mutating func `a long way is taken in by parts, which are not complete`() throws {
+        var all: [SyncState.FeedBatch] = []
+        for seq in 11...1_010 {
+            if let batch = try batches.take(try change(Int64(seq), head: 1_010)) {
+                all.append(batch)
+            }
+        }
+        #expect(all.map(\.isComplete) == [false, false, false, true])
+        #expect(all.flatMap(\.changes).map(\.seq) == Array(11...1_010))
+        #expect(zip(all, all.dropFirst()).allSatisfy { $0.next == $1.since })
+    }
+
+    @Test mutating func `an operation without an end is given up`() throws {
+        #expect(throws: LiveBatches.Overrun.self) {
+            for seq in 11...5_000 {
+                _ = try batches.take(try change(Int64(seq), through: 9_000, head: 9_000))
+            }
+        }
+    }
+
+    @Test(arguments: 1...100)
+    func `whatever comes, operations stay whole and nothing is left out`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        var batches = LiveBatches(after: 0)
+        var seen: [Int64] = []
+        var ends: Set<Int64> = []
+        var changes: [LiveChange] = []
+        var seq: Int64 = 0
+        while seq < 600 {
+            let through = seq + Int64.random(in: 1...5, using: &random)
+            ends.insert(through)
+            for number in (seq + 1)...through
+            where number == through || Bool.random(using: &random) {
+                changes.append(try change(number, through: through, head: 0))
+            }
+            seq = through
+        }
+        for index in changes.indices {
+            var event = changes[index]
+            // Each read has seen what there was then.
+            let later = min(index + Int.random(in: 0...9, using: &random), changes.count - 1)
+            event.head = max(event.change.through ?? 0, changes[later].change.through ?? 0)
+            let before = batches.position
+            guard let batch = try batches.take(event) else { continue }
+            #expect(batch.since == before)
+            #expect(ends.contains(batch.next))
+            seen += batch.changes.map(\.seq)
+        }
+        if let rest = batches.reached(seq) { seen += rest.changes.map(\.seq) }
+        #expect(seen == changes.map(\.change.seq))
+    }
+}

@@ -1,0 +1,272 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+@Suite("Live feed", .timeLimit(.minutes(1)))
+struct LiveFeedTests {
+    private let network = ScriptedStreams()
+    private let delay = ManualClock()
+    private let lifecycle = ManualLifecycle()
+    private let connectivity = ManualConnectivity()
+    private let user = TestAuthorizer()
+    private let seen = Seen()
+
+    private func feed() -> LiveFeed {
+        LiveFeed(
+            call: ServerCall(
+                server: URL(string: "http://sanguine.test"),
+                exchange: Exchange(transport: network, clock: ManualWallClock()),
+                authorizer: user
+            ),
+            environment: LiveFeed.Environment(
+                lifecycle: lifecycle,
+                connectivity: connectivity,
+                delay: delay,
+                random: RandomSource(SplitMix64(seed: 1))
+            ),
+            handlers: LiveFeed.Handlers(
+                place: { [seen, user] in
+                    seen.position.map { LiveFeed.Place(position: $0, epoch: user.epoch) }
+                },
+                receive: { [seen] batch, _ in
+                    seen.note("batch \(batch.since)-\(batch.next)")
+                    seen.position = batch.next
+                },
+                pull: { [seen] in seen.note("pull") },
+                setLive: { [seen] in seen.note($0 ? "live" : "polled") }
+            )
+        )
+    }
+
+    private func change(_ seq: Int64, head: Int64) -> String {
+        """
+        event: change\nid: \(seq)\ndata: {"collection":"notes","deleted":false,"head":\(head),\
+        "id":"n\(seq)","seq":\(seq),"through":\(seq),"value":{}}\n\n
+        """
+    }
+
+    @Test func `changes arrive as batches, after the place where the last pull ended`()
+        async throws
+    {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        #expect(network.queries == ["since=7"])
+        #expect(network.requests[0].headers["Accept"] == "text/event-stream")
+        #expect(network.requests[0].headers["Authorization"] == "Bearer token-0-0")
+        stream.receive(Data("retry: 2000\n\n\(change(8, head: 9))".utf8))
+        stream.receive(Data(change(9, head: 9).utf8))
+        await seen.wait(for: "batch 7-9")
+        #expect(seen.notes == ["live", "batch 7-9"])
+        feed.close()
+    }
+
+    @Test func `a connection that ends is made again, after the last batch`() async throws {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        stream.receive(Data("retry: 4000\n\n\(change(8, head: 8))".utf8))
+        await seen.wait(for: "batch 7-8")
+        stream.finish()
+        await delay.waitForSleepers(1)
+        delay.advance(by: .seconds(6))
+        _ = await network.open()
+        #expect(network.queries == ["since=7", "since=8"])
+        #expect(!seen.notes.contains("polled"))
+        feed.close()
+    }
+
+    @Test func `a reset pulls`() async throws {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        stream.receive(Data("event: reset\nid: 0\ndata: {}\n\n\(change(1, head: 9))".utf8))
+        await seen.wait(for: "pull")
+        #expect(seen.notes == ["live", "pull"])
+        feed.close()
+    }
+
+    @Test func `without a place to begin it pulls first`() async throws {
+        seen.position = nil
+        let feed = feed()
+        feed.start()
+        await seen.wait(for: "pull")
+        #expect(network.requests.isEmpty)
+        feed.close()
+    }
+
+    @Test func `silence for two and a half pings ends a connection`() async throws {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        await delay.waitForSleepers(1)
+        delay.advance(by: .seconds(49))
+        stream.receive(Data(": ping\n\n\(change(8, head: 8))".utf8))
+        await seen.wait(for: "batch 7-8")
+        await delay.waitForSleepers(1)
+        delay.advance(by: .seconds(49))
+        #expect(network.cancelled == 0)
+        delay.advance(by: .seconds(1))
+        await network.waitForCancelled(1)
+        await delay.waitForSleepers(1)
+        delay.advance(by: .seconds(3))
+        _ = await network.open()
+        #expect(network.queries == ["since=7", "since=8"])
+        feed.close()
+    }
+
+    @Test func `in the background the connection goes, and in the foreground it comes`()
+        async throws
+    {
+        let feed = feed()
+        feed.start()
+        _ = await network.open()
+        lifecycle.enterBackground()
+        await network.waitForCancelled(1)
+        lifecycle.enterForeground()
+        _ = await network.open()
+        #expect(network.requests.count == 2)
+        feed.close()
+        await network.waitForCancelled(2)
+    }
+
+    @Test func `after three failures the feed is polled, and live again when it can be`()
+        async throws
+    {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        await seen.wait(for: "live")
+        stream.cancel(.interrupted("test"))
+        for _ in 0..<2 {
+            await delay.waitForSleepers(1)
+            delay.advance(by: .seconds(40))
+            await network.fail(.offline("test"))
+        }
+        await seen.wait(for: "polled")
+        await delay.waitForSleepers(1)
+        delay.advance(by: .seconds(40))
+        _ = await network.open()
+        await seen.wait(for: "live", times: 2)
+        #expect(seen.notes == ["live", "polled", "live"])
+        feed.close()
+    }
+
+    @Test func `an expired token is replaced`() async throws {
+        let feed = feed()
+        feed.start()
+        let problem = try JSONEncoder().encode(Problem(.tokenExpired, "Refresh it."))
+        let refused = await network.open(status: 401)
+        refused.receive(problem)
+        refused.finish()
+        let stream = await network.open()
+        stream.receive(Data(change(8, head: 8).utf8))
+        await seen.wait(for: "batch 7-8")
+        #expect(network.requests[1].headers["Authorization"] == "Bearer token-0-1")
+        feed.close()
+    }
+
+    @Test func `what comes for a user who has gone is not handed on`() async throws {
+        let feed = feed()
+        feed.start()
+        let stream = await network.open()
+        await seen.wait(for: "live")
+        user.advance(to: nil)
+        stream.receive(Data(change(8, head: 8).utf8))
+        await network.waitForCancelled(1)
+        #expect(seen.notes == ["live"])
+        feed.close()
+    }
+}
+
+/// What the handlers were told.
+private final class Seen: Sendable {
+    private struct State {
+        var position: Int64? = 7
+        var notes: [String] = []
+        var waiting: [(String, Int, CheckedContinuation<Void, Never>)] = []
+
+        func has(_ note: String, _ times: Int) -> Bool { notes.count { $0 == note } >= times }
+    }
+
+    private let state = Mutex(State())
+
+    var position: Int64? {
+        get { state.withLock { $0.position } }
+        set { state.withLock { $0.position = newValue } }
+    }
+    var notes: [String] { state.withLock { $0.notes } }
+
+    func note(_ note: String) {
+        let woken = state.withLock { state in
+            state.notes.append(note)
+            let present = state
+            defer { state.waiting.removeAll { present.has($0.0, $0.1) } }
+            return state.waiting.filter { present.has($0.0, $0.1) }
+        }
+        for (_, _, continuation) in woken { continuation.resume() }
+    }
+
+    func wait(for note: String, times: Int = 1) async {
+        await withCheckedContinuation { continuation in
+            let isThere = state.withLock { state in
+                if state.has(note, times) { return true }
+                state.waiting.append((note, times, continuation))
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+}
+
+/// A network on which a test opens and fails streams, one after the other.
+private final class ScriptedStreams: StreamingTransport {
+    private typealias Asked = CheckedContinuation<Result<TransportStream, TransportError>, Never>
+
+    private let asked: AsyncStream<Asked>
+    private let ask: AsyncStream<Asked>.Continuation
+    private let state = Mutex<(requests: [TransportRequest], cancelled: Int)>(([], 0))
+
+    init() { (asked, ask) = AsyncStream.makeStream() }
+
+    var requests: [TransportRequest] { state.withLock { $0.requests } }
+    var queries: [String] { requests.compactMap { $0.url.query() } }
+    var cancelled: Int { state.withLock { $0.cancelled } }
+
+    func waitForCancelled(_ count: Int) async {
+        while cancelled < count { await Task.yield() }
+    }
+
+    /// Waits for a request, and answers it with a stream that the test holds.
+    func open(status: Int = 200) async -> TransportStream {
+        let stream = TransportStream(response: TransportResponse(status: status)) { [self] in
+            state.withLock { $0.cancelled += 1 }
+        }
+        await answer(.success(stream))
+        return stream
+    }
+
+    func fail(_ error: TransportError) async { await answer(.failure(error)) }
+
+    private func answer(_ result: Result<TransportStream, TransportError>) async {
+        for await asked in asked { return asked.resume(returning: result) }
+    }
+
+    func stream(
+        _ request: TransportRequest
+    ) async throws(TransportError) -> TransportStream {
+        let result = await withCheckedContinuation { (continuation: Asked) in
+            state.withLock { $0.requests.append(request) }
+            ask.yield(continuation)
+        }
+        return try result.get()
+    }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        throw .offline("only streams")
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+@Suite("Transport streams", .timeLimit(.minutes(1)))
+struct TransportStreamTests {
+    private let cancelled = Counter()
+
+    private final class Counter: Sendable {
+        let count = Mutex(0)
+    }
+
+    private func stream(limitBytes: Int = 100) -> TransportStream {
+        TransportStream(
+            response: TransportResponse(status: 200),
+            limitBytes: limitBytes
+        ) { [cancelled] in
+            cancelled.count.withLock { $0 += 1 }
+        }
+    }
+
+    private var cancellations: Int { cancelled.count.withLock { $0 } }
+
+    @Test func `what has arrived is read at once, and then the end`() async throws {
+        let stream = stream()
+        stream.receive(Data("a".utf8))
+        stream.receive(Data("b".utf8))
+        stream.finish()
+        #expect(try await stream.next() == Data("ab".utf8))
+        #expect(try await stream.next() == nil)
+        #expect(try await stream.next() == nil)
+        #expect(cancellations == 0)
+    }
+
+    @Test func `a reader waits for what arrives`() async throws {
+        let stream = stream()
+        async let bytes = stream.next()
+        stream.receive(Data("a".utf8))
+        #expect(try await bytes == Data("a".utf8))
+    }
+
+    @Test func `a body that breaks is an error, and not an end`() async throws {
+        let stream = stream()
+        stream.finish(.interrupted("test"))
+        await #expect(throws: TransportError.interrupted("test")) { try await stream.next() }
+    }
+
+    @Test func `more than the bound gives the exchange up`() async throws {
+        let stream = stream(limitBytes: 3)
+        stream.receive(Data("abc".utf8))
+        #expect(cancellations == 0)
+        stream.receive(Data("d".utf8))
+        #expect(cancellations == 1)
+        await #expect(throws: TransportError.bodyTooLarge(limitBytes: 3)) {
+            try await stream.next()
+        }
+    }
+
+    @Test func `a cancelled reader gives the exchange up`() async throws {
+        let stream = stream()
+        let reader = Task { try await stream.next() }
+        reader.cancel()
+        await #expect(throws: TransportError.cancelled) { try await reader.value }
+        #expect(cancellations == 1)
+    }
+
+    @Test func `a stream that nobody holds gives the exchange up`() {
+        do { _ = stream() }
+        #expect(cancellations == 1)
+    }
+}
+
+@Suite("URLSession streams", .timeLimit(.minutes(1)))
+struct URLSessionStreamTests {
+    private let server: LoopbackServer
+
+    init() throws { server = try LoopbackServer() }
+
+    @Test func `a body is read while it arrives, to its end`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let stream = try await transport.stream(TransportRequest(url: server.url("/chunked/9000")))
+        #expect(stream.response.status == 200)
+        var count = 0
+        while let bytes = try await stream.next() { count += bytes.count }
+        #expect(count == 9_000)
+    }
+
+    @Test func `a body that breaks off is an error`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let stream = try await transport.stream(TransportRequest(url: server.url("/half")))
+        await #expect(throws: TransportError.self) {
+            while try await stream.next() != nil {}
+        }
+    }
+
+    @Test func `nobody there is an error`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        server.stop()
+        await #expect(throws: TransportError.self) {
+            try await transport.stream(TransportRequest(url: server.url("/hello")))
+        }
+    }
+
+    @Test func `a server that says nothing is given up in time, or when the caller is cancelled`()
+        async throws
+    {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        var request = TransportRequest(url: server.url("/silent"))
+        request.timeout = .milliseconds(50)
+        let hasty = request
+        await #expect(throws: TransportError.timedOut) { try await transport.stream(hasty) }
+        request.timeout = .seconds(60)
+        let patient = request
+        let caller = Task { try await transport.stream(patient) }
+        caller.cancel()
+        await #expect(throws: TransportError.cancelled) { try await caller.value }
+    }
+
+    @Test func `a transport that is closed ends its streams, and makes no others`() async throws {
+        let transport = URLSessionTransport()
+        let request = TransportRequest(url: server.url("/silent"))
+        let waiting = Task { try await transport.stream(request) }
+        while server.received.isEmpty { await Task.yield() }
+        transport.close()
+        await #expect(throws: TransportError.cancelled) { try await waiting.value }
+        await #expect(throws: TransportError.cancelled) { try await transport.stream(request) }
+    }
+}

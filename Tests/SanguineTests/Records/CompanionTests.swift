@@ -1,0 +1,90 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite struct CompanionTests {
+    private func companion(_ fixture: RecordsFixture) throws -> SanguineCompanion {
+        var configuration = SanguineClient.Configuration()
+        configuration.folder = fixture.folder?.url
+        configuration.schema = .counters
+        configuration.clock = fixture.wall
+        configuration.delay = fixture.delay
+        configuration.logger = .silent
+        return try SanguineCompanion(configuration)
+    }
+
+    @Test func `a companion shows what the app has and what it has pending`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 10)
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.connectivity.disconnect()
+        try client.add("a")
+        let companion = try companion(fixture)
+        #expect(companion.record(Counter.self, .of("a"))?.count == 11)
+        try client.add("a")
+        #expect(companion.record(Counter.self, .of("a"))?.count == 12)
+    }
+
+    @Test func `a companion's operation is sent by the app and settled for both`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let client = try fixture.client()
+        try await client.synchronize()
+        let companion = try companion(fixture)
+        try companion.perform(Count(id: .of("a")))
+        #expect(companion.record(Counter.self, .of("a"))?.count == 1)
+        #expect(fixture.pushes.isEmpty)
+        try await client.synchronize()
+        #expect(fixture.server.count("a") == 1 && client.count("a") == 1)
+        #expect(companion.record(Counter.self, .of("a"))?.count == 1)
+    }
+
+    @Test func `the app sees a companion's operation within a second while it observes`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client { $0.recordPolling = nil }
+        try client.add("b")
+        var updates = client.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
+        #expect(await updates.next() == .some(nil))
+        try companion(fixture).perform(Count(id: .of("a"), by: 3))
+        await fixture.delay.waitForSleepers(1)
+        fixture.delay.advance(by: .seconds(1))
+        #expect(await updates.next()??.count == 3)
+    }
+
+    @Test func `a companion sees the app's changes within a second while it observes`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client { $0.recordPolling = nil }
+        try client.add("a")
+        let companion = try companion(fixture)
+        var updates = companion.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
+        #expect(await updates.next()??.count == 1)
+        try client.add("a")
+        await fixture.delay.waitForSleepers(1)
+        fixture.delay.advance(by: .seconds(1))
+        #expect(await updates.next()??.count == 2)
+    }
+
+    @Test func `a companion forgets a user who has signed out of the app`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 10)
+        let client = try fixture.client()
+        try await client.synchronize()
+        let companion = try companion(fixture)
+        #expect(companion.record(Counter.self, .of("a"))?.count == 10)
+        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        #expect(companion.record(Counter.self, .of("a")) == nil)
+    }
+
+    @Test func `a companion needs the app's folder`() {
+        #expect(throws: SanguineError.self) { try SanguineCompanion(.inMemory()) }
+    }
+}

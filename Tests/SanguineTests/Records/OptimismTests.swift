@@ -1,0 +1,143 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What the user sees while the network does what it does.
+@Suite struct OptimismTests {
+    @Test func `a pull that has the operation in it already shows it once`() async throws {
+        let fixture = RecordsFixture()
+        fixture.network.hold()
+        let client = try fixture.client()
+        try client.add("a")
+        // The push is done, and its answer kept back; so is the first pull's.
+        await fixture.network.waitForHeld(2)
+        await eventually { fixture.server.count("a") == 1 }
+        client.sync.pull()
+        fixture.network.releaseFirst { $0.isPull }
+        await fixture.network.waitForRequests(3)
+        #expect(client.count("a") == 1)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
+    }
+
+    @Test func `an acknowledged operation is visible until the feed has it`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.hold()
+        let receipt = try client.add("a")
+        await eventually { fixture.network.releaseFirst { $0.isPush } }
+        _ = try await receipt.outcome
+        #expect(client.count("a") == 1)
+        #expect(client.outbox.pending.map(\.phase) == [.acknowledged])
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
+    }
+
+    @Test func `remote changes show while operations are pending`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        fixture.server.set("a", to: 10)
+        try await client.synchronize()
+        fixture.network.script(.fail(.offline("away")))
+        try client.add("a")
+        await eventually { client.sync.kick() == nil }
+        fixture.server.set("a", to: 20)
+        fixture.server.set("b", to: 7)
+        try await client.sync.pull()?.value()
+        #expect(client.count("a") == 21 && client.count("b") == 7)
+    }
+
+    @Test func `an answer that is lost does not do the operation twice`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.hold()
+        let receipt = try client.add("a")
+        await fixture.network.waitForHeld(1)
+        #expect(fixture.server.count("a") == 1)
+        fixture.network.script(.fail(.interrupted("lost")))
+        client.close()
+        fixture.network.release()
+        await #expect(throws: SanguineError.closed) { try await receipt.outcome }
+    }
+
+    @Test func `after a lost answer the same operation is sent under its id`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.script(.fail(.interrupted("lost")))
+        let receipt = try client.add("a")
+        await fixture.delay.waitForSleepers(2)  // The poll and the wait before the next push.
+        fixture.delay.advance(by: .seconds(2))
+        #expect(try await receipt.outcome == .applied)
+        let ids = fixture.pushes.map { $0.operations.map(\.id) }
+        #expect(ids == [[receipt.id], [receipt.id]])
+        #expect(fixture.server.with { $0.done } == [receipt.id])
+    }
+
+    @Test func `operations of a restored outbox are sent in the order in which they were made`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let first = try fixture.client()
+        var ids: [Identifier] = []
+        for _ in 0..<5 {
+            ids.append(try first.add("a").id)
+            fixture.wall.advance(by: .seconds(-3_600))  // The clock says nothing.
+        }
+        first.close()
+        fixture.connectivity.connect()
+        let second = try fixture.client(seed: 2)
+        try await second.synchronize()
+        #expect(fixture.server.with { $0.done } == ids)
+    }
+
+    @Test func `what the server cannot read is refused and blocks nothing`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let poison = try client.add("a")
+        let good = try client.add("b")
+        fixture.network.script(.status(400), .status(400))
+        fixture.connectivity.connect()
+        #expect(try await good.outcome == .applied)
+        #expect(try await poison.outcome != .applied)
+        #expect(client.outbox.refused.map(\.id) == [poison.id])
+        #expect(client.count("a") == nil && client.count("b") == 1)
+    }
+
+    @Test func `an operation may refer to a record that waits to be made`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.perform(Count(id: .of("mine"), by: 3, line: "one"))
+        let copy = try client.perform(CopyCounter(from: .of("mine"), to: .of("copy")))
+        fixture.connectivity.connect()
+        #expect(try await copy.outcome == .applied)
+        try await client.synchronize()
+        #expect(client.records(Counter.self).map(\.id) == [.of("copy"), .of("mine")])
+        #expect(client.count("copy") == 3 && fixture.server.count("copy") == 3)
+    }
+
+    @Test func `two devices that meet again show the same`() async throws {
+        let fixture = RecordsFixture()
+        let (one, two) = (try fixture.client(), try fixture.client(seed: 2))
+        fixture.connectivity.disconnect()
+        for _ in 0..<10 {
+            try one.add("a")
+            try two.add("a")
+        }
+        fixture.connectivity.connect()
+        try await one.synchronize()
+        try await two.synchronize()
+        try await one.synchronize()
+        #expect(one.count("a") == 20 && two.count("a") == 20)
+    }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import Logging
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite struct PerformingTests {
+    @Test func `an operation is visible when perform returns, without any network`() throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.add("a")
+        try client.add("a", by: 2)
+        #expect(client.count("a") == 3)
+        #expect(client.outbox.pending.map(\.name) == ["counter.count", "counter.count"])
+        #expect(fixture.pushes.isEmpty)
+    }
+
+    @Test func `a mutator's refusal is thrown, and nothing is queued`() throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        let error = #expect(throws: SanguineError.self) { try client.add("a", by: 5, limit: 4) }
+        #expect(error?.code == "invalid_content")
+        #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
+    }
+
+    @Test func `a mutator that the schema lacks is refused`() throws {
+        struct Stranger: Mutator {
+            static let name = "stranger"
+            func apply(to records: inout Records) throws {}
+        }
+        let client = try RecordsFixture().client()
+        #expect(throws: SanguineError.notConfigured("the mutator 'stranger' in 'schema'")) {
+            try client.perform(Stranger())
+        }
+    }
+
+    @Test func `a full outbox refuses an operation`() throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        for number in 0..<RecordLimits.operations { try client.add("c\(number)") }
+        #expect(throws: SanguineError.outboxFull(limit: RecordLimits.operations)) {
+            try client.add("more")
+        }
+    }
+
+    @Test func `a receipt tells that an operation was applied`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        #expect(try await receipt.outcome == .applied)
+        #expect(fixture.server.count("a") == 1)
+    }
+
+    @Test func `who waits for an outcome can stop, and the operation goes on`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        let waiting = Task { try await receipt.outcome }
+        waiting.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await waiting.value }
+        fixture.connectivity.connect()
+        #expect(try await receipt.outcome == .applied)
+    }
+
+    @Test func `one refusal removes its own effect alone`() async throws {
+        let fixture = RecordsFixture()
+        fixture.server.set("a", to: 10)
+        let client = try fixture.client()
+        let refused = try client.add("a", by: 5, limit: 5)
+        let applied = try client.add("a", by: 1)
+        #expect(client.count("a") == 6)
+        #expect(try await applied.outcome == .applied)
+        guard case .refused(let problem) = try await refused.outcome else {
+            Issue.record("It was to be refused.")
+            return
+        }
+        #expect(problem.code == .invalidContent)
+        try await client.synchronize()
+        #expect(client.count("a") == 11)
+        #expect(client.outbox.refused.map(\.problem) == [problem])
+    }
+
+    @Test func `a retry from the tray has a new id and comes at the end`() async throws {
+        let fixture = RecordsFixture()
+        fixture.server.set("a", to: 10)
+        let client = try fixture.client()
+        let receipt = try client.add("a", by: 5, limit: 5)
+        _ = try await receipt.outcome
+        fixture.server.set("a", to: 0)
+        let again = try client.outbox.retry(receipt.id)
+        #expect(again.id != receipt.id)
+        #expect(try await again.outcome == .applied)
+        #expect(client.outbox.refused.isEmpty && fixture.server.count("a") == 5)
+    }
+
+    @Test func `what is discarded from the tray does not come back`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 10)
+        let client = try fixture.client()
+        let receipt = try client.add("a", by: 5, limit: 5)
+        _ = try await receipt.outcome
+        try client.outbox.discard(receipt.id)
+        client.close()
+        #expect(try fixture.client().outbox.refused.isEmpty)
+    }
+
+    @Test func `an operation that was sent cannot be discarded`() async throws {
+        let fixture = RecordsFixture()
+        fixture.network.hold()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        await fixture.network.waitForHeld(2)
+        let error = #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
+        #expect(error?.code == "operation_in_progress")
+        client.close()
+    }
+
+    @Test func `durable writes are told of after the operation is on disk`() throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let url = try #require(fixture.folder).url
+        let seen = RecordedLog()
+        let client = try fixture.client { configuration in
+            configuration.durableWrites = {
+                let file = OutboxFile(folder: url, isCompanion: true)
+                let owner = (try? file.presentOwner()) ?? ""
+                let rows = (try? file.rows(of: owner)) ?? []
+                seen.logger.info("\(rows.count)")
+                file.close()
+            }
+        }
+        try client.add("a")
+        try client.add("a")
+        #expect(seen.messages == ["1", "2"])
+    }
+}

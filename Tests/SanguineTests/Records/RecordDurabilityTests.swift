@@ -1,0 +1,118 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+@Suite struct RecordDurabilityTests {
+    @Test func `a client that was dropped shows the same when it is opened again`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 10)
+        let first = try fixture.client()
+        try await first.synchronize()
+        fixture.connectivity.disconnect()
+        try first.add("a")
+        try first.add("b")
+        // Not closed: as after a kill.
+        let second = try fixture.client(seed: 2)
+        #expect(second.count("a") == 11 && second.count("b") == 1)
+        #expect(second.outbox.pending.map(\.id) == first.outbox.pending.map(\.id))
+        first.close()
+    }
+
+    @Test func `an operation in flight at a kill is sent again under its id`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let first = try fixture.client()
+        try await first.synchronize()
+        fixture.network.hold()
+        let receipt = try first.add("a")
+        await fixture.network.waitForHeld(1)
+        first.close()
+        fixture.network.release()
+        let second = try fixture.client(seed: 2)
+        #expect(second.count("a") == 1)
+        try await second.synchronize()
+        #expect(fixture.server.with { $0.done } == [receipt.id])
+        #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
+    }
+
+    @Test func `a death between the base and the outbox shows nothing twice`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let first = try fixture.client()
+        try first.add("a")
+        try await first.synchronize()
+        let place = first.sync.guarded.withLock { ($0.owner, $0.state.position) }
+        first.close()
+        // As if the process had died before the outbox heard of the feed.
+        let outbox = OutboxFile(folder: fixture.folder?.url)
+        let data = try JSONEncoder().encode(Count(id: .of("a")))
+        let id = Identifier(at: fixture.wall.now())
+        let row = OutboxFile.Row(id: id, lane: "main", name: Count.name, arguments: data)
+        let sequence = try outbox.insert(row, of: place.0, at: fixture.wall.now())
+        try outbox.write([.acknowledged(sequence, head: place.1)])
+        outbox.close()
+        let second = try fixture.client(seed: 2)
+        #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
+    }
+
+    @Test func `damaged records are restored from the server, and the report says so`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 10)
+        let first = try fixture.client()
+        try await first.synchronize()
+        first.close()
+        let file = try #require(fixture.folder).url.appending(path: RecordsFile.name)
+        try Data("no database at all, but of some length".utf8).write(to: file)
+        let second = try fixture.client(seed: 2)
+        #expect(second.count("a") == nil)
+        #expect(second.storeReport.failure?.contains("restored from the server") == true)
+        try await second.synchronize()
+        #expect(second.count("a") == 10)
+    }
+
+    @Test func `an outbox that cannot be opened takes nothing in, and is left as it is`() throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let folder = try #require(fixture.folder).url
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let file = folder.appending(path: OutboxFile.name)
+        let content = Data("no database at all, but of some length".utf8)
+        try content.write(to: file)
+        let client = try fixture.client()
+        let error = #expect(throws: SanguineError.self) { try client.add("a") }
+        #expect(error?.code == "store")
+        client.close()
+        #expect(try Data(contentsOf: file) == content)
+    }
+
+    @Test func `an operation that is not known any more is sent, and not shown`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let first = try fixture.client()
+        try first.add("a")
+        first.close()
+        let older = try fixture.client(seed: 2) { $0.schema = .standard }
+        #expect(older.outbox.pending.first?.conflict?.code == .mutatorUnknown)
+        fixture.connectivity.connect()
+        try await older.synchronize()
+        #expect(fixture.server.count("a") == 1)
+    }
+
+    @Test func `records are found by an index that the app declares later`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let first = try fixture.client {
+            $0.schema = RecordSchema(
+                collections: [RecordCollection("counters")],
+                mutators: [Count.self]
+            )
+        }
+        try first.perform(Count(id: .of("a"), group: "x"))
+        try await first.synchronize()
+        first.close()
+        let second = try fixture.client(seed: 2)
+        #expect(second.records(where: Counter.byGroup, is: "x").map(\.id) == [.of("a")])
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite struct RecordUserTests {
+    private let another = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb")
+
+    @Test func `a sign-out removes the user's records from memory and disk`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.server.set("a", to: 1)
+        let client = try fixture.client()
+        try await client.synchronize()
+        #expect(client.count("a") == 1)
+        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        #expect(client.count("a") == nil)
+        client.close()
+        let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
+        for space in 1...3 {
+            let base = RecordsFile.Base(file: file, space: Int64(space))
+            #expect(try base.all(in: "counters").isEmpty)
+        }
+    }
+
+    @Test func `a late answer shows nothing of the user before`() async throws {
+        let fixture = RecordsFixture()
+        fixture.server.set("a", to: 1)
+        fixture.network.hold()
+        let client = try fixture.client()
+        _ = client.count("a")
+        await fixture.network.waitForHeld(1)
+        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("a") == nil)
+    }
+
+    @Test func `another user neither sees nor sends operations, and their owner finds them again`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        let first = try #require(fixture.authorizer.epoch.account)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        client.sync.adopt(fixture.authorizer.advance(to: another))
+        await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        #expect(client.outbox.pending.isEmpty && fixture.pushes.isEmpty)
+        client.sync.adopt(fixture.authorizer.advance(to: first))
+        try await client.synchronize()
+        #expect(fixture.pushes.flatMap(\.operations).map(\.id) == [receipt.id])
+        #expect(client.count("a") == 1)
+    }
+
+    @Test func `the account made for them takes over what was done before there was one`() throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let nobody = TestAuthorizer(account: nil)
+        let client = try fixture.client(authorizer: nobody)
+        let receipt = try client.add("a")
+        client.sync.adopt(SessionEpoch(number: 0, account: another))
+        #expect(client.count("a") == 1)
+        client.close()
+        let later = try fixture.client(authorizer: TestAuthorizer(account: another), seed: 2)
+        #expect(later.outbox.pending.map(\.id) == [receipt.id])
+    }
+
+    @Test func `an account that was not made for it takes nothing over, also after a restart`()
+        throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let nobody = TestAuthorizer(account: nil)
+        let client = try fixture.client(authorizer: nobody)
+        let receipt = try client.add("a")
+        client.sync.adopt(nobody.advance(to: another))
+        #expect(client.outbox.pending.isEmpty)
+        client.close()
+        let later = try fixture.client(authorizer: TestAuthorizer(account: another), seed: 2)
+        #expect(later.outbox.pending.isEmpty)
+        later.close()
+        let guest = TestAuthorizer(account: nil)
+        let again = try fixture.client(authorizer: guest, seed: 3)
+        _ = again.count("a")
+        again.sync.adopt(SessionEpoch(number: 0, account: Identifier("\(receipt.id)")))
+        again.close()
+        let owner = TestAuthorizer(account: Identifier("\(receipt.id)"))
+        let last = try fixture.client(authorizer: owner, seed: 4)
+        #expect(last.outbox.pending.map(\.id) == [receipt.id])
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+
+@testable import Sanguine
+
+/// Clients at a ``TinyServer``, with clocks that a test moves.
+struct RecordsFixture {
+    let server = TinyServer()
+    let network: ScriptedTransport
+    let delay = ManualClock()
+    let wall = ManualWallClock()
+    let connectivity = ManualConnectivity()
+    let lifecycle = ManualLifecycle()
+    let authorizer = TestAuthorizer()
+    let folder: TemporaryFolder?
+
+    init(onDisk: Bool = false) {
+        network = server.network()
+        folder = onDisk ? TemporaryFolder() : nil
+    }
+
+    /// Another process, as it were; with `authorizer` another user of it.
+    func client(
+        authorizer: TestAuthorizer? = nil,
+        seed: UInt64 = 1,
+        change: (inout SanguineClient.Configuration) -> Void = { _ in }
+    ) throws -> SanguineClient {
+        try TestClient(
+            network: network,
+            wall: wall,
+            delay: delay,
+            folder: folder,
+            authorizer: authorizer ?? self.authorizer,
+            seed: seed
+        ) { configuration in
+            configuration.schema = .counters
+            configuration.connectivity = connectivity
+            configuration.lifecycle = lifecycle
+            configuration.deviceId = "a-device-of-the-tests"
+            change(&configuration)
+        }
+        .client
+    }
+
+    /// The bodies of the pushes so far.
+    var pushes: [PushRequest] {
+        network.requests.filter { $0.url.path() == "/v1/sync/push" }
+            .compactMap { try? WireCoding.decode(PushRequest.self, from: $0.body ?? Data()) }
+    }
+
+    var pulls: [URL] {
+        network.requests.map(\.url).filter { $0.path() == "/v1/sync/pull" }
+    }
+}
+
+extension SanguineClient {
+    func count(_ id: String) -> Int64? { record(Counter.self, .of(id))?.count }
+
+    /// Counts, as the app does.
+    @discardableResult
+    func add(
+        _ id: String,
+        by amount: Int64 = 1,
+        limit: Int64 = .max,
+        line: String = "main"
+    ) throws -> Receipt {
+        try perform(Count(id: .of(id), by: amount, limit: limit, line: line))
+    }
+}
+
+extension TransportRequest {
+    var isPush: Bool { url.path() == "/v1/sync/push" }
+    var isPull: Bool { url.path() == "/v1/sync/pull" }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite struct RestoreTests {
+    private func filled(_ count: Int, onDisk: Bool = true) -> RecordsFixture {
+        let fixture = RecordsFixture(onDisk: onDisk)
+        fixture.server.with { account in
+            for number in 0..<count {
+                let value = RecordValue(["count": .integer(Int64(number))])
+                account.put(value, for: .counter("c\(number)"))
+            }
+        }
+        return fixture
+    }
+
+    @Test func `a long feed is restored in ranges at the same time`() async throws {
+        let fixture = filled(9_000)
+        let client = try fixture.client()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).count == 9_000)
+        #expect(fixture.network.mostInFlight > 1 && fixture.network.mostInFlight <= 4)
+        #expect(client.restored == 1)
+    }
+
+    @Test func `a long feed is restored in memory too`() async throws {
+        let fixture = filled(4_500, onDisk: false)
+        let client = try fixture.client()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).count == 4_500)
+    }
+
+    @Test func `progress rises to 1`() async throws {
+        let fixture = filled(5_000)
+        let client = try fixture.client()
+        fixture.network.hold()
+        _ = client.count("c1")
+        await fixture.network.waitForHeld(1)
+        fixture.network.releaseFirst()
+        await fixture.network.waitForHeld(2)
+        let begun = client.restored
+        #expect(begun > 0 && begun < 1 && client.count("c1") == nil)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.restored == 1 && client.count("c1") == 1)
+    }
+
+    @Test func `a restore goes on after a death where it was`() async throws {
+        let fixture = filled(9_000)
+        let first = try fixture.client()
+        fixture.network.hold()
+        _ = first.count("c1")
+        await fixture.network.waitForHeld(1)
+        fixture.network.releaseFirst()
+        await fixture.network.waitForHeld(4)
+        for _ in 0..<4 { fixture.network.releaseFirst() }
+        await fixture.network.waitForRequests(9)
+        first.close()
+        fixture.network.release()
+        let before = fixture.pulls.count
+        let second = try fixture.client(seed: 2)
+        try await second.synchronize()
+        #expect(second.records(Counter.self).count == 9_000)
+        // Nine pages, five of them there, and the ones behind the head.
+        #expect(fixture.pulls.count - before <= 8)
+    }
+
+    @Test func `what changes during a restore is as the server has it afterwards`() async throws {
+        let fixture = filled(5_000)
+        let client = try fixture.client()
+        fixture.network.hold()
+        _ = client.count("c1")
+        await fixture.network.waitForHeld(1)
+        fixture.server.set("c1", to: -1)
+        fixture.server.with { $0.put(nil, for: .counter("c2")) }
+        fixture.server.set("new", to: 5)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("c1") == -1 && client.count("c2") == nil && client.count("new") == 5)
+        #expect(client.records(Counter.self).count == 5_000)
+    }
+
+    @Test func `a reset removes what the server no longer has, and shows the rest meanwhile`()
+        async throws
+    {
+        let fixture = filled(3)
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.server.with { account in
+            account.rows[.counter("c1")] = nil  // Deleted, and the tombstone forgotten.
+            account.put(RecordValue(["count": 50]), for: .counter("c2"))
+            account.horizon = account.head
+        }
+        fixture.network.hold()
+        client.sync.pull()
+        await fixture.network.waitForHeld(1)
+        #expect(client.records(Counter.self).map(\.count) == [0, 1, 2])
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).map(\.count) == [0, 50])
+    }
+
+    @Test func `operations are taken in and shown while a feed is restored`() async throws {
+        let fixture = filled(5_000)
+        let client = try fixture.client()
+        fixture.network.hold()
+        let receipt = try client.add("c7", by: 1)
+        await fixture.network.waitForHeld(1)
+        #expect(client.count("c7") == 1)
+        fixture.network.release()
+        #expect(try await receipt.outcome == .applied)
+        try await client.synchronize()
+        #expect(client.count("c7") == 8 && client.outbox.pending.isEmpty)
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+@Suite struct SendingTests {
+    @Test func `operations carry no credentials on disk, and the present token when sent`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.add("a")
+        _ = try await fixture.authorizer.rejected("token-0-0", for: fixture.authorizer.epoch)
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        let push = fixture.network.requests.first(where: \.isPush)
+        #expect(push?.headers["Authorization"] == "Bearer token-0-1")
+    }
+
+    @Test func `a 401 pauses the outbox, and signing in resumes it`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        let problem = Problem(.unauthenticated, "Sign in.")
+        fixture.network.script(.json(problem, status: 401), .json(problem, status: 401))
+        let receipt = try client.add("a")
+        await fixture.network.waitForRequests(3)
+        await eventually { client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty } }
+        #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
+        client.sync.adopt(fixture.authorizer.epoch)
+        #expect(try await receipt.outcome == .applied)
+    }
+
+    @Test func `Retry-After is heeded`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        let problem = Problem(.rateLimited, "Wait.", retryAfter: 30)
+        fixture.network.script(.json(problem, status: 429))
+        let receipt = try client.add("a")
+        await fixture.delay.waitForSleepers(2)
+        fixture.delay.advance(by: .seconds(29))
+        #expect(fixture.pushes.count == 1)
+        fixture.delay.advance(by: .seconds(10))
+        #expect(try await receipt.outcome == .applied)
+    }
+
+    @Test func `failures are tried again until they are answered, a minute apart at most`()
+        async throws
+    {
+        let fixture = RecordsFixture()
+        let client = try fixture.client { $0.recordPolling = nil }
+        try await client.synchronize()
+        for _ in 0..<12 { fixture.network.script(.fail(.timedOut)) }
+        let receipt = try client.add("a")
+        for _ in 0..<12 {
+            await fixture.delay.waitForSleepers(1)
+            #expect((fixture.delay.timeToNextWake ?? .zero) <= .seconds(75))
+            fixture.delay.advance(by: .seconds(75))
+        }
+        #expect(try await receipt.outcome == .applied)
+        #expect(fixture.server.count("a") == 1)
+    }
+
+    @Test func `the network's return sends at once`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.script(.fail(.offline("away")))
+        let receipt = try client.add("a")
+        await fixture.delay.waitForSleepers(2)
+        fixture.connectivity.disconnect()
+        fixture.connectivity.connect()
+        #expect(try await receipt.outcome == .applied)
+    }
+
+    @Test func `a hundred operations go in one push`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        for _ in 0..<250 { try client.add("a") }
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        #expect(fixture.pushes.map(\.operations.count) == [100, 100, 50])
+        #expect(fixture.server.count("a") == 250 && client.count("a") == 250)
+    }
+
+    @Test func `synchronize throws while the server cannot be reached`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.script(.fail(.offline("away")), .fail(.offline("away")))
+        try client.add("a")
+        await #expect(throws: SanguineError.transport(.offline("away"))) {
+            try await client.synchronize()
+        }
+        #expect(client.count("a") == 1)
+    }
+
+    @Test func `the feed is pulled every minute in the foreground alone`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        await fixture.delay.waitForSleepers(1)
+        let before = fixture.pulls.count
+        fixture.delay.advance(by: .seconds(60))
+        await eventually { fixture.pulls.count == before + 1 }
+        await fixture.delay.waitForSleepers(1)
+        fixture.lifecycle.enterBackground()
+        fixture.delay.advance(by: .seconds(60))
+        fixture.server.set("a", to: 4)
+        fixture.lifecycle.enterForeground()
+        await eventually { client.count("a") == 4 }
+        #expect(fixture.pulls.count == before + 2)
+    }
+}

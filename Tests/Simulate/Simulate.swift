@@ -1,0 +1,81 @@
+import ArgumentParser
+import Foundation
+import Simulation
+
+/// Plays many seeds, on all cores, and prints those that fail.
+@main
+struct Simulate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulate",
+        abstract: "Play devices, an authority and all that goes wrong between them.",
+        discussion: """
+            Everything follows from the seed: a failure names it, and playing that seed alone \
+            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug if \
+            none was.
+            """
+    )
+
+    @Option(help: "The seeds, as first..last or a single one.")
+    var seeds = "1..1000"
+
+    @Option(help: "How many events are played for each seed, before all comes to rest.")
+    var events = 200
+
+    @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var bug: PlantedBug?
+
+    @Option(help: "Which authority answers: real, or a model of the contract.")
+    var authority = AuthorityKind.real
+
+    func run() async throws {
+        let range = try parsedSeeds()
+        let clock = ContinuousClock()
+        let start = clock.now
+        let violations = await play(range)
+        let seconds = (clock.now - start) / .seconds(1)
+        for violation in violations.prefix(10) { print(violation) }
+        let all = range.count.formatted(.number.grouping(.never))
+        print("\(all) seeds, \(violations.count) failed, \(String(format: "%.1f", seconds)) s")
+        if bug == nil ? !violations.isEmpty : violations.isEmpty { throw ExitCode.failure }
+    }
+
+    private func parsedSeeds() throws -> ClosedRange<UInt64> {
+        let parts = seeds.components(separatedBy: "..").compactMap { UInt64($0) }
+        guard let first = parts.first, let last = parts.last, parts.count <= 2, first <= last else {
+            throw ValidationError("Give the seeds as first..last, such as 1..10000.")
+        }
+        return first...last
+    }
+
+    private func play(_ seeds: ClosedRange<UInt64>) async -> [Violation] {
+        let workers = ProcessInfo.processInfo.activeProcessorCount
+        return await withTaskGroup(of: [Violation].self) { group in
+            for worker in 0..<workers {
+                group.addTask {
+                    let first = seeds.lowerBound + UInt64(worker)
+                    return await playSome(
+                        stride(from: first, through: seeds.upperBound, by: workers)
+                    )
+                }
+            }
+            return await group.reduce(into: []) { $0 += $1 }.sorted { $0.seed < $1.seed }
+        }
+    }
+
+    private func playSome(_ seeds: StrideThrough<UInt64>) async -> [Violation] {
+        var violations: [Violation] = []
+        for seed in seeds where violations.count < 10 {
+            let found = await violation(
+                seed: seed,
+                events: events,
+                bug: bug,
+                authority: authority
+            )
+            if let found { violations.append(found) }
+        }
+        return violations
+    }
+}
+
+extension PlantedBug: ExpressibleByArgument {}
+extension AuthorityKind: ExpressibleByArgument {}

@@ -1,0 +1,363 @@
+import OrderedCollections
+import Sanguine
+import SanguineModel
+
+/// A fault that is planted in a device, to show that the simulation finds it.
+package enum PlantedBug: String, CaseIterable, Sendable {
+    /// An operation leaves the replay when it is acknowledged, and not when the base has it.
+    case settlesOnAcknowledgement
+    /// A base is adopted although it is not known whether it contains what was sent.
+    case adoptsWhateverComes
+    /// What was sent is no longer on the disk.
+    case forgetsWhatIsSent
+    /// What was not answered is sent again as something new.
+    case sendsUnderAnotherId
+    /// A refusal takes what came after it along.
+    case rollsBackWhatFollows
+    /// Operations are sent for whoever is signed in.
+    case sendsForAnybody
+}
+
+/// What a device has on its disk: it outlives the process.
+struct Disk {
+    struct Row {
+        var owner: Identifier
+        var operation: Replay.Operation
+        var item: OutboxState.Item
+        var name: String
+        var arguments: JSONValue
+    }
+
+    struct Mirror: RecordSource {
+        var position: Int64 = 0
+        /// Up to where the authority had forgotten deletions when the base was last read.
+        var horizon: Int64 = 0
+        var records: [RecordKey: RecordValue] = [:]
+        /// What a reset has not mentioned yet.
+        var doomed: Set<RecordKey> = []
+
+        func record(_ key: RecordKey) -> SourcedRecord? { records[key].map { SourcedRecord($0) } }
+
+        func ids(
+            in collection: String,
+            where field: String,
+            is value: JSONValue,
+            limit: Int
+        )
+            -> [RecordID]
+        {
+            records.filter { $0.key.collection == collection && $0.value[field] == value }
+                .map(\.key.id).sorted().prefix(limit).map { $0 }
+        }
+    }
+
+    var lastSequence: Int64 = 0
+    var outbox: [Int64: Row] = [:]
+    /// The sequence number of each operation that was ever taken in.
+    var sequences: [Identifier: Int64] = [:]
+    /// Of the account that is signed in; removed when it signs out.
+    var mirror = Mirror()
+    var account: Identifier?
+
+    /// Where an operation is; `nil` if it is not in the outbox any more.
+    func phase(of id: Identifier) -> OutboxState.Phase? {
+        sequences[id].flatMap { outbox[$0]?.item.phase }
+    }
+}
+
+/// The process died.
+struct Death: Error {}
+
+/// One device: the shell's order of steps around ``SyncState``, with a disk made of dictionaries.
+struct Device {
+    /// What a pull asks.
+    struct Question {
+        let since: Int64
+        let horizon: Int64
+        /// The operations of which nobody knows whether they are done.
+        let asked: [Int64: Identifier]
+    }
+
+    let number: Int
+    var disk = Disk()
+    /// What the process knows; `nil` while it is dead or nobody is signed in.
+    var state: SyncState?
+    /// Counts processes: an answer that was asked for by an earlier one is nobody's.
+    var process = 0
+    /// Whether it should pull.
+    var wantsPull = false
+    var isPulling = false
+    /// Where the live connection is; `nil` if there is none.
+    var live: Int64?
+    /// The ids that a planted bug gave to what it sent again.
+    private var aliases: [Identifier: Identifier] = [:]
+    /// When the base was last thrown away, by a sign-out.
+    var emptied = 0
+    let bug: PlantedBug?
+    /// Dies at a random step when it says so.
+    var dies: () -> Bool = { false }
+
+    init(number: Int, bug: PlantedBug?) {
+        self.number = number
+        self.bug = bug
+    }
+
+    /// The id under which the device pushes.
+    var id: String { "device-of-the-simulation-\(number)" }
+
+    /// Where it stands, for a failure.
+    var summary: String {
+        let items = state?.outbox.items.values.map { "\($0.sequence) \($0.phase)" } ?? []
+        return """
+            position \(disk.mirror.position), pulls \(isPulling)/\(wantsPull), complete \
+            \(state?.isComplete == true), outbox \(items)
+            """
+    }
+
+    // MARK: - Process and session
+
+    mutating func start() throws {
+        process += 1
+        state = nil
+        live = nil
+        isPulling = false
+        guard let account = disk.account else { return }
+        let outbox = OutboxState(limit: 1_000, batch: 3, parallel: 1)
+        var state = SyncState(
+            schema: SimulatedApp.client,
+            outbox: outbox,
+            position: disk.mirror.position,
+            horizon: disk.mirror.horizon,
+            heldLimit: 1_000
+        )
+        for row in disk.outbox.values.sorted(by: { $0.item.sequence < $1.item.sequence })
+        where row.owner == account || bug == .sendsForAnybody {
+            let effects = try state.add(row.operation, as: row.item, over: disk.mirror)
+            write(effects.records)
+        }
+        self.state = state
+        wantsPull = true
+    }
+
+    mutating func die() {
+        state = nil
+        live = nil
+    }
+
+    mutating func signOut() throws {
+        disk.mirror = Disk.Mirror()
+        disk.account = nil
+        try start()
+    }
+
+    mutating func signIn(_ account: Identifier) throws {
+        disk.account = account
+        try start()
+    }
+
+    // MARK: - Operations
+
+    /// Does what `perform` does: rehearse, make durable, show.
+    ///
+    /// - Returns: The id, or `nil` if the operation does not apply.
+    mutating func perform(_ mutator: some Mutator, id: Identifier) throws -> Identifier? {
+        guard let account = disk.account, var state else { return nil }
+        let sequence = disk.lastSequence + 1
+        let operation = Replay.Operation(sequence: sequence, id: id, mutator: mutator)
+        do {
+            try state.replay.rehearse(operation, over: disk.mirror)
+        } catch is Refusal {
+            return nil
+        }
+        try mayDie()
+        let item = OutboxState.Item(id: id, sequence: sequence, lane: mutator.lane)
+        disk.lastSequence = sequence
+        disk.sequences[id] = sequence
+        disk.outbox[sequence] = Disk.Row(
+            owner: account,
+            operation: operation,
+            item: item,
+            name: type(of: mutator).name,
+            arguments: try JSONValue(encoding: mutator)
+        )
+        _ = try state.add(operation, as: item, over: disk.mirror)
+        self.state = state
+        return id
+    }
+
+    /// The next push, if there is one.
+    mutating func push() throws -> (flight: UInt64, request: PushRequest)? {
+        guard let (flight, records) = state?.takeOff() else { return nil }
+        var operations: [PushedOperation] = []
+        for sequence in flight.sequences {
+            guard let row = disk.outbox[sequence] else { continue }
+            operations.append(
+                PushedOperation(
+                    id: row.item.id,
+                    sequence: sequence,
+                    lane: row.item.lane,
+                    mutator: row.name,
+                    arguments: row.arguments
+                )
+            )
+        }
+        write(records)
+        try mayDie()
+        if bug == .sendsUnderAnotherId {
+            for index in operations.indices where isSentBefore(operations[index].sequence) {
+                let old = operations[index].id
+                let moment = Timestamp(millisecondsSince1970: old.moment.millisecondsSince1970 + 1)
+                operations[index].id = Identifier(at: moment)
+                aliases[operations[index].id] = old
+            }
+        }
+        return (flight.number, PushRequest(device: id, operations: operations))
+    }
+
+    private func isSentBefore(_ sequence: Int64) -> Bool {
+        state?.outbox.items[sequence]?.mayBeDone == true
+    }
+
+    mutating func pushLanded(_ flight: UInt64, _ answer: PushAnswer) throws {
+        var answer = answer
+        for index in answer.results.indices {
+            let id = answer.results[index].id
+            answer.results[index].id = aliases[id] ?? id
+        }
+        guard var effects = try state?.landed(flight, answer, over: disk.mirror) else { return }
+        if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
+            effects.adopt == nil
+        {
+            let nothing = PullAnswer(changes: [], next: head, head: head, hasMore: false)
+            effects.adopt = .init(nothing, since: disk.mirror.position)
+        }
+        if bug == .rollsBackWhatFollows {
+            for case .refused(let sequence, _) in effects.records {
+                for row in disk.outbox.values
+                where row.item.sequence > sequence && state?.outbox.items[row.item.sequence] != nil
+                {
+                    if let more = try state?.discard(row.item.sequence, over: disk.mirror) {
+                        effects.records += more.records
+                    }
+                }
+            }
+        }
+        try perform(effects)
+    }
+
+    mutating func pushFailed(_ flight: UInt64, wasSent: Bool) {
+        _ = state?.failed(flight, .retry, wasSent: wasSent)
+    }
+
+    mutating func wake() { state?.wake() }
+
+    /// Takes a refused operation out of the tray.
+    mutating func emptyTray() throws {
+        guard let refused = state?.outbox.items.values.first(where: \.isRefused) else { return }
+        if let effects = try state?.discard(refused.sequence, over: disk.mirror) {
+            try perform(effects)
+        }
+    }
+
+    // MARK: - Feed
+
+    /// What the device would ask with.
+    mutating func pull() -> Question? {
+        guard let state, wantsPull, !isPulling else { return nil }
+        wantsPull = false
+        isPulling = true
+        let asked = state.outbox.unresolved.compactMap { sequence in
+            state.outbox.items[sequence].map { (sequence, $0.id) }
+        }
+        return Question(
+            since: state.pullPosition,
+            horizon: state.pullHorizon,
+            asked: Dictionary(asked) { first, _ in first }
+        )
+    }
+
+    mutating func pullLanded(_ answer: PullAnswer, to question: Question) throws {
+        isPulling = false
+        let asked = Set(question.asked.keys)
+        try receive(SyncState.FeedBatch(answer, since: question.since, asked: asked))
+        if answer.hasMore { wantsPull = true }
+    }
+
+    mutating func pullFailed() {
+        isPulling = false
+        wantsPull = true
+    }
+
+    mutating func receive(_ batch: SyncState.FeedBatch) throws {
+        var batch = batch
+        if bug == .adoptsWhateverComes, let unresolved = state?.outbox.unresolved {
+            let answer = PullAnswer(
+                changes: batch.changes,
+                next: batch.next,
+                head: batch.head,
+                hasMore: false,
+                reset: batch.isReset
+            )
+            batch = .init(answer, since: batch.since, asked: Set(unresolved))
+        }
+        guard let effects = try state?.received(batch, over: disk.mirror) else { return }
+        try perform(effects)
+    }
+
+    // MARK: - Steps
+
+    // In the order that SyncState asks for; death may come between any two.
+    private mutating func perform(_ effects: SyncState.Effects) throws {
+        var effects = effects
+        while true {
+            write(effects.records)
+            try mayDie()
+            if effects.mustPull { wantsPull = true }
+            guard let batch = effects.adopt else { return }
+            adopt(batch)
+            try mayDie()
+            guard let next = try state?.adopted(batch, over: disk.mirror) else { return }
+            effects = next
+        }
+    }
+
+    // One transaction of the mirror.
+    private mutating func adopt(_ batch: SyncState.FeedBatch) {
+        if batch.isReset { disk.mirror.doomed = Set(disk.mirror.records.keys) }
+        for change in batch.changes {
+            let key = RecordKey(change.collection, change.id)
+            disk.mirror.doomed.remove(key)
+            if !change.deleted, case .object(let fields) = change.value {
+                disk.mirror.records[key] = RecordValue(fields)
+            } else {
+                disk.mirror.records[key] = nil
+            }
+        }
+        disk.mirror.position = batch.next
+        disk.mirror.horizon = max(disk.mirror.horizon, batch.horizon)
+        if batch.next >= batch.head {
+            for key in disk.mirror.doomed { disk.mirror.records[key] = nil }
+            disk.mirror.doomed = []
+        }
+    }
+
+    private mutating func write(_ records: [OutboxState.Record]) {
+        for record in records {
+            switch record {
+            case .sending(let sequences):
+                for sequence in sequences {
+                    disk.outbox[sequence]?.item.phase = .sending(flight: 0)
+                    if bug == .forgetsWhatIsSent { disk.outbox[sequence] = nil }
+                }
+            case .acknowledged(let sequence, let head):
+                disk.outbox[sequence]?.item.phase = .acknowledged(head: head)
+            case .refused(let sequence, let problem):
+                disk.outbox[sequence]?.item.phase = .refused(problem)
+            case .removed(let sequences):
+                for sequence in sequences { disk.outbox[sequence] = nil }
+            }
+        }
+    }
+
+    private func mayDie() throws { if dies() { throw Death() } }
+}

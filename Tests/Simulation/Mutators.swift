@@ -1,0 +1,92 @@
+package import SanguineModel
+
+/// The records and mutators of the simulated app.
+///
+/// `counters` are never deleted: each operation leaves a mark of its own in one, so that it can be
+/// seen, in any view and at any time, whether an operation is in it: not, once, or twice. `notes`
+/// come and go.
+package enum SimulatedApp {
+    package static let counters = ["a", "b", "c"].map { RecordKey("counters", RecordID($0)!) }
+    package static let notes = (0..<5).map { RecordKey("notes", RecordID("n\($0)")!) }
+
+    static let collections = [
+        RecordCollection("counters"), RecordCollection("notes", indexes: ["tag"]),
+    ]
+
+    /// What devices know.
+    package static let client = RecordSchema(
+        collections: collections,
+        mutators: [Mark.self, Move.self, Poison.self, Retag.self]
+    )
+
+    /// What the authority knows: it refuses what devices believe in.
+    package static let server = RecordSchema(
+        collections: collections,
+        mutators: [Mark.self, Move.self, RefusedPoison.self, Retag.self]
+    )
+}
+
+/// Leaves the operation's mark in a counter, and counts.
+struct Mark: Mutator {
+    static let name = "mark"
+    let counter: RecordID
+    var lane: String
+
+    func apply(to records: inout Records) throws {
+        let key = RecordKey("counters", counter)
+        var fields = try records.value(key)?.fields() ?? [:]
+        let mark = "op-\(records.operation.id)"
+        fields[mark] = .integer((fields[mark]?.integer ?? 0) + 1)
+        fields["count"] = .integer((fields["count"]?.integer ?? 0) + 1)
+        records.put(RecordValue(fields), for: key)
+    }
+}
+
+/// Leaves its mark in two counters at once: nobody may ever see one without the other.
+struct Move: Mutator {
+    static let name = "move"
+    let from: RecordID
+    let to: RecordID
+
+    func apply(to records: inout Records) throws {
+        for counter in [from, to] {
+            try Mark(counter: counter, lane: lane).apply(to: &records)
+        }
+    }
+}
+
+/// As ``Mark``, and refused by the authority.
+struct Poison: Mutator {
+    static let name = "poison"
+    let counter: RecordID
+
+    func apply(to records: inout Records) throws {
+        try Mark(counter: counter, lane: lane).apply(to: &records)
+    }
+}
+
+/// ``Poison`` as the authority knows it.
+struct RefusedPoison: Mutator {
+    static let name = "poison"
+    let counter: RecordID
+
+    func apply(to records: inout Records) throws {
+        try Mark(counter: counter, lane: lane).apply(to: &records)
+        throw Refusal(.invalidContent, "Do not send poison.")
+    }
+}
+
+/// Gives all notes of one tag another: it depends on what an index finds.
+struct Retag: Mutator {
+    static let name = "retag"
+    let from: String
+    let to: String
+
+    func apply(to records: inout Records) throws {
+        for key in records.keys(in: "notes", where: "tag", is: .string(from)) {
+            var fields = try records.value(key)?.fields() ?? [:]
+            fields["tag"] = .string(to)
+            records.put(RecordValue(fields), for: key)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+struct Habit: Record {
+    static let collection = RecordCollection("habits")
+    let id: RecordID
+    var title: String
+    var streak = 0
+}
+
+struct CompleteHabit: Mutator {
+    static let name = "habit.complete"
+    let habit: RecordID
+
+    func apply(to records: inout Records) throws {
+        guard var habit = records.get(Habit.self, habit) else {
+            throw Refusal(.notFound, "Create the habit first.")
+        }
+        habit.streak += 1
+        records.set(habit)
+    }
+}
+
+// Copies of the suite share it.
+private final class Shown: Sendable {
+    let texts = Mutex<[String]>([])
+}
+
+/// The samples of the guide to records.
+@Suite("Record snippets")
+struct RecordSnippets {
+    private let shown = Shown()
+
+    private func show(_ problem: Problem) {
+        shown.texts.withLock { $0.append(problem.code.rawValue) }
+    }
+    private func show(_ habit: Habit?) { shown.texts.withLock { $0.append(habit?.title ?? "") } }
+    private func reloadWidget() { shown.texts.withLock { $0.append("reload") } }
+
+    private func configuration(_ folder: URL? = nil) -> SanguineClient.Configuration {
+        var configuration = SanguineClient.Configuration()
+        configuration.folder = folder
+        configuration.isInMemory = folder == nil
+        configuration.schema = RecordSchema(
+            collections: [Habit.collection],
+            mutators: [CompleteHabit.self]
+        )
+        return configuration
+    }
+
+    private func key(_ id: RecordID) -> RecordKey { RecordKey("habits", id) }
+
+    @Test func `records are read and changed at once`() throws {
+        let client = try SanguineClient(configuration())
+        let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
+        let habits = client.records(Habit.self)  // at once, with all that waits to be sent
+        let receipt = try client.perform(CompleteHabit(habit: id))  // visible from the next line on
+        #expect(habits.map(\.streak) == [0] && client.record(Habit.self, id)?.streak == 1)
+        #expect(client.outbox.pending.last?.id == receipt.id)
+        for operation in client.outbox.refused {
+            show(operation.problem)
+            try client.outbox.retry(operation.id)  // or discard(_:)
+        }
+        #expect(shown.texts.withLock { $0 }.isEmpty)
+    }
+
+    @Test func `a value is made of several records`() async throws {
+        let client = try SanguineClient(configuration())
+        let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 3]))
+        let best = RecordQuery(reading: Habit.collection) { records in
+            records.records(Habit.self).max { $0.streak < $1.streak }
+        }
+        let now = client.cached(best)
+        #expect(now?.title == "Run")
+        let closing = Task {
+            while shown.texts.withLock({ $0.isEmpty }) { await Task.yield() }
+            client.close()
+        }
+        for await habit in client.updates(of: best) { show(habit) }
+        await closing.value
+        #expect(shown.texts.withLock { $0 } == ["Run"])
+    }
+
+    @Test func `a widget does what the app sees`() throws {
+        let sharedFolder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())")
+        defer { try? FileManager.default.removeItem(at: sharedFolder) }
+        var configuration = configuration(sharedFolder)
+        configuration.folder = sharedFolder
+        configuration.durableWrites = { reloadWidget() }
+        let client = try SanguineClient(configuration)
+        let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
+        #expect(shown.texts.withLock { $0 } == ["reload"])
+        let companion = try SanguineCompanion(configuration)
+        try companion.perform(CompleteHabit(habit: id))
+        #expect(companion.record(Habit.self, id)?.streak == 1)
+    }
+
+    @Test func `a program waits for all to be sent, and for an outcome`() async throws {
+        let network = ScriptedTransport { request in
+            guard request.url.path() == "/v1/sync/pull" else { return .status(404) }
+            return .json(PullAnswer(changes: [], next: 0, head: 0, hasMore: false))
+        }
+        var configuration = configuration()
+        configuration.transport = network
+        let client = try SanguineClient(configuration)
+        await #expect(throws: SanguineError.notConfigured("'server'")) {
+            try await client.synchronize()
+        }
+        let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        let receipt = try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
+        client.close()
+        await #expect(throws: SanguineError.closed) {
+            if case .refused(let problem) = try await receipt.outcome { show(problem) }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+import SanguineAuthority
+public import SanguineModel
+import SanguineTesting
+import Testing
+
+@Suite("Storage contract: records")
+struct StorageRecordsContractTests {
+    private let owner = Identifier.numbered(1)
+    private let list = IndexList("things", in: .numbered(1), by: "day")
+
+    private func key(_ value: JSONValue?) throws -> IndexKey { try #require(IndexKey(value)) }
+
+    /// The entry of a record by its day.
+    private func entry(_ id: String, _ day: JSONValue?) throws -> Change {
+        .index(IndexEntry(list, try key(day), RecordName.sample(id).id))
+    }
+
+    private func query(
+        where conditions: [String: IndexKey] = [:],
+        order: String? = nil,
+        isDescending: Bool = false,
+        limit: Int = 100
+    ) -> RecordQuery {
+        RecordQuery(
+            of: "things",
+            in: owner,
+            where: conditions,
+            order: order,
+            isDescending: isDescending,
+            limit: limit
+        )
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a command reads what the commands before it stored`(driver: StorageDriver) async throws {
+        try await driver.withEmptyStorage { storage in
+            let row = RecordRow.sample("a", in: owner)
+            try await storage.store(.put(.record(row)), try entry("a", "mon"))
+            let (list, key) = (list, try key("mon"))
+
+            let read = Command(
+                keys: [],
+                reading: { _, reader throws(Problem) in
+                    let found = try? reader.record(row.name)
+                    let missing = try? reader.record(.sample("b"))
+                    let ids = try? reader.ids(in: list, at: key, limit: 10)
+                    return Decision((found, missing, ids))
+                }
+            )
+
+            let (found, missing, ids) = try await storage.perform(read).get()
+            #expect(found == row)
+            #expect(missing == .some(nil))
+            #expect(ids == [row.name.id])
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `ids of one value come in their order, up to the limit`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            for id in ["c", "a", "B", "b"] { try await storage.store(try entry(id, "mon")) }
+            try await storage.store(try entry("d", "tue"), try entry("a", "tue"))
+            try await storage.store(.unindex(IndexEntry(list, try key("mon"), "b")))
+            let (list, key) = (list, try key("mon"))
+
+            let read = Command(
+                keys: [],
+                reading: { _, reader throws(Problem) in
+                    Decision((0...4).map { try? reader.ids(in: list, at: key, limit: $0) })
+                }
+            )
+
+            let found = try await storage.perform(read).get()
+            let all: [RecordID] = ["B", "a", "c"]
+            #expect(found == (0...4).map { Array(all.prefix($0)) })
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `the feed has an owner's records after a number, in order`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            try await storage.store(
+                .put(.record(.sample("c", in: owner, of: owner, seq: 3))),
+                .put(.record(.sample("a", of: owner, seq: 1))),
+                .put(.record(.sample("b", in: owner, of: owner, seq: 2, deletedAt: .at(0)))),
+                .put(.record(.sample("d", of: .numbered(2), seq: 2))),
+                .put(.balance(.sample(owner, head: 3)))
+            )
+
+            let all = try await storage.feed(
+                FeedQuery(of: owner, after: 0, limit: 9, keys: [.balance(owner)])
+            )
+            let live = try await storage.feed(
+                FeedQuery(of: owner, after: 1, limit: 9, liveOnly: true)
+            )
+
+            #expect(all.records.map(\.name.id) == ["a", "b", "c"] && !all.hasMore)
+            #expect(all.loaded.balance(owner)?.head == 3)
+            #expect(live.records.map(\.name.id) == ["c"] && !live.hasMore)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `the feed is cut after so many records or bytes, but within no group`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            for (number, through) in [(1, 3), (2, 3), (3, 3), (4, 4), (5, 5)] {
+                let row = RecordRow.sample(
+                    "r\(number)",
+                    of: owner,
+                    seq: Int64(number),
+                    through: Int64(through),
+                    value: "{\"a\":1}"
+                )
+                try await storage.store(.put(.record(row)))
+            }
+            func counts(_ query: FeedQuery) async throws -> (Int, Bool) {
+                let slice = try await storage.feed(query)
+                return (slice.records.count, slice.hasMore)
+            }
+
+            #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 1)) == (3, true))
+            #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 4)) == (4, true))
+            #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 5)) == (5, false))
+            #expect(
+                try await counts(FeedQuery(of: owner, after: 2, limit: 9, bytes: 8)) == (2, true)
+            )
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `a sweep drops old tombstones, and remembers the largest number`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            try await storage.store(
+                .put(.feed(FeedRow(account: owner, records: 7, horizon: 2))),
+                .put(.record(.sample("a", of: owner, seq: 4, deletedAt: .at(1)))),
+                .put(.record(.sample("b", of: owner, seq: 3, deletedAt: .at(2)))),
+                .put(.record(.sample("c", of: owner, seq: 9, deletedAt: .at(5)))),
+                .put(.record(.sample("d", of: .numbered(2), seq: 8, deletedAt: .at(1)))),
+                .put(.record(.sample("e", of: owner, seq: 1)))
+            )
+            let horizon = SweepHorizon(
+                answers: .at(0),
+                sessions: .at(0),
+                holds: .at(0),
+                tombstones: .at(5)
+            )
+
+            #expect(try await storage.sweep(horizon, limit: 100) == 3)
+
+            let left = try await storage.feed(
+                FeedQuery(of: owner, after: 0, limit: 9, keys: [.feed(owner), .feed(.numbered(2))])
+            )
+            #expect(left.records.map(\.name.id) == ["e", "c"])
+            let feed = FeedRow(account: owner, records: 7, horizon: 4)
+            #expect(left.loaded.feed(owner) == feed)
+            #expect(left.loaded.feed(.numbered(2))?.horizon == 8)
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `values are ordered as JSON's scalars are`(driver: StorageDriver) async throws {
+        let values: [JSONValue?] = [
+            nil, .null, false, true, .number(-.greatestFiniteMagnitude), .integer(.min),
+            .integer(.min + 1), -2, .number(-1.5), 0, .number(.leastNonzeroMagnitude), 1,
+            .number(1.5), 2,
+            .integer(1 << 53), .integer(1 << 53 + 1), .integer(.max - 1), .integer(.max),
+            .number(1e300), "", "\u{1}", "1", "B", "a", "b", "é", "🩸",
+        ]
+        try await driver.withEmptyStorage { storage in
+            var random = SplitMix64(seed: 1)
+            for (index, value) in values.enumerated().shuffled(using: &random) {
+                let id = "r\(index)"
+                try await storage.store(
+                    .put(.record(.sample(id, in: owner, of: owner, seq: Int64(index)))),
+                    try entry(id, value)
+                )
+            }
+
+            let up = try await storage.records(query(order: "day"))
+            let down = try await storage.records(query(order: "day", isDescending: true))
+
+            #expect(up.records.map(\.seq) == values.indices.map { Int64($0) })
+            #expect(down.records == up.records.reversed())
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `equal numbers are found with and without a fraction`(driver: StorageDriver) throws {
+        #expect(try key(1) == key(.number(1)))
+        #expect(try key(0) == key(.number(-0.0)))
+    }
+
+    @Test(arguments: StorageDriver.allCases, 1...6)
+    func `pages of any size give a list whole, in any order and under any condition`(
+        driver: StorageDriver,
+        seed: Int
+    ) async throws {
+        var random = SplitMix64(seed: UInt64(seed))
+        var rows: [(row: RecordRow, day: Int64, tag: Int64)] = []
+        for number in 0..<40 {
+            let row = RecordRow.sample(
+                "r\(number)",
+                in: owner,
+                of: owner,
+                seq: Int64(number),
+                deletedAt: number % 9 == 0 ? .at(0) : nil
+            )
+            let day = Int64.random(in: 0..<4, using: &random)
+            rows.append((row, day, .random(in: 0..<3, using: &random)))
+        }
+        try await driver.withEmptyStorage { storage in
+            for (row, day, tag) in rows {
+                try await storage.store(.put(.record(row)))
+                guard row.deletedAt == nil else { continue }
+                let tags = IndexList("things", in: owner, by: "tag")
+                try await storage.store(
+                    .index(IndexEntry(list, try key(.integer(day)), row.name.id)),
+                    .index(IndexEntry(tags, try key(.integer(tag)), row.name.id))
+                )
+            }
+            let live = rows.filter { $0.row.deletedAt == nil }
+                .sorted { $0.row.name.id < $1.row.name.id }
+            let byDay = live.sorted { ($0.day, $0.row.name.id) < ($1.day, $1.row.name.id) }
+            let one = try key(1)
+            for (query, expected) in [
+                (query(), live),
+                (query(order: "day"), byDay),
+                (query(order: "day", isDescending: true), byDay.reversed()),
+                (query(where: ["tag": one]), live.filter { $0.tag == 1 }),
+                (query(where: ["tag": one], order: "day"), byDay.filter { $0.tag == 1 }),
+                (
+                    query(where: ["day": one, "tag": one]),
+                    live.filter { ($0.day, $0.tag) == (1, 1) }
+                ),
+                (
+                    query(where: ["day": one], order: "day", isDescending: true),
+                    byDay.reversed().filter { $0.day == 1 }
+                ),
+            ] {
+                var query = query
+                query.limit = .random(in: 1...9, using: &random)
+                query.looks = .random(in: 1...20, using: &random)
+                query.bytes = .random(in: 1...20, using: &random)
+                var found: [RecordRow] = []
+                repeat {
+                    let page = try await storage.records(query)
+                    #expect(page.records.count <= query.limit)
+                    found += page.records
+                    query.after = page.next
+                } while query.after != nil
+                #expect(found == expected.map(\.row), "seed \(seed)")
+            }
+        }
+    }
+}
+
+extension RecordID: ExpressibleByStringLiteral {
+    /// Creates an id that a test names.
+    public init(stringLiteral text: String) {
+        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
+        self = id
+    }
+}
