@@ -123,11 +123,29 @@ public struct SanguineServer: Service {
                 }
             }
             try await serve(upstream)
-            try await http?.shutdown()
+            await shutDown(http)
         } catch {
-            try? await http?.shutdown()
+            await shutDown(http)
             throw error
         }
+    }
+
+    /// Closes the connections to the upstream.
+    ///
+    /// The wait for it is bounded: the client's own cannot be cancelled, and the calls are over.
+    private func shutDown(_ http: HTTPClient?) async {
+        guard let http else { return }
+        let (ended, end) = AsyncStream.makeStream(of: Never.self)
+        Task {
+            do { try await http.shutdown() } catch { logger.debug("\(error)") }
+            end.finish()
+        }
+        let timer = Task {
+            try? await delay.sleep(for: .seconds(5))
+            end.finish()
+        }
+        for await _ in ended {}
+        timer.cancel()
     }
 
     private func serve(_ upstream: UpstreamClient?) async throws {

@@ -41,7 +41,7 @@ public final class ManualClock: Clock {
 
     private struct Watcher {
         let count: Int
-        let continuation: CheckedContinuation<Void, Never>
+        let continuation: AsyncStream<Never>.Continuation
     }
 
     // Guarded by the mutex of `state`. Continuations are resumed outside of it.
@@ -110,15 +110,15 @@ public final class ManualClock: Clock {
         for sleeper in woken { sleeper.continuation.resume(returning: true) }
     }
 
-    /// Returns when at least so many tasks sleep.
+    /// Returns when at least so many tasks sleep, or when the waiting task is cancelled.
     public func waitForSleepers(_ count: Int) async {
-        await withCheckedContinuation { continuation in
-            let satisfied = state.withLock { state in
-                state.watchers.append(Watcher(count: count, continuation: continuation))
-                return state.takeSatisfiedWatchers()
-            }
-            for watcher in satisfied { watcher.continuation.resume() }
+        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
+        let satisfied = state.withLock { state in
+            state.watchers.append(Watcher(count: count, continuation: continuation))
+            return state.takeSatisfiedWatchers()
         }
+        for watcher in satisfied { watcher.continuation.finish() }
+        for await _ in satisfaction {}
     }
 
     private func fallAsleep(_ sleeper: Sleeper) {
@@ -128,7 +128,7 @@ public final class ManualClock: Clock {
             return (false, state.takeSatisfiedWatchers())
         }
         if isOver { sleeper.continuation.resume(returning: true) }
-        for watcher in satisfied { watcher.continuation.resume() }
+        for watcher in satisfied { watcher.continuation.finish() }
     }
 
     private func rouse(_ number: UInt64) {

@@ -69,7 +69,7 @@ public final class ScriptedTransport: Transport {
         let requests: Int
         let held: Int
         let cancelled: Int
-        let continuation: CheckedContinuation<Void, Never>
+        let continuation: AsyncStream<Never>.Continuation
     }
 
     // Guarded by the mutex of `state`. Continuations are resumed outside of it.
@@ -175,7 +175,7 @@ public final class ScriptedTransport: Transport {
             let scripted = state.script.isEmpty ? nil : state.script.removeFirst()
             return (state.lastNumber, scripted, state.takeSatisfiedWatchers())
         }
-        for watcher in satisfied { watcher.continuation.resume() }
+        for watcher in satisfied { watcher.continuation.finish() }
         defer { state.withLock { $0.inFlight -= 1 } }
         let answer = if let scripted { scripted } else { await handler(request) }
         let isReleased = await passHold(request, number)
@@ -184,7 +184,7 @@ public final class ScriptedTransport: Transport {
                 state.cancelled += 1
                 return state.takeSatisfiedWatchers()
             }
-            for watcher in satisfied { watcher.continuation.resume() }
+            for watcher in satisfied { watcher.continuation.finish() }
             throw .cancelled
         }
         return try answer.result.get()
@@ -200,7 +200,7 @@ public final class ScriptedTransport: Transport {
                     )
                     return (true, state.takeSatisfiedWatchers())
                 }
-                for watcher in satisfied { watcher.continuation.resume() }
+                for watcher in satisfied { watcher.continuation.finish() }
                 if !isHeld {
                     continuation.resume(returning: true)
                 } else if Task.isCancelled {
@@ -223,20 +223,21 @@ public final class ScriptedTransport: Transport {
         return held != nil
     }
 
+    // Returns early if the waiting task is cancelled.
     private func wait(requests: Int = 0, held: Int = 0, cancelled: Int = 0) async {
-        await withCheckedContinuation { continuation in
-            let satisfied = state.withLock { state in
-                state.watchers.append(
-                    Watcher(
-                        requests: requests,
-                        held: held,
-                        cancelled: cancelled,
-                        continuation: continuation
-                    )
+        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
+        let satisfied = state.withLock { state in
+            state.watchers.append(
+                Watcher(
+                    requests: requests,
+                    held: held,
+                    cancelled: cancelled,
+                    continuation: continuation
                 )
-                return state.takeSatisfiedWatchers()
-            }
-            for watcher in satisfied { watcher.continuation.resume() }
+            )
+            return state.takeSatisfiedWatchers()
         }
+        for watcher in satisfied { watcher.continuation.finish() }
+        for await _ in satisfaction {}
     }
 }

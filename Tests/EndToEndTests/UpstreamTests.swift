@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEnd {
     /// Upstreams and callers that misbehave, seen on the wire (traps 26 and 31).
-    @Suite("Upstream")
+    @Suite("Upstream", .timeLimit(.minutes(5)))
     struct UpstreamTests {
         /// What an upstream does, and what the caller must see of it.
         struct Misdeed: Sendable, CustomTestStringConvertible {
@@ -243,6 +243,12 @@ extension EndToEnd {
             }
         }
 
+        /// For the whole process: to shut it down is not what is tested.
+        private static let sixteenConnections = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: API.configuration(connections: 16)
+        )
+
         @Test(arguments: [5, 6] as [UInt64])
         func `cancelled calls leave no reply for the next user of a connection`(
             seed: UInt64
@@ -259,11 +265,7 @@ extension EndToEnd {
                 settings.accounts.grant = 10_000
                 try await LocalServer.with(settings: settings) { server in
                     let guest = try await server.api.guest()
-                    let http = HTTPClient(
-                        eventLoopGroupProvider: .singleton,
-                        configuration: API.configuration(connections: 16)
-                    )
-                    let api = API(port: server.port, http: http)
+                    let api = API(port: server.port, http: Self.sixteenConnections)
                     var random = SplitMix64(seed: seed)
                     let calls = (0..<16).map { number in
                         Task { try await api.ask("early \(number)", key: "e\(number)", as: guest) }
@@ -282,7 +284,6 @@ extension EndToEnd {
                             .decode(FunctionResult<String>.self).output
                         #expect(output == "to early \(number)")
                     }
-                    try await http.shutdown()
                 }
             }
         }

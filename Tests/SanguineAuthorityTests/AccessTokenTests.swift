@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// What is taken for an access token, and for how long.
-@Suite("Access tokens")
+@Suite("Access tokens", .timeLimit(.minutes(5)))
 struct AccessTokenTests {
     private let clock = ManualClock()
     private let keys = SigningKeys()

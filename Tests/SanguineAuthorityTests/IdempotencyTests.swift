@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Idempotency")
+@Suite("Idempotency", .timeLimit(.minutes(5)))
 struct IdempotencyTests {
     private let account = Identifier.numbered(1)
     private let ledger = LedgerCommands()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Profile patches")
+@Suite("Profile patches", .timeLimit(.minutes(5)))
 struct ProfilePatchTests {
     private let account = Account(
         id: .numbered(1),

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("Settings loader")
+@Suite("Settings loader", .timeLimit(.minutes(5)))
 struct SettingsLoaderTests {
     /// Loads settings with a file of that text, if any.
     private func load(

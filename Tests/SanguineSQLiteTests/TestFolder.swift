@@ -68,7 +68,7 @@ extension SQLiteStorage {
 
     /// Returns when that many wait for the writer.
     func untilQueued(_ count: Int) async {
-        while writer.queued != count { await Task.yield() }
+        while !Task.isCancelled, writer.queued != count { await Task.yield() }
     }
 
     /// One spend as the authority makes it: balance, transfer and operation in one command.

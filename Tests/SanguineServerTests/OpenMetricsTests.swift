@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("OpenMetrics")
+@Suite("OpenMetrics", .timeLimit(.minutes(5)))
 struct OpenMetricsTests {
     private let registry = OpenMetricsRegistry()
 

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// What happens to marks that a failing disk does not take.
-@Suite("Entry writer", .timeLimit(.minutes(1)))
+@Suite("Entry writer", .timeLimit(.minutes(5)))
 struct EntryWriterTests {
     private let folder = TemporaryFolder()
 
@@ -43,7 +43,7 @@ struct EntryWriterTests {
         #expect(try !isMarked(test))
         try execute("DROP TRIGGER t")
         test.delay.advance(by: .seconds(1))
-        while try !isMarked(test) { await Task.yield() }
+        while !Task.isCancelled, try !isMarked(test) { await Task.yield() }
 
         #expect(test.delay.sleeperCount == 0)
     }
@@ -57,7 +57,7 @@ struct EntryWriterTests {
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
         let failures = ClientLimits.storeRetries + 1
-        while observer.events.count(where: { $0 == .storeDegraded }) < failures {
+        while !Task.isCancelled, observer.events.count(where: { $0 == .storeDegraded }) < failures {
             await Task.yield()
         }
         test.client.queries.flush()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Retry schedule")
+@Suite("Retry schedule", .timeLimit(.minutes(5)))
 struct RetryScheduleTests {
     private let offline = SanguineError.transport(.offline("no network"))
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Setting values", .timeLimit(.minutes(1)))
+@Suite("Setting values", .timeLimit(.minutes(5)))
 struct SettingValuesTests {
     private let ada = Query<Profile>.profile("ada")
 
@@ -100,8 +100,8 @@ struct SettingValuesTests {
         await test.network.waitForHeld(1)
         test.client.update(ada) { $0.name = "mine" }
         test.network.release()
-        while test.network.requests.count < 3 { await Task.yield() }
-        while test.client.snapshot(of: ada).isFetching { await Task.yield() }
+        while !Task.isCancelled, test.network.requests.count < 3 { await Task.yield() }
+        while !Task.isCancelled, test.client.snapshot(of: ada).isFetching { await Task.yield() }
 
         #expect(test.client.cached(ada)?.name == "ada 3")
         withExtendedLifetime(following) {}

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Test kit", .timeLimit(.minutes(1)))
+@Suite("Test kit", .timeLimit(.minutes(5)))
 struct TestKitTests {
     @Test func `sleepers wake when the clock has passed their deadline, and not before`()
         async throws

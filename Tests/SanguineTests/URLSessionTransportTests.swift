@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// The default transport against real sockets: what is tested here is what runs in an app.
-@Suite("URLSession transport", .timeLimit(.minutes(1)))
+@Suite("URLSession transport", .timeLimit(.minutes(5)))
 struct URLSessionTransportTests {
     private let server: LoopbackServer
 
@@ -63,7 +63,7 @@ struct URLSessionTransportTests {
         defer { transport.close() }
         let url = server.url("/silent")
         let caller = Task { try await transport.send(TransportRequest(url: url)) }
-        while server.received.isEmpty { await Task.yield() }
+        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
         caller.cancel()
 
         await #expect(throws: TransportError.cancelled) { try await caller.value }
@@ -89,7 +89,7 @@ struct URLSessionTransportTests {
         let caller = Task { try await transport.send(request) }
         await clock.waitForSleepers(1)
         #expect(clock.timeToNextWake == .seconds(8))
-        while server.received.isEmpty { await Task.yield() }
+        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
         clock.advance(by: .seconds(8))
 
         await #expect(throws: TransportError.timedOut) { try await caller.value }
@@ -143,7 +143,7 @@ struct URLSessionTransportTests {
         let transport = URLSessionTransport()
         let url = server.url("/silent")
         let caller = Task { try await transport.send(TransportRequest(url: url)) }
-        while server.received.isEmpty { await Task.yield() }
+        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
         transport.close()
         transport.close()
 

@@ -4,7 +4,7 @@ import SanguineTesting
 import Testing
 
 /// The samples of the test kit's guide.
-@Suite("Testing snippets")
+@Suite("Testing snippets", .timeLimit(.minutes(5)))
 struct TestingSnippets {
     let network = ScriptedTransport { _ in .json(["name": "Ada"]) }
     let clock = ManualWallClock()

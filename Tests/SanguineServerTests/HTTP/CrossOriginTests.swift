@@ -2,7 +2,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Pages of other origins")
+@Suite("Pages of other origins", .timeLimit(.minutes(5)))
 struct CrossOriginTests {
     private static let origin = "https://app.example.com"
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Functions over HTTP")
+@Suite("Functions over HTTP", .timeLimit(.minutes(5)))
 struct FunctionRouteTests {
     private typealias Result = FunctionResult<String>
 

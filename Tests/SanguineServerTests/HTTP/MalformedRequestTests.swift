@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Malformed requests")
+@Suite("Malformed requests", .timeLimit(.minutes(5)))
 struct MalformedRequestTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, kept", .timeLimit(.minutes(2)))
+@Suite("Balance, kept", .timeLimit(.minutes(5)))
 struct BalanceKeeperTests {
     typealias Fixture = ClientFixture
 
@@ -485,6 +485,8 @@ private struct Seen {
     }
 
     func until(_ condition: (QueryState<Balance>) -> Bool) async {
-        while await !(log.states.last.map(condition) ?? false) { await Task.yield() }
+        while !Task.isCancelled, await !(log.states.last.map(condition) ?? false) {
+            await Task.yield()
+        }
     }
 }

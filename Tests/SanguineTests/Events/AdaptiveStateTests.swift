@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Adaptive freshness")
+@Suite("Adaptive freshness", .timeLimit(.minutes(5)))
 struct AdaptiveStateTests {
     private let range: ClosedRange<Duration> = .minutes(1) ... .hours(24)
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("What happens around the app")
+@Suite("What happens around the app", .timeLimit(.minutes(5)))
 struct EventStateTests {
     /// The state with clocks that a test moves.
     private struct World {

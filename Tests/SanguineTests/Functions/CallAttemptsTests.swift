@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Attempts of a call")
+@Suite("Attempts of a call", .timeLimit(.minutes(5)))
 struct CallAttemptsTests {
     enum Expected { case again, refused, released, charged, unknown }
 

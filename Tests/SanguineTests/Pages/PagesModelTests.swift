@@ -8,22 +8,14 @@ import Testing
 
 /// Lists as a view sees them, without a view.
 @MainActor
-@Suite("Pages model", .timeLimit(.minutes(1)))
+@Suite("Pages model", .timeLimit(.minutes(5)))
 struct PagesModelTests {
     private let server = FeedServer()
 
     /// Returns when the condition holds, looking again after each change of what it reads.
     private func wait(until condition: () -> Bool) async {
-        while !condition() {
-            await withCheckedContinuation { continuation in
-                withObservationTracking {
-                    _ = condition()
-                } onChange: {
-                    continuation.resume()
-                }
-            }
-            // Told before the change: let it happen.
-            await Task.yield()
+        while !Task.isCancelled, !condition() {
+            await change(of: { _ = condition() })
         }
     }
 
@@ -50,9 +42,9 @@ struct PagesModelTests {
         let other = Task { try await test.client.load(.feed("b")) }
         await test.network.waitForHeld(1)
         let loading = Task { try await test.client.load(.feed("a")) }
-        while queue.waiting(for: host, of: .normal) < 1 { await Task.yield() }
+        while !Task.isCancelled, queue.waiting(for: host, of: .normal) < 1 { await Task.yield() }
         let model = test.client.pages(.feed("a"))
-        while queue.waiting(for: host, of: .visible) < 1 { await Task.yield() }
+        while !Task.isCancelled, queue.waiting(for: host, of: .visible) < 1 { await Task.yield() }
         test.network.release()
         try await other.value
         try await loading.value
@@ -186,7 +178,7 @@ struct PagesModelTests {
     @Test func `a model that is released stops following and prefetching`() async throws {
         let test = try TestClient(network: server.network())
         var model: PagesModel<FeedRow>? = test.client.pages(.feed("a"))
-        while model?.phase != .ready { await Task.yield() }
+        while !Task.isCancelled, model?.phase != .ready { await Task.yield() }
         test.network.hold()
         if let row = model?.items.last { model?.itemAppeared(row.id) }
         await test.network.waitForHeld(1)

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Look-ups that are joined, with real tasks and a scripted network.
-@Suite("Look-ups in batches", .timeLimit(.minutes(1)))
+@Suite("Look-ups in batches", .timeLimit(.minutes(5)))
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
         var id: String
@@ -43,12 +43,12 @@ struct BatchTests {
     }
 
     private static func waitForAskers(_ count: Int, _ test: TestClient) async {
-        while test.client.batches.askerCount != count { await Task.yield() }
+        while !Task.isCancelled, test.client.batches.askerCount != count { await Task.yield() }
     }
 
     /// Ends the window that is open, as soon as its task sleeps.
     private static func endWindow(_ test: TestClient) async {
-        while true {
+        while !Task.isCancelled {
             if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
                 return test.delay.advance(by: next)
             }
@@ -58,7 +58,7 @@ struct BatchTests {
 
     /// Ends windows until so many requests have come.
     private static func endWindows(_ test: TestClient, untilRequests count: Int) async {
-        while test.network.requests.count < count {
+        while !Task.isCancelled, test.network.requests.count < count {
             if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
                 test.delay.advance(by: next)
             }
@@ -239,13 +239,15 @@ struct BatchTests {
         let second = Query<[Item]>("second") { try await $0.get("second") }
         let behind = Task { try await test.client.value(of: second) }
         let host = URL(string: TestClient.server)?.hostKey ?? ""
-        while test.client.queue.waiting(for: host) != 1 { await Task.yield() }
+        while !Task.isCancelled, test.client.queue.waiting(for: host) != 1 { await Task.yield() }
         test.client.prefetch(Self.item("1"))
         await Self.waitForAskers(1, test)
         await Self.endWindow(test)
-        while test.client.queue.waiting(for: host) != 2 { await Task.yield() }
+        while !Task.isCancelled, test.client.queue.waiting(for: host) != 2 { await Task.yield() }
         let caller = Task { try await test.client.value(of: Self.item("1"), priority: .visible) }
-        while test.client.queue.waiting(for: host, of: .visible) != 1 { await Task.yield() }
+        while !Task.isCancelled, test.client.queue.waiting(for: host, of: .visible) != 1 {
+            await Task.yield()
+        }
         test.network.releaseFirst()
         await test.network.waitForRequests(2)
 

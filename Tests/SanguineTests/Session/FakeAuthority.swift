@@ -169,5 +169,5 @@ final class FakeAuthority: Transport {
 ///
 /// The suite's time limit ends a vain wait.
 func eventually(_ condition: @Sendable () -> Bool) async {
-    while !condition() { await Task.yield() }
+    while !Task.isCancelled, !condition() { await Task.yield() }
 }
