@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Heads of feeds")
+@Suite("Heads of feeds", .timeLimit(.minutes(5)))
 struct HeadListenerTests {
     /// What a listener was told.
     private final class Told: Sendable {

@@ -1,7 +1,7 @@
 import Simulation
 import Testing
 
-@Suite("Simulation")
+@Suite("Simulation", .timeLimit(.minutes(5)))
 struct SimulationTests {
     @Test(arguments: 1...200 as ClosedRange<UInt64>)
     func `whatever fails, the guarantees hold and all devices end alike`(seed: UInt64) async {

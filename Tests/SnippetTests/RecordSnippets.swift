@@ -31,7 +31,7 @@ private final class Shown: Sendable {
 }
 
 /// The samples of the guide to records.
-@Suite("Record snippets")
+@Suite("Record snippets", .timeLimit(.minutes(5)))
 struct RecordSnippets {
     private let shown = Shown()
 
@@ -73,17 +73,18 @@ struct RecordSnippets {
         let client = try SanguineClient(configuration())
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 3]))
+        let closing = Task {
+            while !Task.isCancelled, shown.texts.withLock({ $0.isEmpty }) { await Task.yield() }
+            client.close()
+        }
         let best = RecordQuery(reading: Habit.collection) { records in
             records.records(Habit.self).max { $0.streak < $1.streak }
         }
+
         let now = client.cached(best)
-        #expect(now?.title == "Run")
-        let closing = Task {
-            while shown.texts.withLock({ $0.isEmpty }) { await Task.yield() }
-            client.close()
-        }
         for await habit in client.updates(of: best) { show(habit) }
         await closing.value
+        #expect(now?.title == "Run")
         #expect(shown.texts.withLock { $0 } == ["Run"])
     }
 

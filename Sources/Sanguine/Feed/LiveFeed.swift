@@ -210,6 +210,7 @@ final class LiveFeed: Sendable {
             headers: ["Accept": "text/event-stream"]
         )
         let stream = try await call.stream(request, epoch: place.epoch)
+        defer { stream.cancel() }
         let now = uptime()
         change { $0.opened(number, at: now) }
         var parser = EventStreamParser()

@@ -94,10 +94,7 @@ final class ClientStore: Sendable {
 
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
-        let database = guarded.withLock { guarded in
-            defer { guarded.database = nil }
-            return guarded.database
-        }
+        let database = guarded.withLock { $0.database.take() }
         try? database?.close()
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Live pages")
+@Suite("Live pages", .timeLimit(.minutes(5)))
 struct LivePagesTests {
     private let account = Identifier.new()
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Live batches")
+@Suite("Live batches", .timeLimit(.minutes(5)))
 struct LiveBatchesTests {
     private var batches = LiveBatches(after: 10)
 

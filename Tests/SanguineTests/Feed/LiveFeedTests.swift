@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Live feed", .timeLimit(.minutes(1)))
+@Suite("Live feed", .timeLimit(.minutes(5)))
 struct LiveFeedTests {
     private let network = ScriptedStreams()
     private let delay = ManualClock()
@@ -42,6 +42,15 @@ struct LiveFeedTests {
         )
     }
 
+    /// Moves the clock until the feed asks for another stream.
+    private func reconnect() async {
+        let before = network.requests.count
+        while !Task.isCancelled, network.requests.count == before {
+            delay.advance(by: .milliseconds(100))
+            await Task.yield()
+        }
+    }
+
     private func change(_ seq: Int64, head: Int64) -> String {
         """
         event: change\nid: \(seq)\ndata: {"collection":"notes","deleted":false,"head":\(head),\
@@ -72,8 +81,7 @@ struct LiveFeedTests {
         stream.receive(Data("retry: 4000\n\n\(change(8, head: 8))".utf8))
         await seen.wait(for: "batch 7-8")
         stream.finish()
-        await delay.waitForSleepers(1)
-        delay.advance(by: .seconds(6))
+        await reconnect()
         _ = await network.open()
         #expect(network.queries == ["since=7", "since=8"])
         #expect(!seen.notes.contains("polled"))
@@ -112,8 +120,7 @@ struct LiveFeedTests {
         #expect(network.cancelled == 0)
         delay.advance(by: .seconds(1))
         await network.waitForCancelled(1)
-        await delay.waitForSleepers(1)
-        delay.advance(by: .seconds(3))
+        await reconnect()
         _ = await network.open()
         #expect(network.queries == ["since=7", "since=8"])
         feed.close()
@@ -143,13 +150,11 @@ struct LiveFeedTests {
         await seen.wait(for: "live")
         stream.cancel(.interrupted("test"))
         for _ in 0..<2 {
-            await delay.waitForSleepers(1)
-            delay.advance(by: .seconds(40))
+            await reconnect()
             await network.fail(.offline("test"))
         }
         await seen.wait(for: "polled")
-        await delay.waitForSleepers(1)
-        delay.advance(by: .seconds(40))
+        await reconnect()
         _ = await network.open()
         await seen.wait(for: "live", times: 2)
         #expect(seen.notes == ["live", "polled", "live"])
@@ -188,7 +193,7 @@ private final class Seen: Sendable {
     private struct State {
         var position: Int64? = 7
         var notes: [String] = []
-        var waiting: [(String, Int, CheckedContinuation<Void, Never>)] = []
+        var waiting: [(String, Int, AsyncStream<Never>.Continuation)] = []
 
         func has(_ note: String, _ times: Int) -> Bool { notes.count { $0 == note } >= times }
     }
@@ -208,18 +213,18 @@ private final class Seen: Sendable {
             defer { state.waiting.removeAll { present.has($0.0, $0.1) } }
             return state.waiting.filter { present.has($0.0, $0.1) }
         }
-        for (_, _, continuation) in woken { continuation.resume() }
+        for (_, _, continuation) in woken { continuation.finish() }
     }
 
     func wait(for note: String, times: Int = 1) async {
-        await withCheckedContinuation { continuation in
-            let isThere = state.withLock { state in
-                if state.has(note, times) { return true }
-                state.waiting.append((note, times, continuation))
-                return false
-            }
-            if isThere { continuation.resume() }
+        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
+        let isThere = state.withLock { state in
+            if state.has(note, times) { return true }
+            state.waiting.append((note, times, continuation))
+            return false
         }
+        if isThere { return }
+        for await _ in satisfaction {}
     }
 }
 
@@ -238,7 +243,7 @@ private final class ScriptedStreams: StreamingTransport {
     var cancelled: Int { state.withLock { $0.cancelled } }
 
     func waitForCancelled(_ count: Int) async {
-        while cancelled < count { await Task.yield() }
+        while !Task.isCancelled, cancelled < count { await Task.yield() }
     }
 
     /// Waits for a request, and answers it with a stream that the test holds.

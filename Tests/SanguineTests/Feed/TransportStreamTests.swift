@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Transport streams", .timeLimit(.minutes(1)))
+@Suite("Transport streams", .timeLimit(.minutes(5)))
 struct TransportStreamTests {
     private let cancelled = Counter()
 
@@ -72,7 +72,7 @@ struct TransportStreamTests {
     }
 }
 
-@Suite("URLSession streams", .timeLimit(.minutes(1)))
+@Suite("URLSession streams", .timeLimit(.minutes(5)))
 struct URLSessionStreamTests {
     private let server: LoopbackServer
 
@@ -126,7 +126,7 @@ struct URLSessionStreamTests {
         let transport = URLSessionTransport()
         let request = TransportRequest(url: server.url("/silent"))
         let waiting = Task { try await transport.stream(request) }
-        while server.received.isEmpty { await Task.yield() }
+        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
         transport.close()
         await #expect(throws: TransportError.cancelled) { try await waiting.value }
         await #expect(throws: TransportError.cancelled) { try await transport.stream(request) }

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// What the user sees while the network does what it does.
-@Suite struct OptimismTests {
+@Suite(.timeLimit(.minutes(5))) struct OptimismTests {
     @Test func `a pull that has the operation in it already shows it once`() async throws {
         let fixture = RecordsFixture()
         fixture.network.hold()
@@ -105,7 +105,7 @@ import Testing
         let client = try fixture.client()
         let poison = try client.add("a")
         let good = try client.add("b")
-        fixture.network.script(.status(400), .status(400))
+        fixture.server.with { $0.poison = [poison.id] }
         fixture.connectivity.connect()
         #expect(try await good.outcome == .applied)
         #expect(try await poison.outcome != .applied)

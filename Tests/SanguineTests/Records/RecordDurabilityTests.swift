@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite struct RecordDurabilityTests {
+@Suite(.timeLimit(.minutes(5))) struct RecordDurabilityTests {
     @Test func `a client that was dropped shows the same when it is opened again`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.server.set("a", to: 10)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite struct RestoreTests {
+@Suite(.timeLimit(.minutes(5))) struct RestoreTests {
     private func filled(_ count: Int, onDisk: Bool = true) -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: onDisk)
         fixture.server.with { account in

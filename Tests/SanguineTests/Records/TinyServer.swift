@@ -23,6 +23,8 @@ final class TinyServer: Sendable {
         var done: [Identifier] = []
         /// Before that number deletions are forgotten.
         var horizon: Int64 = 0
+        /// The operations whose pushes cannot be read.
+        var poison: Set<Identifier> = []
 
         func record(_ key: RecordKey) -> SourcedRecord? {
             rows[key]?.value.map { SourcedRecord($0) }
@@ -83,6 +85,9 @@ final class TinyServer: Sendable {
             guard let push else { return .status(400) }
             return accounts.withLock { accounts in
                 var state = accounts[account, default: Account()]
+                guard state.poison.isDisjoint(with: push.operations.map(\.id)) else {
+                    return .status(400)
+                }
                 let results = push.operations.map { perform($0, &state) }
                 accounts[account] = state
                 return .json(PushAnswer(results: results, head: state.head))

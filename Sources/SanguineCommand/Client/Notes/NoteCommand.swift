@@ -36,8 +36,12 @@ extension NoteCommand {
             await options.send(client)
         }
 
-        private func add(_ text: String, to client: SanguineClient) throws {
-            let now = SystemWallClock().now()
+        private func add(
+            _ text: String,
+            to client: SanguineClient,
+            clock: any WallClock = SystemWallClock()
+        ) throws {
+            let now = clock.now()
             let note = Note(id: RecordID(Identifier(at: now)), text: text, createdAt: now)
             let fields: RecordFields = ["text": .string(text), "createdAt": now.json]
             try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
