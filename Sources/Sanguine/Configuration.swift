@@ -94,6 +94,10 @@ extension SanguineClient {
         ///
         /// Default: those that every Sanguine server has, see ``RecordSchema/standard``.
         public var schema = RecordSchema.standard
+        /// The app's mutations, so that those that wait are known again after a restart.
+        ///
+        /// Default: none.
+        public var mutations: [any Mutation.Type] = []
         /// How often the feed of records is pulled in the foreground, once records are used.
         ///
         /// Default: every minute. `nil`: only on events, such as the app's return.

@@ -28,6 +28,7 @@ public final class SanguineClient: Sendable {
     let balance: BalanceKeeper
     let functions: FunctionCaller
     let sync: SyncKeeper
+    let mutations: MutationKeeper
     let turn = MainTurn()
     let models = ModelTable()
     let zone: StoredZone
@@ -97,6 +98,13 @@ public final class SanguineClient: Sendable {
             epoch: epoch
         )
         sync = Self.keeper(configuration, call, session, store, turn)
+        mutations = MutationKeeper(
+            configuration: configuration,
+            queries: queries,
+            registry: pages,
+            outbox: sync.outbox,
+            epoch: epoch
+        )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         var derived = DerivedQueries()
         derived.serve(.balance, from: balance)
@@ -116,6 +124,7 @@ public final class SanguineClient: Sendable {
     public func close() {
         events.close()
         session.close()
+        mutations.close()
         sync.close()
         balance.close()
         pages.close()

@@ -229,19 +229,21 @@ struct EntryState: Sendable {
 
     /// The flight brought a value.
     ///
-    /// Returns `nil` if it must be dropped: it came too late.
+    /// Returns `nil` if it must be dropped: it came too late. One that is ambiguous, because it is
+    /// not known whether it has an operation in it that is under way, is not kept, if there is one.
     mutating func land(
         _ flight: UInt64,
         epoch: UInt64,
         at now: Timestamp,
         day: CalendarDay? = nil,
+        isAmbiguous: Bool = false,
         nextFlight: UInt64
     ) -> Effect? {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network, epoch == self.epoch
         else { return nil }
         error = nil
-        guard !isOvertaken(flightOf: generation) else {
+        guard !isOvertaken(flightOf: generation), !isAmbiguous || held == nil else {
             var effect = end(flightOf: generation, nextFlight: nextFlight)
             effect.isOvertaken = true
             return effect

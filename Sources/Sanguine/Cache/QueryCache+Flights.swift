@@ -57,37 +57,60 @@ extension QueryCache {
         }
         adoptAccount(present)
         let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
-        let old = held(by: query)
-        let isEqual = old?.box.isEqual(to: box) ?? false
-        var answer = box
-        var isKept = false
+        while !land(box, of: query, flight, epoch, arrival) {}
+    }
+
+    // Returns whether that is all: not if other operations have come meanwhile.
+    private func land(
+        _ box: ValueBox,
+        of query: ErasedQuery,
+        _ flight: UInt64,
+        _ epoch: UInt64,
+        _ arrival: Arrival
+    ) -> Bool {
+        let (old, list) = ground(of: query)
+        let verdict = list?.verdict(onValueOf: flight)
+        let view = EffectTable.List(effects: verdict?.remaining ?? [])
+        let shown = view.applied(to: box)
+        let isEqual = old?.shown.isEqual(to: shown) ?? false
+        var answer = shown
+        var (isKept, mustRetry) = (false, false)
         change(query, answer: .success(answer)) { record, guarded in
+            guard guarded.effects.list(of: query.key)?.version == list?.version else {
+                mustRetry = true
+                return nil
+            }
             guard record.serves(query),
                 let effect = record.state.land(
                     flight,
                     epoch: epoch,
                     at: arrival.asOf,
                     day: arrival.day(in: guarded.zone),
+                    isAmbiguous: verdict?.isAmbiguous ?? false,
                     nextFlight: guarded.nextNumber()
                 )
             else { return nil }
             record.flight = nil
             if effect.isOvertaken {
-                answer = record.box ?? box
+                answer = record.box ?? shown
             } else {
-                if old?.version == record.version || old == nil, query.policy.adaptive != nil {
+                let isUnchanged = old.map { $0.version == record.version } ?? true
+                if isUnchanged, query.policy.adaptive != nil {
                     record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
                 }
-                record.set(
-                    box,
+                drop(verdict?.settled ?? [], from: query.key, in: &guarded)
+                record.show(
+                    shown,
+                    of: view.effects.isEmpty ? nil : box,
                     isEqual: isEqual && record.version == old?.version,
-                    version: guarded.nextNumber()
+                    number: guarded.nextNumber()
                 )
                 isKept = keep(box, record, arrival)
             }
             return effect
         }
         if isKept, writer.isBehind { writer.flush() }
+        return !mustRetry
     }
 
     private func fail(

@@ -4,7 +4,9 @@ import Synchronization
 
 extension QueryCache {
     /// What is held, in memory and on disk, no longer counts as fresh.
-    func invalidate<Value>(_ query: Query<Value>) {
+    func invalidate<Value>(_ query: Query<Value>) { invalidate(query.erased) }
+
+    func invalidate(_ query: ErasedQuery) {
         // In one step, for rows and memory: between two a landing would write a fresh old row.
         guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
@@ -12,7 +14,7 @@ extension QueryCache {
             guard let record = guarded.records[query.key] else { return }
             record.state.note(generation: guarded.marks.generation)
         }
-        change(query.erased) { record, guarded in
+        change(query) { record, guarded in
             record.state.invalidate(
                 generation: record.state.generation,
                 nextFlight: guarded.nextNumber()

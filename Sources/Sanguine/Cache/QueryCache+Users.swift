@@ -18,7 +18,14 @@ extension QueryCache {
                 return nil
             }
             guarded.epoch = epoch
-            return guarded.records.values.filter { $0.audience == .user }.map { record in
+            // Operations are the user's, whosoever the values are.
+            guarded.effects = EffectTable()
+            return guarded.records.values.compactMap { record in
+                guard record.audience == .user else {
+                    guard let base = record.base else { return nil }
+                    record.show(base, of: nil, isEqual: false, number: guarded.nextNumber())
+                    return perform(.nothing, on: record, in: &guarded, answer: .failure(.cancelled))
+                }
                 let next = epoch.account == nil ? nil : guarded.nextNumber()
                 let effect = record.state.changeEpoch(to: epoch.number, nextFlight: next)
                 guarded.bytes -= record.cost

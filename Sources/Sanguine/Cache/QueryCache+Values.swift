@@ -28,13 +28,6 @@ extension QueryCache {
         }
     }
 
-    func held<Value>(by query: Query<Value>) -> (value: Value, version: UInt64)? {
-        guard let (box, version) = held(by: query.erased),
-            let value = box.value(as: Value.self)
-        else { return nil }
-        return (value, version)
-    }
-
     /// The box of the present value, if it is of the query's type.
     func held(by query: ErasedQuery) -> (box: ValueBox, version: UInt64)? {
         guarded.withLock { guarded in
@@ -111,12 +104,37 @@ extension QueryCache {
             // The type has changed since: what it was is of no use any more.
             if box == nil { store.dropEntry(entry) }
         }
+        guard let entry, let box else {
+            change(query, creating: true) { record, _ in
+                guard record.mayRestore(query, of: epoch) else { return nil }
+                record.isLookedUp = true
+                return .nothing
+            }
+            return
+        }
+        while !restore(box, entry, query, of: epoch, since: invalidations) {}
+    }
+
+    // Returns whether that is all: not if other operations have come meanwhile.
+    private func restore(
+        _ box: ValueBox,
+        _ entry: StoredEntry,
+        _ query: ErasedQuery,
+        of epoch: SessionEpoch,
+        since invalidations: UInt64
+    ) -> Bool {
+        let list = effects(on: query.key)
+        let verdict = list?.verdict(onRowOf: entry.asOf, isStale: entry.isStale)
+        let view = EffectTable.List(effects: verdict?.remaining ?? [])
+        let shown = view.applied(to: box)
+        var mustRetry = false
         change(query, creating: true) { record, guarded in
-            guard record.serves(query), !record.isLookedUp,
-                record.state.epoch == epoch.number || query.policy.audience != .user
-            else { return nil }
+            guard record.mayRestore(query, of: epoch) else { return nil }
+            guard guarded.effects.list(of: query.key)?.version == list?.version else {
+                mustRetry = true
+                return nil
+            }
             record.isLookedUp = true
-            guard let entry, let box else { return .nothing }
             // What was invalidated since the row was read is as stale as what the row says so of.
             let isStale = entry.isStale || guarded.marks.invalidations != invalidations
             guard
@@ -127,10 +145,21 @@ extension QueryCache {
                     epoch: record.state.epoch
                 )
             else { return .nothing }
-            record.set(box, isEqual: false, version: guarded.nextNumber())
+            drop(verdict?.settled ?? [], from: query.key, in: &guarded)
+            let base = view.effects.isEmpty ? nil : box
+            record.show(shown, of: base, isEqual: false, number: guarded.nextNumber())
             record.cost = ClientLimits.entryOverheadBytes + entry.cost
             return .nothing
         }
+        return !mustRetry
+    }
+}
+
+extension QueryRecord {
+    /// Whether a row of that epoch may still be taken over.
+    fileprivate func mayRestore(_ query: ErasedQuery, of epoch: SessionEpoch) -> Bool {
+        serves(query) && !isLookedUp
+            && (state.epoch == epoch.number || query.policy.audience != .user)
     }
 }
 

@@ -28,6 +28,8 @@ final class QueryCache: Sendable {
         /// The keys of the records that somebody observes.
         var observed: Set<QueryKey> = []
         var marks = InvalidationMarks()
+        /// What operations that are not settled do to values.
+        var effects = EffectTable()
         var epoch: SessionEpoch
         /// The zone of the user's days.
         var zone: TimeZone
@@ -66,6 +68,7 @@ final class QueryCache: Sendable {
     let attempts: ReadAttempts
     let writer: EntryWriter
     let observationHook = Mutex<ObservationHook?>(nil)
+    let settledHook = Mutex<SettledHook?>(nil)
     let registry: QueryRegistry
 
     init(
@@ -167,7 +170,7 @@ final class QueryCache: Sendable {
         )
     }
 
-    nonisolated(nonsending) private func answer(
+    nonisolated(nonsending) func answer(
         to query: ErasedQuery,
         refreshing: Bool,
         priority: FetchPriority?
@@ -280,31 +283,39 @@ final class QueryCache: Sendable {
         let isUsers = query.policy.audience == .user
         guard !isUsers || epoch.map({ $0.number == present.number }) ?? true else { return false }
         let arrival = Arrival(of: query, at: clock.now(), epoch: present)
-        let old = held(by: query)
-        let isEqual = old?.box.isEqual(to: box) ?? false
-        var isKept = false
-        let isTaken = change(query, creating: true) { record, guarded in
-            guard record.serves(query),
-                version.map({ $0 == record.version }) ?? true,
-                generation.map({ $0 == record.state.generation }) ?? true,
-                let effect = record.state.set(
-                    at: arrival.asOf,
-                    day: arrival.day(in: guarded.zone),
-                    generation: guarded.marks.next(),
-                    epoch: isUsers ? present.number : record.state.epoch
+        while true {
+            let (old, list) = ground(of: query)
+            let shown = list?.applied(to: box) ?? box
+            let isEqual = old?.shown.isEqual(to: shown) ?? false
+            var (isKept, mustRetry) = (false, false)
+            let isTaken = change(query, creating: true) { record, guarded in
+                guard guarded.effects.list(of: query.key)?.version == list?.version else {
+                    mustRetry = true
+                    return nil
+                }
+                guard record.serves(query),
+                    version.map({ $0 == record.version }) ?? true,
+                    generation.map({ $0 == record.state.generation }) ?? true,
+                    let effect = record.state.set(
+                        at: arrival.asOf,
+                        day: arrival.day(in: guarded.zone),
+                        generation: guarded.marks.next(),
+                        epoch: isUsers ? present.number : record.state.epoch
+                    )
+                else { return nil }
+                record.query = query
+                record.show(
+                    shown,
+                    of: list == nil ? nil : box,
+                    isEqual: isEqual && record.version == old?.version,
+                    number: guarded.nextNumber()
                 )
-            else { return nil }
-            record.query = query
-            record.set(
-                box,
-                isEqual: isEqual && record.version == old?.version,
-                version: guarded.nextNumber()
-            )
-            isKept = keep(box, record, arrival)
-            return effect
+                isKept = keep(box, record, arrival)
+                return effect
+            }
+            if isKept, writer.isBehind { writer.flush() }
+            guard mustRetry else { return isTaken }
         }
-        if isKept, writer.isBehind { writer.flush() }
-        return isTaken
     }
 
     /// Changes the cached value, if there is one, in one step.
@@ -313,14 +324,14 @@ final class QueryCache: Sendable {
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        _ = peek(query)
-        while let (old, version) = held(by: query) {
+        while let (old, ground) = base(of: query) {
             var value = old
             body(&value)
             let box = ValueBox.of(value)
-            if replace(box, query.erased, version, isEqual: value == old) { return value }
+            if replace(box, query.erased, ground, isEqual: value == old) { return value }
             // Not taken for another reason than a change: it never will be.
-            guard let present = held(by: query), present.version != version else { return nil }
+            guard let present = self.ground(of: query.erased).ground, !present.isSame(as: ground)
+            else { return nil }
         }
         return nil
     }
@@ -330,7 +341,7 @@ final class QueryCache: Sendable {
     /// - Parameters:
     ///   - box: The other value.
     ///   - query: Whose value it is.
-    ///   - version: The version of the value that it was made of.
+    ///   - ground: The value that it was made of.
     ///   - epoch: The number of the epoch in which it was true. Default: the present one.
     ///   - isEqual: Whether it equals the one that is held.
     ///   - isChange: Whether a flight from before must not overwrite it. Default: yes.
@@ -339,7 +350,7 @@ final class QueryCache: Sendable {
     func replace(
         _ box: ValueBox,
         _ query: ErasedQuery,
-        _ version: UInt64,
+        _ ground: Ground,
         epoch: UInt64? = nil,
         isEqual: Bool = false,
         isChange: Bool = true,
@@ -348,9 +359,16 @@ final class QueryCache: Sendable {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
         guard !isUsers || epoch ?? present.number == present.number else { return false }
-        var isKept = false
+        let list = effects(on: query.key)
+        let shown = list?.applied(to: box) ?? box
+        let looksSame = list == nil ? isEqual : ground.shown.isEqual(to: shown)
+        var (isKept, mustRetry) = (false, false)
         let isTaken = change(query) { record, guarded in
-            guard record.serves(query), record.version == version,
+            guard guarded.effects.list(of: query.key)?.version == list?.version else {
+                mustRetry = true
+                return nil
+            }
+            guard record.serves(query), matches(record, ground, list, in: guarded),
                 let held = record.state.held,
                 !isUsers || record.state.epoch == present.number
             else { return nil }
@@ -362,12 +380,23 @@ final class QueryCache: Sendable {
                 else { return nil }
                 effect = amended
             }
-            record.set(box, isEqual: isEqual, version: guarded.nextNumber())
+            let base = list == nil ? nil : box
+            let number = guarded.nextNumber()
+            record.show(shown, of: base, isEqual: looksSame, number: number)
             let arrival = Arrival(of: query, at: held.asOf, epoch: present)
             isKept = keep(box, record, arrival, size: size)
             return effect
         }
         if isKept, writer.isBehind { writer.flush() }
-        return isTaken
+        guard mustRetry else { return isTaken }
+        return replace(
+            box,
+            query,
+            ground,
+            epoch: epoch,
+            isEqual: isEqual,
+            isChange: isChange,
+            size: size
+        )
     }
 }

@@ -44,8 +44,12 @@ class QueryRecord: @unchecked Sendable {
     var cost = ClientLimits.entryOverheadBytes
     /// Whether there is no need to look on disk (any more).
     var isLookedUp = false
-    /// The value, of the type of the record's queries.
+    /// The value as it is shown, of the type of the record's queries.
     var box: ValueBox?
+    /// The value without the effects of operations, where there are any.
+    var base: ValueBox?
+    /// Names the base, as ``version`` names the value; stays 0 where there are no effects.
+    var baseVersion: UInt64 = 0
     /// Names the value: no other value of the key, before or after an eviction, has the number.
     var version: UInt64 = 0
     /// How often the value has changed since it was forgotten.
@@ -145,9 +149,17 @@ class QueryRecord: @unchecked Sendable {
         changes += 1
     }
 
+    /// Takes over what is shown and the base that it is made of; `nil` if that is the same.
+    func show(_ value: ValueBox, of base: ValueBox?, isEqual: Bool, number: UInt64) {
+        if base != nil || self.base != nil { baseVersion = number }
+        self.base = base
+        set(value, isEqual: isEqual, version: number)
+    }
+
     /// Forgets the value.
     func forget() {
         box = nil
+        base = nil
         changes = 0
         measuredChanges = 0
         adaptive = AdaptiveState()

@@ -27,16 +27,19 @@ extension SanguineClient {
     /// Lets each part know when the user changes, and has fetched again what events make stale.
     func connectParts() {
         // Captured one by one: a session that held its client would keep it for ever.
-        session.onChange { [queries, pages, ranges, balance, sync, metrics, zone, events] epoch in
+        session.onChange {
+            [queries, pages, ranges, balance, sync, mutations, metrics, zone, events] epoch in
             queries.adopt(epoch)
             pages.userChanged()
             ranges.adopt(epoch)
             balance.adopt(epoch)
             sync.adopt(epoch)
+            mutations.adopt(epoch)
             metrics.adopt(epoch)
             if zone.adopt(epoch) { EventWiring.apply(zone, to: queries, events) }
         }
         EventWiring.connect(events, queries, balance)
+        mutations.start()
         sync.start()
     }
 

@@ -59,73 +59,110 @@ public struct Outbox: Sendable {
     }
 
     let keeper: SyncKeeper
+    let mutations: MutationKeeper
 
     /// The operations that are not settled, in the order in which they were made.
-    public var pending: [Operation] { keeper.pending() }
+    ///
+    /// Those on records and those on any backend, see ``Mutation``.
+    public var pending: [Operation] {
+        (keeper.pending() + mutations.pending()).sorted { $0.sequence < $1.sequence }
+            .map(\.operation)
+    }
 
-    /// The tray: what the authority has refused, until it is retried or discarded.
-    public var refused: [Refused] { keeper.tray() }
+    /// The tray: what was refused, until it is retried or discarded.
+    public var refused: [Refused] {
+        (keeper.tray() + mutations.tray()).sorted { $0.sequence < $1.sequence }.map(\.operation)
+    }
 
     /// How many operations there are.
-    public var summary: Summary { keeper.summary() }
+    public var summary: Summary { keeper.summary().with(mutations.summary()) }
 
     /// How many operations there are, now and after each change.
     ///
     /// A reader who is slow gets the newest numbers. The sequence ends when the client is closed.
-    public var updates: AsyncStream<Summary> { keeper.summaries() }
+    public var updates: AsyncStream<Summary> {
+        // One of both has changed; the sum is taken when the reader asks.
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let sources = [keeper.summaries(), mutations.summaries()]
+        let tasks = sources.map { source in
+            Task {
+                for await _ in source { continuation.yield() }
+                continuation.finish()
+            }
+        }
+        continuation.onTermination = { _ in for task in tasks { task.cancel() } }
+        return AsyncStream {
+            for await _ in stream { return summary }
+            return nil
+        }
+    }
+
+    /// Sends again what a 401 of the app's own backend has stopped: there is a new token.
+    ///
+    /// With a Sanguine server the session does so.
+    public func resume() { mutations.resume() }
 
     /// Makes a refused operation anew: under a new id, and behind all others.
     ///
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
-    public func retry(_ id: Identifier) throws(SanguineError) -> Receipt { try keeper.retry(id) }
+    public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
+        try mutations.retry(id) ?? keeper.retry(id)
+    }
 
     /// Drops an operation that was refused, or was never sent.
     ///
     /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
     ///   `not_found` if there is no such operation.
-    public func discard(_ id: Identifier) throws(SanguineError) { try keeper.discard(id) }
+    public func discard(_ id: Identifier) throws(SanguineError) {
+        if try !mutations.discard(id) { try keeper.discard(id) }
+    }
 }
 
 extension SyncKeeper {
-    func pending() -> [Outbox.Operation] {
+    func pending() -> [(sequence: Int64, operation: Outbox.Operation)] {
         activate()
         return guarded.withLock { guarded in
             guarded.state.outbox.items.values.compactMap { item in
                 guard let phase = Outbox.Phase(item), let row = guarded.rows[item.sequence] else {
                     return nil
                 }
-                return Outbox.Operation(
+                let operation = Outbox.Operation(
                     id: item.id,
                     name: row.name,
                     lane: item.lane,
                     phase: phase,
                     conflict: guarded.state.replay.refusal(of: item.sequence)
                 )
+                return (item.sequence, operation)
             }
         }
     }
 
-    func tray() -> [Outbox.Refused] {
+    func tray() -> [(sequence: Int64, operation: Outbox.Refused)] {
         activate()
         return guarded.withLock { guarded in
             guarded.state.outbox.items.values.compactMap { item in
                 guard case .refused(let problem) = item.phase,
                     let row = guarded.rows[item.sequence]
                 else { return nil }
-                return Outbox.Refused(
+                let operation = Outbox.Refused(
                     id: item.id,
                     name: row.name,
                     lane: item.lane,
                     problem: problem
                 )
+                return (item.sequence, operation)
             }
         }
     }
 
     func summary() -> Outbox.Summary {
         activate()
-        return guarded.withLock { Self.summary($0) }
+        return guarded.withLock { Outbox.Summary($0.state.outbox.items.values) }
     }
 
     func summaries() -> AsyncStream<Outbox.Summary> {
@@ -138,7 +175,7 @@ extension SyncKeeper {
                     return guarded.runs
                 }
                 guarded.outboxReaders[guarded.runs] = continuation
-                continuation.yield(Self.summary(guarded))
+                continuation.yield(Outbox.Summary(guarded.state.outbox.items.values))
                 return guarded.runs
             }
             continuation.onTermination = { [weak self] _ in
@@ -151,24 +188,12 @@ extension SyncKeeper {
     func tellOutbox() {
         guarded.withLock { guarded in
             guard !guarded.outboxReaders.isEmpty else { return }
-            let summary = Self.summary(guarded)
+            let summary = Outbox.Summary(guarded.state.outbox.items.values)
             guard summary != guarded.shownSummary else { return }
             guarded.shownSummary = summary
             // Yielding only schedules; under the lock, so that summaries come in their order.
             for reader in guarded.outboxReaders.values { reader.yield(summary) }
         }
-    }
-
-    private static func summary(_ guarded: borrowing Guarded) -> Outbox.Summary {
-        var summary = Outbox.Summary()
-        for item in guarded.state.outbox.items.values {
-            switch item.phase {
-            case .queued, .sending: summary.unsent += 1
-            case .acknowledged: summary.settling += 1
-            case .refused: summary.refused += 1
-            }
-        }
-        return summary
     }
 
     /// How much of a long feed is restored, now and after each change.
@@ -192,7 +217,7 @@ extension SyncKeeper {
 }
 
 extension Outbox.Phase {
-    fileprivate init?(_ item: OutboxState.Item) {
+    init?(_ item: OutboxState.Item) {
         switch item.phase {
         case .queued: self = item.mayBeDone ? .sending : .queued
         case .sending: self = .sending

@@ -39,7 +39,7 @@ package struct OutboxState: Sendable {
     package struct Item: Sendable {
         package let id: Identifier
         package let sequence: Int64
-        package let lane: String
+        package fileprivate(set) var lane: String
         /// The last operations before it that touched what it touches, by sequence number.
         package var dependencies: Set<Int64> = []
         package var phase = Phase.queued
@@ -304,6 +304,26 @@ package struct OutboxState: Sendable {
         guard !settled.isEmpty else { return ([], []) }
         for sequence in settled { items[sequence] = nil }
         return (settled, [.removed(settled)])
+    }
+
+    /// What those were acknowledged for is in the base: they are over.
+    ///
+    /// - Returns: What must be durable.
+    package mutating func settle(_ sequences: [Int64]) -> [Record] {
+        defer { checkInvariants() }
+        let settled = sequences.filter { sequence in
+            if case .acknowledged = items[sequence]?.phase { true } else { false }
+        }
+        guard !settled.isEmpty else { return [] }
+        for sequence in settled { items[sequence] = nil }
+        return [.removed(settled)]
+    }
+
+    /// What waits in a line goes on in another one, behind what was made before it there.
+    package mutating func move(_ sequence: Int64, to lane: String) {
+        defer { checkInvariants() }
+        guard items[sequence]?.phase == .queued else { return }
+        items[sequence]?.lane = lane
     }
 
     // Lanes that fail and wait together.

@@ -20,6 +20,7 @@ import Synchronization
 /// over outside code.
 final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable {
     typealias State = PagesState<Item>
+    typealias Look = (state: PagesSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
 
     /// Who is told of every change, under no lock.
     struct Observer: Sendable {
@@ -124,7 +125,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         // Between a user's leaving and the cache's hearing of it, what it has is the other user's.
         let isUsers = pages.policy.audience == .user
         guard isNeeded, !isUsers || queries.guarded.withLock({ $0.epoch.number == epoch }),
-            let list = queries.peek(entry)
+            let list = queries.base(of: entry)?.value
         else { return }
         change { guarded in
             guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
@@ -141,13 +142,28 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     }
 
     /// What is known but for the rows; what has become of them since then; and what they are now.
-    func look(
-        since span: PageSpan?
-    ) -> (state: PagesSnapshot<Item>, rows: PageChange<Item>, span: PageSpan) {
+    func look(since span: PageSpan?) -> Look {
         userChanged()
         restore()
         let status = queries.snapshot(of: entry)
-        return guarded.withLock { guarded in
+        // Before the rows: what settles an operation brings them first.
+        let (ground, effects) = queries.ground(of: entry.erased)
+        let (look, list) = glance(status, since: span)
+        guard let effects, let ground else { return look }
+        // A refresh is taken over when the cache has: then it is known which operations it has in
+        // it.
+        let isAhead = ground.base.value(as: PageList<Item>.self).map { $0.round < list.round }
+        let shown = isAhead == true ? ground.shown : effects.applied(to: .of(list))
+        let rows = shown.value(as: PageList<Item>.self)?.rows ?? list.rows
+        return (look.state, .all(rows), PageSpan(era: .max))
+    }
+
+    // As `look(since:)`, without what operations do to the rows.
+    private func glance(
+        _ status: QueryState<PageList<Item>>,
+        since span: PageSpan?
+    ) -> (look: Look, list: PageList<Item>) {
+        guarded.withLock { guarded in
             let state = guarded.state
             var snapshot = PagesSnapshot<Item>()
             snapshot.hasMore = state.hasMore
@@ -164,7 +180,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
                 case (true, true): .refreshing
                 case (true, false): isLoadingMore ? .loadingMore : .ready
                 }
-            return (snapshot, state.change(since: span), state.span)
+            return ((snapshot, state.change(since: span), state.span), state.list)
         }
     }
 
@@ -332,7 +348,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     private func save(onlyIfWorthwhile: Bool) {
         let entry = entry
         let isOnDisk = entry.policy.tier == .onDisk
-        while let (saved, version) = queries.held(by: entry) {
+        while let (saved, ground) = queries.heldBase(of: entry) {
             let held = saved.rows.count
             let step = onlyIfWorthwhile ? max(pages.size, isOnDisk ? held / 4 : held) : .min
             let unsaved = guarded.withLock { guarded -> (PageList<Item>, UInt64)? in
@@ -347,13 +363,14 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
                 list,
                 for: entry,
                 epoch: epoch,
-                replacing: version,
+                replacing: ground,
                 size: { list.estimatedBytes }
             ) {
                 return
             }
             // Refused for another reason than a change: it always will be.
-            guard let present = queries.held(by: entry), present.version != version else { return }
+            let present = queries.heldBase(of: entry)?.ground
+            guard let present, !present.isSame(as: ground) else { return }
         }
     }
 

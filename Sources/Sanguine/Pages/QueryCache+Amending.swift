@@ -9,7 +9,7 @@ extension QueryCache {
     ///   - value: The fuller value.
     ///   - query: Whose value it is.
     ///   - epoch: The number of the epoch in which it was fetched.
-    ///   - version: The version of the value that it was compared with.
+    ///   - ground: The value that it was compared with.
     ///   - size: What the value costs, in bytes of its JSON: asked for a value that is not stored,
     ///     so that it is not encoded for that alone.
     /// - Returns: Whether there was a value of that epoch and version.
@@ -18,9 +18,9 @@ extension QueryCache {
         _ value: Value,
         for query: Query<Value>,
         epoch: UInt64,
-        replacing version: UInt64,
+        replacing ground: Ground,
         size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
-        replace(.of(value), query.erased, version, epoch: epoch, isChange: false, size: size)
+        replace(.of(value), query.erased, ground, epoch: epoch, isChange: false, size: size)
     }
 }

@@ -22,6 +22,14 @@ public enum RecordLimits {
     public static let companionInterval: Duration = .seconds(1)
     /// Pulls in a row that may bring nothing that can be used: 3.
     public static let vainPulls = 3
+    /// Mutations that are sent at the same time, each of another lane: 4.
+    public static let mutationFlights = 4
+    /// One sending of a mutation, with all its requests: a minute.
+    public static let mutationTimeout: Duration = .seconds(60)
+    /// Temporary ids whose real ones are remembered after the mutations that named them: 1,000.
+    ///
+    /// Past it the oldest is forgotten.
+    public static let replacedIds = 1_000
     /// Ranges of a long feed that are restored at the same time: 4.
     public static let restoreRanges = 4
     /// How long a feed must be for each of them: 2,000 numbers.

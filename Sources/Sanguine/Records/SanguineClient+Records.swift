@@ -25,7 +25,7 @@ extension SanguineClient {
     }
 
     /// What the user did and the server has not settled yet, with the tray of what it refused.
-    public var outbox: Outbox { Outbox(keeper: sync) }
+    public var outbox: Outbox { Outbox(keeper: sync, mutations: mutations) }
 
     /// Sends all that waits, and takes in all that the server has.
     ///
@@ -34,6 +34,8 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
     ///   was not sent stays in the outbox. An operation that the server refused is no error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
+        try await mutations.synchronize()
+        guard configuration.server != nil || configuration.mutations.isEmpty else { return }
         try await sync.synchronize()
     }
 

@@ -30,13 +30,22 @@ final class OutboxFile: Sendable {
     /// Whose they are after somebody signed in to an account that was not made for them.
     static let stranded = "guest"
 
+    /// What an operation is done with.
+    enum Kind: String, Sendable {
+        /// A mutator of records.
+        case mutator
+        /// A mutation of any backend.
+        case mutation
+    }
+
     /// An operation as it lies on disk.
     struct Row: Sendable {
         var sequence: Int64 = 0
         let id: Identifier
-        let lane: String
+        var kind = Kind.mutator
+        var lane: String
         let name: String
-        let arguments: Data
+        var arguments: Data
         var phase = OutboxState.Phase.queued
         var mayBeDone = false
     }
@@ -75,30 +84,24 @@ final class OutboxFile: Sendable {
     // MARK: - Reading
 
     /// The owner's operations, in their order.
-    func rows(of owner: String) throws -> [Row] {
+    ///
+    /// - Parameters:
+    ///   - owner: Whose operations.
+    ///   - kind: Those of which kind. Default: mutators.
+    ///   - sequence: Those after which number, as another process adds them. Default: all.
+    func rows(
+        of owner: String,
+        _ kind: Kind = .mutator,
+        after sequence: Int64 = 0
+    ) throws -> [Row] {
         try read { database in
             try GRDB.Row.fetchAll(
                 database,
                 sql: """
-                    SELECT sequence, id, lane, name, arguments, phase, head, problem
-                    FROM operation WHERE owner = ? ORDER BY sequence
+                    SELECT sequence, id, kind, lane, name, arguments, phase, head, problem
+                    FROM operation WHERE sequence > ? AND owner = ? AND kind = ? ORDER BY sequence
                     """,
-                arguments: [owner]
-            )
-            .compactMap(Row.init)
-        }
-    }
-
-    /// The owner's operations after a sequence number: what another process has added.
-    func rows(of owner: String, after sequence: Int64) throws -> [Row] {
-        try read { database in
-            try GRDB.Row.fetchAll(
-                database,
-                sql: """
-                    SELECT sequence, id, lane, name, arguments, phase, head, problem
-                    FROM operation WHERE sequence > ? AND owner = ? ORDER BY sequence
-                    """,
-                arguments: [sequence, owner]
+                arguments: [sequence, owner, kind.rawValue]
             )
             .compactMap(Row.init)
         }
@@ -152,11 +155,21 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Makes what has become of operations durable.
-    func write(_ records: [OutboxState.Record]) throws {
-        guard !records.isEmpty else { return }
+    /// Makes what has become of operations durable, and what others do from now on.
+    ///
+    /// - Parameters:
+    ///   - records: What has become of them.
+    ///   - rows: Operations with other arguments, or in another lane; in the same transaction.
+    func write(_ records: [OutboxState.Record], rewriting rows: [Row] = []) throws {
+        guard !records.isEmpty || !rows.isEmpty else { return }
         try transaction { database in
             for record in records { try Self.write(record, in: database) }
+            for row in rows {
+                try database.execute(
+                    sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",
+                    arguments: [row.lane, row.arguments, row.sequence]
+                )
+            }
         }
     }
 
@@ -209,11 +222,11 @@ final class OutboxFile: Sendable {
         let statement = try database.cachedStatement(
             sql: """
                 INSERT INTO operation (id, owner, lane, kind, name, arguments, phase, created_at)
-                VALUES (?, ?, ?, 'mutator', ?, ?, 'queued', ?)
+                VALUES (?, ?, ?, ?, ?, ?, 'queued', ?)
                 """
         )
         statement.setUncheckedArguments([
-            row.id.description, owner, row.lane, row.name, row.arguments,
+            row.id.description, owner, row.lane, row.kind.rawValue, row.name, row.arguments,
             moment.millisecondsSince1970,
         ])
         try statement.execute()
@@ -349,6 +362,7 @@ extension OutboxFile.Row {
         guard let id = Identifier(row["id"] as String) else { return nil }
         sequence = row["sequence"]
         self.id = id
+        kind = OutboxFile.Kind(rawValue: row["kind"]) ?? .mutator
         lane = row["lane"]
         name = row["name"]
         arguments = row["arguments"]

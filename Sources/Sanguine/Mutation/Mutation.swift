@@ -1,0 +1,130 @@
+/// A write to any backend that is visible before it is sent.
+///
+/// ```swift
+/// struct Like: Mutation {
+///     static let name = "post.like"
+///     let post: String
+///     var lane: String { post }
+///
+///     func effects(on view: inout MutationEffects) {
+///         view.update(.post(post)) { $0.likes += 1 }
+///     }
+///
+///     func send(_ request: MutationRequest) async throws {
+///         try await request.post("posts/\(post)/like")
+///     }
+/// }
+///
+/// try client.perform(Like(post: post.id))
+/// ```
+///
+/// Its members are what is kept on disk, as JSON. It is an intent, never a copy of a value: its
+/// effects are run again over each newer value until the backend's own has them in it.
+public protocol Mutation: Codable, Sendable {
+    /// The name under which it is kept: unique among the mutations of an app, and stable.
+    static var name: String { get }
+
+    /// The line in which it waits.
+    ///
+    /// Mutations of one lane are sent one after the other in their order, those of others at the
+    /// same time. Whatever refers to an id that is still a temporary one belongs into the lane of
+    /// what creates it. Default: `main`.
+    var lane: String { get }
+
+    /// Says what it changes in what is shown.
+    ///
+    /// Called when it is performed, and again after a restart. The changes themselves are called
+    /// over each new value, on any thread, and see nothing but the value and the members.
+    func effects(on view: inout MutationEffects)
+
+    /// Sends it, with requests that carry its id as their `Idempotency-Key`.
+    ///
+    /// Called until the backend has answered: an answer that was lost is asked for again, in a later
+    /// process if need be. What it then does:
+    ///
+    /// - It returns, or the answer of a status from 200 to 299 cannot be decoded: it is done.
+    /// - Status 401: nothing is sent until somebody has signed in; see ``Outbox/resume()``.
+    /// - Status 408, 425, 429 or 500 and above, code `operation_in_progress`, or no answer within a
+    ///   minute: it is sent again after a while, not before `Retry-After`.
+    /// - Any other status, and any error of the app's own: it is refused, its effects go, and it is
+    ///   in the tray; see ``Outbox/refused``.
+    func send(_ request: MutationRequest) async throws
+}
+
+extension Mutation {
+    /// `main`: all in their order.
+    public var lane: String { "main" }
+}
+
+/// What a ``Mutation`` changes in what is shown.
+///
+/// A value that is not there is not changed; it is when it comes.
+public struct MutationEffects {
+    private var queries: [ErasedQuery] = []
+    private var bodies: [QueryKey: [@Sendable (ValueBox) -> ValueBox]] = [:]
+    private let registry: PagesRegistry
+    private let cache: QueryCache
+
+    init(registry: PagesRegistry, cache: QueryCache) {
+        self.registry = registry
+        self.cache = cache
+    }
+
+    /// Changes a query's value.
+    ///
+    /// Values that the client derives itself, such as the balance, cannot be changed.
+    public mutating func update<Value>(
+        _ query: Query<Value>,
+        _ body: @escaping @Sendable (inout Value) -> Void
+    ) {
+        guard !query.erased.isDerived else { return }
+        if bodies[query.key] == nil { queries.append(query.erased) }
+        bodies[query.key, default: []].append { box in
+            guard var value = box.value(as: Value.self) else { return box }
+            body(&value)
+            return .of(value)
+        }
+    }
+
+    /// Changes each row of a list, as far as it is held.
+    public mutating func updateRows<Item>(
+        of pages: Pages<Item>,
+        _ body: @escaping @Sendable (inout Item) -> Void
+    ) {
+        update(entry(of: pages)) { list in
+            for place in list.rows.indices { body(&list.rows[place]) }
+        }
+    }
+
+    /// Shows a row in a list, unless the list has one of its id.
+    ///
+    /// - Parameters:
+    ///   - item: The row.
+    ///   - pages: The list.
+    ///   - place: Before which row; at the end if there are fewer. Default: the first.
+    public mutating func insert<Item>(_ item: Item, into pages: Pages<Item>, at place: Int = 0) {
+        update(entry(of: pages)) { list in
+            guard !list.rows.contains(where: { $0.id == item.id }) else { return }
+            list.rows.insert(item, at: min(max(0, place), list.rows.count))
+        }
+    }
+
+    /// Shows a list without a row.
+    public mutating func remove<Item>(_ id: Item.ID, from pages: Pages<Item>) {
+        update(entry(of: pages)) { list in list.rows.removeAll { $0.id == id } }
+    }
+
+    private func entry<Item>(of pages: Pages<Item>) -> Query<PageList<Item>> {
+        registry.keeper(of: pages, in: cache).entry
+    }
+
+    /// What it does to each key's values.
+    func effects(of sequence: Int64) -> [Effect] {
+        queries.map { query in
+            let bodies = bodies[query.key] ?? []
+            return Effect(sequence: sequence, query: query) { box in
+                bodies.reduce(box) { $1($0) }
+            }
+        }
+    }
+}

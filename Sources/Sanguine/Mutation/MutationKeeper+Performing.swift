@@ -1,0 +1,241 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+// MARK: - Operations
+
+extension MutationKeeper {
+    /// Takes a mutation in: durable and visible when this returns.
+    func perform(_ mutation: some Mutation) throws(SanguineError) -> Receipt {
+        let name = type(of: mutation).name
+        guard types[name] != nil else {
+            throw .notConfigured("the mutation '\(name)' in 'mutations'")
+        }
+        try open()
+        var random = configuration.random
+        var row = OutboxFile.Row(
+            id: Identifier(at: clock.now(), using: &random),
+            kind: .mutation,
+            lane: mutation.lane,
+            name: name,
+            arguments: try Self.arguments(of: mutation)
+        )
+        var mutation: any Mutation = mutation
+        let replaced = guarded.withLock { $0.replaced }
+        if let rewritten = rewrite(row, replaced) {
+            (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
+        }
+        let (sequence, epoch) = try insert(row)
+        row.sequence = sequence
+        return show(row, mutation, epoch)
+    }
+
+    /// Puts an operation of the tray to the end, under a new id; `nil` if it is none of these.
+    func retry(_ id: Identifier) throws(SanguineError) -> Receipt? {
+        guard let old = row(id) else { return nil }
+        guard let mutation = mutation(of: old) else {
+            throw .notConfigured("the mutation '\(old.name)' in 'mutations'")
+        }
+        var random = configuration.random
+        var row = OutboxFile.Row(
+            id: Identifier(at: clock.now(), using: &random),
+            kind: .mutation,
+            lane: old.lane,
+            name: old.name,
+            arguments: old.arguments
+        )
+        let (sequence, epoch) = try guarded.withLock { guarded throws(SanguineError) in
+            guard guarded.state.items[old.sequence]?.isRefused == true else {
+                throw .problem(Problem(.notFound, "Name an operation of the outbox's tray."))
+            }
+            do {
+                let sequence = try outbox.replace(
+                    old.sequence,
+                    by: row,
+                    of: guarded.owner,
+                    at: row.id.moment
+                )
+                _ = guarded.state.discard(old.sequence)
+                guarded.forget([old.sequence])
+                guarded.reserved += 1
+                return (sequence, guarded.epoch)
+            } catch {
+                throw .store(.writeFailed("the outbox: \(error)"))
+            }
+        }
+        row.sequence = sequence
+        return show(row, mutation, epoch)
+    }
+
+    /// Takes an operation out that is in the tray, or was never sent.
+    ///
+    /// - Returns: Whether it is one of these.
+    func discard(_ id: Identifier) throws(SanguineError) -> Bool {
+        guard let row = row(id) else { return false }
+        let (receipt, epoch) = try guarded.withLock { guarded throws(SanguineError) in
+            guard guarded.state.mayDiscard(row.sequence) else {
+                throw .problem(
+                    Problem(
+                        .operationInProgress,
+                        "Wait for the operation's outcome: it was sent, and may be done."
+                    )
+                )
+            }
+            do {
+                // On disk first: what is discarded must not be back at the next launch.
+                try outbox.write([.removed([row.sequence])])
+            } catch {
+                throw .store(.writeFailed("the outbox: \(error)"))
+            }
+            _ = guarded.state.discard(row.sequence)
+            let receipt = guarded.receipts[row.sequence]
+            guarded.forget([row.sequence])
+            return (receipt, guarded.epoch)
+        }
+        queries.setEffects([], of: row.sequence, epoch: epoch.number)
+        let problem = Problem(.notFound, "The operation was discarded.")
+        receipt?.resolve(.success(.refused(problem)))
+        tellOutbox()
+        kick()
+        return true
+    }
+
+    private func row(_ id: Identifier) -> OutboxFile.Row? {
+        guarded.withLock { guarded in guarded.rows.values.first { $0.id == id } }
+    }
+
+    private func insert(
+        _ row: OutboxFile.Row
+    ) throws(SanguineError) -> (sequence: Int64, epoch: SessionEpoch) {
+        try guarded.withLock { guarded throws(SanguineError) in
+            guard !guarded.isClosed else { throw .closed }
+            guard guarded.state.items.count + guarded.reserved < RecordLimits.operations else {
+                throw .outboxFull(limit: RecordLimits.operations)
+            }
+            do {
+                let sequence = try outbox.insert(row, of: guarded.owner, at: row.id.moment)
+                guarded.reserved += 1
+                return (sequence, guarded.epoch)
+            } catch {
+                throw .store(.writeFailed("the outbox: \(error)"))
+            }
+        }
+    }
+
+    /// Shows what is on disk, and has it sent.
+    private func show(
+        _ row: OutboxFile.Row,
+        _ mutation: any Mutation,
+        _ epoch: SessionEpoch
+    ) -> Receipt {
+        let shot = Shot()
+        let sequence = row.sequence
+        queries.setEffects(effects(of: mutation, sequence), of: sequence, epoch: epoch.number)
+        let isTaken = guarded.withLock { guarded in
+            guard guarded.epoch.number == epoch.number, !guarded.isClosed else { return false }
+            guarded.reserved -= 1
+            guarded.rows[sequence] = row
+            guarded.mutations[sequence] = mutation
+            guarded.receipts[sequence] = shot
+            guarded.state.add(.init(id: row.id, sequence: sequence, lane: row.lane))
+            return true
+        }
+        // It is on disk, for its owner's return.
+        if !isTaken { shot.resolve(.failure(.userChanged)) }
+        // An id may have become a real one in the meantime.
+        rewriteWaiting()
+        tellOutbox()
+        configuration.durableWrites?()
+        kick()
+        return Receipt(id: row.id, shot: shot)
+    }
+
+    private static func arguments(of mutation: some Mutation) throws(SanguineError) -> Data {
+        guard let data = try? JSONEncoder().encode(mutation) else {
+            throw .problem(
+                Problem(.mutatorFailed, "Make the mutation's members such as JSON can hold.")
+            )
+        }
+        guard data.count <= RecordLimits.operationBytes else {
+            throw .problem(
+                Problem(.bodyTooLarge, "Keep an operation's arguments within 128 KiB of JSON.")
+            )
+        }
+        return data
+    }
+}
+
+// MARK: - Ids
+
+extension MutationKeeper {
+    /// The row with real ids in the place of temporary ones; `nil` if it has none of these.
+    func rewrite(
+        _ row: OutboxFile.Row,
+        _ replaced: OrderedDictionary<String, String>
+    ) -> OutboxFile.Row? {
+        guard !replaced.isEmpty,
+            let arguments = try? JSONDecoder().decode(JSONValue.self, from: row.arguments)
+        else { return nil }
+        let other = arguments.replacing(replaced)
+        let lane = replaced[row.lane] ?? row.lane
+        guard other != arguments || lane != row.lane,
+            let data = try? JSONEncoder().encode(other)
+        else { return nil }
+        var row = row
+        row.lane = lane
+        row.arguments = data
+        return row
+    }
+
+    /// Puts real ids in the place of temporary ones wherever something waits.
+    ///
+    /// - Parameters:
+    ///   - own: The operation that was answered; it is rewritten too.
+    ///   - records: What is made durable in the same transaction.
+    func rewriteWaiting(_ own: Int64? = nil, with records: [OutboxState.Record] = []) {
+        let (rows, epoch) = guarded.withLock { guarded -> ([OutboxFile.Row], SessionEpoch) in
+            guard !guarded.replaced.isEmpty || !records.isEmpty else { return ([], guarded.epoch) }
+            let candidates = guarded.replaced.isEmpty ? [] : Array(guarded.rows.values)
+            let rows = candidates.filter { row in
+                guard let item = guarded.state.items[row.sequence] else { return false }
+                return item.phase == .queued || row.sequence == own
+            }
+            .compactMap { rewrite($0, guarded.replaced) }
+            do { try outbox.write(records, rewriting: rows) } catch { report(error) }
+            for row in rows {
+                guarded.rows[row.sequence] = row
+                guarded.state.move(row.sequence, to: row.lane)
+            }
+            return (rows, guarded.epoch)
+        }
+        for row in rows {
+            guard let mutation = mutation(of: row) else { continue }
+            guarded.withLock { $0.mutations[row.sequence] = mutation }
+            let effects = effects(of: mutation, row.sequence)
+            queries.setEffects(effects, of: row.sequence, epoch: epoch.number)
+        }
+    }
+}
+
+extension MutationKeeper.Guarded {
+    /// Forgets operations that are over.
+    mutating func forget(_ sequences: [Int64]) {
+        for sequence in sequences {
+            rows[sequence] = nil
+            mutations[sequence] = nil
+            receipts[sequence] = nil
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate func replacing(_ replaced: OrderedDictionary<String, String>) -> JSONValue {
+        switch self {
+        case .string(let text): .string(replaced[text] ?? text)
+        case .array(let values): .array(values.map { $0.replacing(replaced) })
+        case .object(let members): .object(members.mapValues { $0.replacing(replaced) })
+        default: self
+        }
+    }
+}

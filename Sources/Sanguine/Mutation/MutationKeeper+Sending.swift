@@ -1,0 +1,302 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+// MARK: - Sending
+
+extension MutationKeeper {
+    /// A mutation on its way.
+    private struct Departure: Sendable {
+        let flight: OutboxState.Flight
+        let records: [OutboxState.Record]
+        let sequence: Int64
+        let mutation: any Mutation
+        let request: MutationRequest
+        let epoch: SessionEpoch
+        let run: UInt64
+    }
+
+    /// What a sending came to.
+    private enum Verdict {
+        case done
+        case refused(Problem)
+        case failed(OutboxState.Failure, wasSent: Bool)
+    }
+
+    private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+
+    /// Sends what waits, unless that is under way or must wait.
+    func kick() {
+        guarded.withLock { guarded in
+            while !guarded.isClosed, let (flight, records) = guarded.state.takeOff() {
+                guard let sequence = flight.sequences.first, let row = guarded.rows[sequence],
+                    let mutation = guarded.mutations[sequence]
+                else { return assertionFailure("An operation without a row.") }
+                guarded.runs += 1
+                let departure = Departure(
+                    flight: flight,
+                    records: records,
+                    sequence: sequence,
+                    mutation: mutation,
+                    request: MutationRequest(
+                        id: row.id,
+                        backend: queries.attempts.backend,
+                        epoch: guarded.epoch
+                    ),
+                    epoch: guarded.epoch,
+                    run: guarded.runs
+                )
+                guarded.flights[departure.run] = Task { [weak self] in await self?.fly(departure) }
+            }
+        }
+    }
+
+    /// Something has happened that makes another try worth it.
+    func wake() {
+        guarded.withLock { guarded in
+            guarded.state.wake()
+            for task in guarded.waking.values { task.cancel() }
+            guarded.waking = [:]
+        }
+        kick()
+    }
+
+    /// Sends again what a 401 has stopped.
+    func resume() {
+        guarded.withLock { $0.state.set(.signIn, false) }
+        wake()
+    }
+
+    private func fly(_ departure: Departure) async {
+        do {
+            try outbox.write(departure.records)
+        } catch {
+            report(error)
+            return failed(departure, .store(.writeFailed("the outbox: \(error)")))
+        }
+        queries.noteSent(departure.sequence)
+        tellOutbox()
+        let outcome = await attempt(departure)
+        guard !Task.isCancelled else { return }
+        do throws(SanguineError) {
+            try outcome.get()
+            landed(departure)
+        } catch {
+            failed(departure, error)
+        }
+    }
+
+    // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
+    // stand for ever.
+    private func attempt(_ departure: Departure) async -> Result<Void, SanguineError> {
+        let outcome = OneShot<Void>()
+        let work = Task {
+            do {
+                try await departure.mutation.send(departure.request)
+                outcome.resolve(.success(()))
+            } catch {
+                outcome.resolve(.failure(SanguineError(error)))
+            }
+        }
+        let deadline = Task { [delay = configuration.delay] in
+            guard (try? await delay.sleep(for: RecordLimits.mutationTimeout)) != nil else { return }
+            outcome.resolve(.failure(.transport(.timedOut)))
+        }
+        defer {
+            work.cancel()
+            deadline.cancel()
+        }
+        do throws(SanguineError) {
+            return .success(try await outcome.value())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    // MARK: - Answers
+
+    private func landed(_ departure: Departure) {
+        let (sequence, epoch) = (departure.sequence, departure.epoch)
+        let said = departure.request.notes.said.withLock { $0 }
+        let moment = clock.now()
+        let landing = guarded.withLock { guarded -> (records: [OutboxState.Record], shot: Shot?)? in
+            guard guarded.isPresent(departure.run, epoch) else { return nil }
+            for (temporary, real) in said.replaced {
+                guarded.replaced.updateValue(real, forKey: temporary)
+                if guarded.replaced.count > RecordLimits.replacedIds {
+                    guarded.replaced.removeFirst()
+                }
+            }
+            let records = guarded.state.land(
+                departure.flight.number,
+                [
+                    PushResult(
+                        id: departure.request.id,
+                        status: .applied,
+                        head: moment.millisecondsSince1970
+                    )
+                ]
+            )
+            guarded.failure = nil
+            return (records, guarded.receipts[sequence])
+        }
+        guard let landing else { return }
+        rewriteWaiting(sequence, with: landing.records)
+        var unsettled: [ErasedQuery] = []
+        for (query, box) in said.values
+        where !queries.settle(sequence, query, with: box, epoch: epoch.number) {
+            unsettled.append(query)
+        }
+        let rest = queries.acknowledge(sequence, on: moment)
+        for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
+            queries.invalidate(query)
+        }
+        end(departure)
+        landing.shot?.resolve(.success(.applied))
+        if rest.isEmpty { settled(sequence) } else { refetch([sequence]) }
+        tellOutbox()
+        kick()
+    }
+
+    private func failed(_ departure: Departure, _ error: SanguineError) {
+        switch Self.verdict(on: error) {
+        case .done:
+            configuration.logger.error(
+                "A mutation's answer could not be read; it counts as done.",
+                metadata: ["reason": "\(error)"]
+            )
+            landed(departure)
+        case .refused(let problem):
+            refused(departure, problem)
+        case .failed(let failure, let wasSent):
+            wait(departure, failure, wasSent: wasSent, error)
+        }
+    }
+
+    private func refused(_ departure: Departure, _ problem: Problem) {
+        let sequence = departure.sequence
+        let result = PushResult(id: departure.request.id, status: .refused, problem: problem)
+        let shot = guarded.withLock { guarded -> Shot?? in
+            guard guarded.isPresent(departure.run, departure.epoch) else { return nil }
+            let records = guarded.state.land(departure.flight.number, [result])
+            do { try outbox.write(records) } catch { report(error) }
+            return .some(guarded.receipts.removeValue(forKey: sequence))
+        }
+        guard let shot else { return }
+        let touched = queries.effectQueries(of: sequence)
+        queries.setEffects([], of: sequence, epoch: departure.epoch.number)
+        // Who refuses often knows something that is not shown yet.
+        for query in touched { queries.invalidate(query) }
+        end(departure)
+        shot?.resolve(.success(.refused(problem)))
+        tellOutbox()
+        kick()
+    }
+
+    private func wait(
+        _ departure: Departure,
+        _ failure: OutboxState.Failure,
+        wasSent: Bool,
+        _ error: SanguineError
+    ) {
+        guarded.withLock { guarded in
+            guard guarded.isPresent(departure.run, departure.epoch) else { return }
+            guarded.failure = error
+            var random = configuration.random
+            let number = departure.flight.number
+            for (line, failures) in guarded.state.fail(number, failure, wasSent: wasSent) {
+                var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
+                if case .retryAfter(let wanted) = failure {
+                    let bounded = min(wanted, ClientLimits.longestPause)
+                    wait = max(wait, Self.schedule.later(bounded, using: &random))
+                }
+                guarded.waking[line]?.cancel()
+                guarded.waking[line] = Task { [weak self, delay = configuration.delay] in
+                    guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
+                    self.guarded.withLock { $0.state.wake(line) }
+                    self.kick()
+                }
+            }
+        }
+        end(departure)
+        tellOutbox()
+        kick()
+    }
+
+    private func end(_ departure: Departure) {
+        guarded.withLock { $0.flights[departure.run] = nil }
+    }
+
+    /// What a sending's error means.
+    private static func verdict(on error: SanguineError) -> Verdict {
+        switch error {
+        case .decoding: return .done
+        case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
+        case .problem(let problem) where problem.status == 401:
+            return .failed(.needsSignIn, wasSent: false)
+        case .problem(let problem):
+            let isBusy = [408, 425, 429].contains(problem.status) || problem.status >= 500
+            guard isBusy || problem.code == .operationInProgress else { return .refused(problem) }
+            let failure = error.retryAfter.map { OutboxState.Failure.retryAfter($0) } ?? .retry
+            return .failed(failure, wasSent: problem.status != 429)
+        case .queryFailed, .transport(.invalid):
+            return .refused(Problem(.mutatorFailed, "Mend what the mutation sends: \(error)"))
+        default: return .failed(.retry, wasSent: true)
+        }
+    }
+
+    // MARK: - Settling
+
+    /// Has fetched what done operations have changed and nobody has fetched since.
+    func refetchSettling() {
+        let sequences = guarded.withLock { guarded in
+            guarded.state.items.values.compactMap { item in
+                if case .acknowledged = item.phase { item.sequence } else { nil }
+            }
+        }
+        if !sequences.isEmpty { refetch(sequences) }
+    }
+
+    private func refetch(_ sequences: [Int64]) {
+        guarded.withLock { guarded in
+            guard !guarded.isClosed else { return }
+            guarded.runs += 1
+            let run = guarded.runs
+            guarded.settling[run] = Task { [weak self] in
+                for sequence in sequences { await self?.refetch(sequence) }
+                self?.guarded.withLock { $0.settling[run] = nil }
+            }
+        }
+    }
+
+    private func refetch(_ sequence: Int64) async {
+        for query in queries.effectQueries(of: sequence) {
+            guard !Task.isCancelled else { return }
+            if !queries.forgetEffect(of: sequence, onUnknown: query) {
+                // A failure leaves the effect where it is, for the next fetch to settle.
+                _ = await queries.answer(to: query, refreshing: true, priority: nil)
+            }
+        }
+        settled(sequence)
+    }
+
+    /// An effect is over; if it was the last one, so is the operation.
+    func settled(_ sequence: Int64) {
+        guard queries.effectQueries(of: sequence).isEmpty else { return }
+        let isOver = guarded.withLock { guarded in
+            let records = guarded.state.settle([sequence])
+            guard !records.isEmpty else { return false }
+            do { try outbox.write(records) } catch { report(error) }
+            guarded.forget([sequence])
+            return true
+        }
+        if isOver { tellOutbox() }
+    }
+}
+
+extension MutationKeeper.Guarded {
+    fileprivate func isPresent(_ run: UInt64, _ epoch: SessionEpoch) -> Bool {
+        self.epoch.number == epoch.number && !isClosed && flights[run] != nil
+    }
+}

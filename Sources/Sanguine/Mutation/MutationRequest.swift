@@ -1,0 +1,131 @@
+public import Foundation
+public import SanguineModel
+import Synchronization
+
+/// What a ``Mutation`` is sent with: the backend's address, the user's token, the idempotency key.
+///
+/// Requests to the Sanguine server carry the user's token, those to the `baseURL` the
+/// configuration's `baseHeaders`; both are asked for when the request goes out, and never stored.
+public struct MutationRequest: Sendable {
+    /// What `send` has said besides returning.
+    final class Notes: Sendable {
+        struct Said {
+            var requests = 0
+            var values: [(query: ErasedQuery, box: ValueBox)] = []
+            var replaced: [(temporary: String, real: String)] = []
+        }
+
+        // The only mutable state, guarded by its mutex.
+        let said = Mutex(Said())
+    }
+
+    /// The operation's id, and the idempotency key of its first request.
+    ///
+    /// The n-th request of one sending carries the key `<id>.<n>`.
+    public let id: Identifier
+
+    let backend: QueryRequest.Backend
+    let epoch: SessionEpoch
+    let notes = Notes()
+
+    /// Posts to a path.
+    ///
+    /// - Parameters:
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - body: What to send as JSON.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func post(
+        _ path: String,
+        _ body: (any Encodable & Sendable)? = nil
+    ) async throws(SanguineError) {
+        try await response(path, json: Self.json(body))
+    }
+
+    /// Posts to a path and decodes the JSON of the answer.
+    ///
+    /// - Parameters:
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - body: What to send as JSON.
+    ///   - type: What to decode.
+    /// - Returns: The decoded answer.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func post<Value: Decodable & Sendable>(
+        _ path: String,
+        _ body: (any Encodable & Sendable)? = nil,
+        as type: Value.Type
+    ) async throws(SanguineError) -> Value {
+        let response = try await response(path, json: Self.json(body))
+        return try WireCoding.decode(type, from: response.body)
+    }
+
+    /// Sends a request and returns the response, undecoded.
+    ///
+    /// - Parameters:
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - method: The HTTP method.
+    ///   - query: Parameters to append; encoded here.
+    ///   - headers: More header fields; an `Idempotency-Key` among them counts more.
+    ///   - json: A body in JSON.
+    /// - Returns: The response, of a status from 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any other status.
+    @discardableResult
+    public func response(
+        _ path: String,
+        method: String = "POST",
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        json: Data? = nil
+    ) async throws(SanguineError) -> TransportResponse {
+        let number = notes.said.withLock { said in
+            said.requests += 1
+            return said.requests
+        }
+        var headers = headers
+        let key = number == 1 ? id.description : "\(id).\(number)"
+        headers["Idempotency-Key"] = headers["Idempotency-Key"] ?? key
+        var request = try TransportRequest(
+            method: method,
+            base: backend.baseURL ?? backend.call.server,
+            path: path,
+            query: query,
+            headers: headers,
+            json: json
+        )
+        guard backend.call.authorizer.epoch.number == epoch.number else { throw .userChanged }
+        if let server = backend.call.server, request.url.origin == server.origin {
+            return try await backend.call.send(request, epoch: epoch)
+        }
+        if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
+            request.headers.merge(backend.baseHeaders()) { own, _ in own }
+        }
+        return try await backend.call.exchange.send(request)
+    }
+
+    /// Takes a part of the answer as the new value of a query: it need not be fetched again.
+    ///
+    /// In one step with the end of the mutation's effect on it. If it is not known whether the value
+    /// has in it what other mutations did meanwhile, it is left aside, and the query is fetched.
+    public func settle<Value>(_ query: Query<Value>, _ value: Value) {
+        guard !query.erased.isDerived else { return }
+        notes.said.withLock { $0.values.append((query.erased, .of(value))) }
+    }
+
+    /// Says which id the backend has given to what had a temporary one.
+    ///
+    /// Wherever a string in the members or the lane of this mutation, or of one that waits, is the
+    /// temporary id, the real one stands from the acknowledgement on: on disk, in the effects, and
+    /// in what is sent. What is performed with the temporary id later in this process is too.
+    public func replaceID(_ temporary: String, by real: String) {
+        notes.said.withLock { $0.replaced.append((temporary, real)) }
+    }
+
+    private static func json(
+        _ body: (any Encodable & Sendable)?
+    ) throws(SanguineError) -> Data? {
+        guard let body else { return nil }
+        guard let data = try? WireCoding.encode(body) else {
+            throw .problem(Problem(.malformedBody, "Make the body such as JSON can hold."))
+        }
+        return data
+    }
+}
