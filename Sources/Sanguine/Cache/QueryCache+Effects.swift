@@ -122,7 +122,12 @@ extension QueryCache {
     /// Takes an answer of an operation as the new base, and the operation's effect out, in one step.
     ///
     /// - Returns: Whether it is known that the value has all in it that was done.
-    func settle(_ sequence: Int64, _ query: ErasedQuery, with box: ValueBox, epoch: UInt64) -> Bool {
+    func settle(
+        _ sequence: Int64,
+        _ query: ErasedQuery,
+        with box: ValueBox,
+        epoch: UInt64
+    ) -> Bool {
         restore(query)
         while true {
             let (ground, list) = ground(of: query)

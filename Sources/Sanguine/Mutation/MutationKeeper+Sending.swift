@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import OrderedCollections
 import SanguineModel
 import Synchronization

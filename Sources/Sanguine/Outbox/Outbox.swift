@@ -110,7 +110,8 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
     public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
-        try mutations.retry(id) ?? keeper.retry(id)
+        if let receipt = try mutations.retry(id) { return receipt }
+        return try keeper.retry(id)
     }
 
     /// Drops an operation that was refused, or was never sent.

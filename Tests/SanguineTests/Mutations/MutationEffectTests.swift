@@ -1,0 +1,144 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Guarantees 1, 5 and 6 for any backend: traps 1 to 5.
+@Suite("What mutations show", .timeLimit(.minutes(1)))
+struct MutationEffectTests {
+    @Test func `a mutation is visible before it is sent, and shown once when it is done`()
+        async throws
+    {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        let shown = ShownLikes()
+        let following = shown.follow("a", in: client)
+        fixture.network.hold()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        #expect(client.likes("a") == 11)
+        fixture.network.release()
+        #expect(try await receipt.outcome == .applied)
+        await client.settle()
+        #expect(shown.values == [10, 11])
+        #expect(fixture.server.likes(of: "a") == 11 && client.outbox.pending.isEmpty)
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a refusal removes its own effect, and leaves those after it`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.connectivity.disconnect()
+        let first = try client.perform(LikeSong(song: "a"))
+        try client.perform(LikeSong(song: "a"))
+        try client.perform(LikeSong(song: "a"))
+        #expect(client.likes("a") == 13)
+        fixture.server.fail(.status(422))
+        fixture.connectivity.connect()
+        guard case .refused = try await first.outcome else {
+            Issue.record("It was not refused.")
+            return
+        }
+        await client.settle()
+        #expect(client.likes("a") == 12 && fixture.server.likes(of: "a") == 12)
+        #expect(client.outbox.refused.map(\.id) == [first.id])
+    }
+
+    @Test func `a fetch that lands before it is sent shows the newer base with the effect`()
+        async throws
+    {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        fixture.server.set(Song(id: "a", likes: 50))
+        #expect(try await client.refresh(.song("a")).likes == 51)
+        #expect(client.likes("a") == 51)
+    }
+
+    @Test func `a fetch that has seen it before its answer came does not show it twice`()
+        async throws
+    {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        let shown = ShownLikes()
+        let following = shown.follow("a", in: client)
+        fixture.network.hold()
+        try client.perform(LikeSong(song: "a"))
+        await fixture.network.waitForHeld(1)
+        let fetch = Task { try await client.refresh(.song("a")) }
+        await fixture.network.waitForHeld(2)
+        fixture.network.releaseFirst { !$0.isWrite }
+        #expect(try await fetch.value.likes == 11)
+        fixture.network.release()
+        await client.settle()
+        #expect(shown.values == [10, 11])
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a fetch from before it that lands after its answer hides nothing`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        let shown = ShownLikes()
+        let following = shown.follow("a", in: client)
+        fixture.network.hold()
+        let fetch = Task { try await client.refresh(.song("a")) }
+        await fixture.network.waitForHeld(1)
+        let receipt = try client.perform(LikeSong(song: "a"))
+        await fixture.network.waitForHeld(2)
+        fixture.network.releaseFirst { $0.isWrite }
+        #expect(try await receipt.outcome == .applied)
+        fixture.network.release()
+        #expect(try await fetch.value.likes == 11)
+        await client.settle()
+        #expect(shown.values == [10, 11])
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `an answer that is the new value needs no fetch`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        try client.perform(RenameSong(song: "a", title: "Blue"))
+        await client.settle()
+        #expect(client.cached(.song("a")) == Song(id: "a", likes: 10, title: "Blue"))
+        #expect(fixture.network.requests.map(\.method) == ["GET", "POST"])
+    }
+
+    @Test func `what is set or changed meanwhile is the base`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        #expect(client.likes("a") == nil)
+        client.set(Song(id: "a", likes: 1), for: .song("a"))
+        #expect(client.likes("a") == 2)
+        client.update(.song("a")) { $0.likes += 10 }
+        #expect(client.likes("a") == 12)
+        let id = try #require(client.outbox.pending.first?.id)
+        try client.outbox.discard(id)
+        #expect(client.likes("a") == 11)
+    }
+
+    @Test func `lists show rows that come, go and change`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        try await client.load(.songs)
+        fixture.connectivity.disconnect()
+        try client.perform(AddSong(id: "new"))
+        try client.perform(RemoveSong(song: "b"))
+        try client.perform(LikeSong(song: "a"))
+        #expect(client.snapshot(of: .songs).items.map(\.id) == ["new", "a"])
+        #expect(client.snapshot(of: .songs).items.last?.likes == 11)
+        fixture.connectivity.connect()
+        await client.settle()
+        #expect(client.snapshot(of: .songs).items.map(\.id).sorted() == ["a", "s2"])
+        #expect(client.snapshot(of: .songs).items.first { $0.id == "a" }?.likes == 11)
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// Guarantees 3, 4 and 8 for any backend: traps 7 to 17.
+@Suite("How mutations are sent", .timeLimit(.minutes(1)))
+struct MutationSendingTests {
+    @Test func `what waits is shown and sent by the next process`() async throws {
+        let fixture = SongFixture(onDisk: true)
+        let first = try fixture.client()
+        _ = try await first.value(of: .song("a"))
+        fixture.connectivity.disconnect()
+        let receipt = try first.perform(LikeSong(song: "a"))
+        first.close()
+        let second = try fixture.client(seed: 2)
+        #expect(second.likes("a") == 11)
+        #expect(second.outbox.pending.map(\.id) == [receipt.id])
+        fixture.connectivity.connect()
+        await second.settle()
+        #expect(second.likes("a") == 11 && fixture.server.likes(of: "a") == 11)
+        second.close()
+        #expect(try fixture.client(seed: 3).likes("a") == 11)
+    }
+
+    @Test func `the disk keeps the base, and what an app no longer knows is in the tray`()
+        async throws
+    {
+        let fixture = SongFixture(onDisk: true)
+        let first = try fixture.client()
+        _ = try await first.value(of: .song("a"))
+        fixture.connectivity.disconnect()
+        try first.perform(LikeSong(song: "a"))
+        first.close()
+        let second = try fixture.client(seed: 2) { $0.mutations = [] }
+        #expect(second.likes("a") == 10)
+        #expect(second.outbox.refused.map(\.problem.code) == [.mutatorUnknown])
+        second.close()
+        #expect(try fixture.client(seed: 3).outbox.pending.count == 1)
+    }
+
+    @Test func `an answer that is lost is asked for again under the same key`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.server.fail(.fail(.interrupted("test")), done: true)
+        try client.perform(LikeSong(song: "a"))
+        await fixture.pass(untilWrites: 2)
+        await client.settle()
+        #expect(Set(fixture.writes.map { $0.headers["Idempotency-Key"] }).count == 1)
+        #expect(fixture.server.likes(of: "a") == 11 && client.likes("a") == 11)
+    }
+
+    @Test func `what was in flight at a kill is sent again under the same key`() async throws {
+        let fixture = SongFixture(onDisk: true)
+        let first = try fixture.client()
+        _ = try await first.value(of: .song("a"))
+        fixture.network.hold()
+        try first.perform(LikeSong(song: "a"))
+        await fixture.network.waitForHeld(1)
+        first.close()
+        fixture.network.release()
+        let second = try fixture.client(seed: 2)
+        #expect(second.likes("a") == 11)
+        await second.settle()
+        #expect(Set(fixture.writes.map { $0.headers["Idempotency-Key"] }).count == 1)
+        #expect(fixture.writes.count == 2 && fixture.server.likes(of: "a") == 11)
+        #expect(second.likes("a") == 11)
+    }
+
+    @Test func `one that is refused blocks nothing, and is retried under a new id`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.server.fail(.status(422))
+        let first = try client.perform(LikeSong(song: "a"))
+        let second = try client.perform(LikeSong(song: "a"))
+        #expect(try await second.outcome == .applied)
+        #expect(client.outbox.refused.map(\.id) == [first.id])
+        let again = try client.outbox.retry(first.id)
+        #expect(try await again.outcome == .applied && again.id != first.id)
+        #expect(client.outbox.refused.isEmpty && fixture.server.likes(of: "a") == 12)
+    }
+
+    @Test func `a lane is sent in its order, and lanes at the same time`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.network.hold()
+        try client.perform(LikeSong(song: "a"))
+        try client.perform(LikeSong(song: "a"))
+        try client.perform(LikeSong(song: "b"))
+        await fixture.network.waitForHeld(2)
+        #expect(Set(fixture.writes.map { $0.url.path() }) == ["/songs/a/like", "/songs/b/like"])
+        #expect(client.outbox.pending.map(\.phase) == [.sending, .queued, .sending])
+        fixture.network.release()
+        await client.settle()
+        #expect(fixture.writes.count == 3)
+    }
+
+    @Test func `the headers are those of the moment of sending, and are not on disk`()
+        async throws
+    {
+        let fixture = SongFixture(onDisk: true)
+        let token = Mutex("old")
+        let client = try fixture.client { configuration in
+            configuration.baseHeaders = { ["Authorization": token.withLock { $0 }] }
+        }
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        token.withLock { $0 = "new" }
+        fixture.connectivity.connect()
+        await client.settle()
+        #expect(fixture.writes.map { $0.headers["Authorization"] } == ["new"])
+    }
+
+    @Test func `a 401 pauses the outbox until it is resumed`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.server.fail(.status(401))
+        let receipt = try client.perform(LikeSong(song: "a"))
+        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        try client.perform(LikeSong(song: "b"))
+        #expect(client.outbox.summary.unsent == 2)
+        client.outbox.resume()
+        #expect(try await receipt.outcome == .applied)
+        await client.settle()
+        #expect(fixture.server.likes(of: "a") == 11 && fixture.server.likes(of: "b") == 21)
+    }
+
+    @Test func `a 429 is sent again when its Retry-After is over`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.server.fail(.status(429, headers: ["Retry-After": "30"]))
+        try client.perform(LikeSong(song: "a"))
+        let range = Duration.seconds(30)...Duration.seconds(38)
+        while fixture.delay.timeToNextWake.map({ range.contains($0) }) != true {
+            await Task.yield()
+        }
+        #expect(fixture.writes.count == 1)
+        fixture.delay.advance(by: .seconds(38))
+        await client.settle()
+        #expect(fixture.writes.count == 2 && fixture.server.likes(of: "a") == 11)
+    }
+
+    @Test func `a temporary id gives way to the real one wherever something waits`() async throws {
+        let fixture = SongFixture(onDisk: true)
+        let client = try fixture.client()
+        try await client.load(.songs)
+        fixture.network.hold()
+        let receipt = try client.perform(AddSong(id: "temporary"))
+        try client.perform(LikeSong(song: "temporary"))
+        await fixture.network.waitForHeld(1)
+        fixture.connectivity.disconnect()
+        fixture.network.releaseFirst { $0.isWrite }
+        #expect(try await receipt.outcome == .applied)
+        #expect(client.outbox.pending.last?.lane == "s2")
+        try client.perform(LikeSong(song: "temporary"))
+        client.close()
+        fixture.network.release()
+        let second = try fixture.client(seed: 2)
+        #expect(second.outbox.pending.suffix(2).map(\.lane) == ["s2", "s2"])
+        fixture.connectivity.connect()
+        await second.settle()
+        #expect(second.outbox.refused.isEmpty && fixture.server.likes(of: "s2") == 2)
+    }
+
+    @Test func `another user neither sees nor sends them, and their owner finds them again`()
+        async throws
+    {
+        let fixture = SongFixture(onDisk: true)
+        let owner = try #require(fixture.authorizer.epoch.account)
+        let client = try fixture.client()
+        fixture.connectivity.disconnect()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        func change(to account: Identifier?) {
+            let epoch = fixture.authorizer.advance(to: account)
+            client.queries.adopt(epoch)
+            client.mutations.adopt(epoch)
+        }
+        change(to: Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb"))
+        await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }
+        fixture.connectivity.connect()
+        #expect(try await client.value(of: .song("a")).likes == 10)
+        #expect(client.outbox.pending.isEmpty && fixture.writes.isEmpty)
+        change(to: owner)
+        #expect(try await client.value(of: .song("a")).likes >= 10)
+        await client.settle()
+        #expect(fixture.writes.map { $0.headers["Idempotency-Key"] } == [receipt.id.description])
+    }
+
+    @Test func `a mutation that the configuration lacks is not taken in`() throws {
+        let client = try SongFixture().client { $0.mutations = [] }
+        let error = #expect(throws: SanguineError.self) {
+            try client.perform(LikeSong(song: "a"))
+        }
+        #expect(error?.code == "not_configured" && client.outbox.pending.isEmpty)
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import Sanguine
+import SanguineTesting
+import Testing
+
+struct Track: Codable, Sendable, Equatable, Identifiable {
+    var id: String
+    var likes = 0
+    var title = ""
+}
+
+extension Query where Value == Track {
+    static func track(_ id: String) -> Self {
+        Query("track", id, policy: .fresh(for: .minutes(5))) { try await $0.get("tracks/\(id)") }
+    }
+}
+
+extension Pages where Item == Track {
+    static var tracks: Self { Pages("tracks", path: "tracks") }
+}
+
+struct Like: Mutation {
+    static let name = "track.like"
+    let track: String
+    var lane: String { track }
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.likes += 1 }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)/like")
+    }
+}
+
+struct RenameTrack: Mutation {
+    static let name = "track.rename"
+    let track: String
+    let title: String
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.title = title }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        let body = ["title": title]
+        let renamed = try await request.post("tracks/\(track)/title", body, as: Track.self)
+        request.settle(.track(track), renamed)
+    }
+}
+
+struct AddTrack: Mutation {
+    static let name = "track.add"
+    let id: String
+    var lane: String { id }
+
+    func effects(on view: inout MutationEffects) { view.insert(Track(id: id), into: .tracks) }
+
+    func send(_ request: MutationRequest) async throws {
+        let made = try await request.post("tracks", as: Track.self)
+        request.replaceID(id, by: made.id)
+    }
+}
+
+/// The samples of the guide to mutations.
+@Suite("Snippets of mutations", .timeLimit(.minutes(1)))
+struct MutationSnippets {
+    @Test func `a mutation is visible at once`() async throws {
+        let network = ScriptedTransport { _ in .json(Track(id: "1", likes: 1)) }
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = network
+        configuration.mutations = [Like.self, AddTrack.self]
+        let client = try SanguineClient(configuration)
+        client.set(Track(id: "1"), for: .track("1"))
+        network.hold()
+
+        let receipt = try client.perform(Like(track: "1"))
+        #expect(client.cached(.track("1"))?.likes == 1)
+        network.release()
+        #expect(try await receipt.outcome == .applied)
+        client.outbox.resume()
+    }
+}
