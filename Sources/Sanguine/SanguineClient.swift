@@ -54,14 +54,7 @@ public final class SanguineClient: Sendable {
             logger: configuration.logger
         )
         self.metrics = metrics
-        do throws(StoreError) {
-            store = try ClientStore(
-                folder: configuration.storeFolder,
-                logger: configuration.logger
-            ) { metrics.note(.storeDegraded) }
-        } catch {
-            throw .store(error)
-        }
+        store = try Self.store(configuration, metrics)
         let ownTransport =
             configuration.transport == nil ? URLSessionTransport(clock: configuration.delay) : nil
         self.ownTransport = ownTransport
@@ -111,6 +104,20 @@ public final class SanguineClient: Sendable {
         self.derived = derived
         events = EventKeeper(configuration: configuration, zone: zone.current)
         connectParts()
+    }
+
+    private static func store(
+        _ configuration: Configuration,
+        _ metrics: ClientMetrics
+    ) throws(SanguineError) -> ClientStore {
+        do throws(StoreError) {
+            return try ClientStore(
+                folder: configuration.storeFolder,
+                logger: configuration.logger
+            ) { metrics.note(.storeDegraded) }
+        } catch {
+            throw .store(error)
+        }
     }
 
     deinit { close() }

@@ -7,6 +7,7 @@ struct Track: Codable, Sendable, Equatable, Identifiable {
     var id: String
     var likes = 0
     var title = ""
+    var version = 0
 }
 
 extension Query where Value == Track {
@@ -49,6 +50,20 @@ struct RenameTrack: Mutation {
     }
 }
 
+struct PlayTrack: Mutation {
+    static let name = "track.play"
+    let track: String
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.likes += 1 }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        let counted = try await request.post("tracks/\(track)/play", as: Track.self)
+        request.settle(.track(track)) { $0.version >= counted.version }
+    }
+}
+
 struct AddTrack: Mutation {
     static let name = "track.add"
     let id: String
@@ -63,7 +78,7 @@ struct AddTrack: Mutation {
 }
 
 /// The samples of the guide to mutations.
-@Suite("Snippets of mutations", .timeLimit(.minutes(1)))
+@Suite("Snippets of mutations", .timeLimit(.minutes(5)))
 struct MutationSnippets {
     @Test func `a mutation is visible at once`() async throws {
         let network = ScriptedTransport { _ in .json(Track(id: "1", likes: 1)) }

@@ -14,12 +14,14 @@ struct Effect: Sendable {
     var acknowledgedAt: UInt64?
     /// The time of day of it, to be compared with rows of earlier processes.
     var acknowledgedOn: Timestamp?
+    /// Whether a value has it in it, where that can be seen; the app's code.
+    var isReached: (@Sendable (ValueBox) -> Bool)?
 }
 
 /// The effects of all operations that are not settled, by key.
 ///
-/// Pure. Invariants: the effects of a key are in the order of their operations, one of each; no list
-/// is empty; `keys` names exactly the keys of the lists, by operation.
+/// Pure. Invariants: the effects of a key are in the order of their operations, one of each; no
+/// list is empty; `keys` names exactly the keys of the lists, by operation.
 struct EffectTable: Sendable {
     /// The effects of a key, with what tells this list from every other.
     struct List: Sendable {
@@ -106,15 +108,22 @@ extension EffectTable.List {
     ///
     /// What was acknowledged before is in the value; what was not sent yet is not. What was under
     /// way meanwhile may be or not: applied to it, it would be shown twice, and left out, not at
-    /// all.
-    func verdict(onValueOf number: UInt64, except own: Int64? = nil) -> Verdict {
+    /// all. Where a value shows by itself what it has in it, that counts.
+    func verdict(
+        on value: ValueBox,
+        of number: UInt64,
+        except own: Int64? = nil
+    ) -> Verdict {
         var verdict = Verdict()
         for effect in effects {
-            if effect.sequence == own || effect.acknowledgedAt.map({ $0 < number }) == true {
+            let isOver =
+                effect.isReached.map { $0(value) }
+                ?? (effect.acknowledgedAt.map { $0 < number } == true)
+            if isOver || effect.sequence == own {
                 verdict.settled.append(effect.sequence)
             } else {
                 verdict.remaining.append(effect)
-                if effect.sentAt != nil { verdict.isAmbiguous = true }
+                if effect.isReached == nil, effect.sentAt != nil { verdict.isAmbiguous = true }
             }
         }
         return verdict

@@ -85,13 +85,19 @@ extension QueryCache {
     /// Takes note of an operation's being done, and makes stale what it changes: fetches that are
     /// begun from now on have it in them.
     ///
+    /// - Parameter conditions: Which values have it in them, where that can be seen.
     /// - Returns: The queries that it changes.
-    func acknowledge(_ sequence: Int64, on moment: Timestamp) -> [ErasedQuery] {
+    func acknowledge(
+        _ sequence: Int64,
+        on moment: Timestamp,
+        _ conditions: [MutationRequest.Condition] = []
+    ) -> [ErasedQuery] {
         let queries = guarded.withLock { guarded in
             let number = guarded.nextNumber()
             guarded.effects.note(sequence, number: number) { effect in
                 effect.acknowledgedAt = number
                 effect.acknowledgedOn = moment
+                effect.isReached = conditions.last { $0.query.key == effect.query.key }?.isReached
             }
             return guarded.effects.queries(of: sequence)
         }
@@ -119,7 +125,7 @@ extension QueryCache {
         }
     }
 
-    /// Takes an answer of an operation as the new base, and the operation's effect out, in one step.
+    /// Takes an answer of an operation as the new base, and its effect out, in one step.
     ///
     /// - Returns: Whether it is known that the value has all in it that was done.
     func settle(
@@ -132,7 +138,7 @@ extension QueryCache {
         while true {
             let (ground, list) = ground(of: query)
             let sent = list?.effects.first { $0.sequence == sequence }?.sentAt
-            let verdict = list?.verdict(onValueOf: sent ?? 0, except: sequence)
+            let verdict = list?.verdict(on: box, of: sent ?? 0, except: sequence)
             guard verdict?.isAmbiguous != true else { return false }
             let view = EffectTable.List(effects: verdict?.remaining ?? [])
             let shown = view.applied(to: box)

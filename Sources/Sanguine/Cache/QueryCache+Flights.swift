@@ -69,7 +69,7 @@ extension QueryCache {
         _ arrival: Arrival
     ) -> Bool {
         let (old, list) = ground(of: query)
-        let verdict = list?.verdict(onValueOf: flight)
+        let verdict = list?.verdict(on: box, of: flight)
         let view = EffectTable.List(effects: verdict?.remaining ?? [])
         let shown = view.applied(to: box)
         let isEqual = old?.shown.isEqual(to: shown) ?? false

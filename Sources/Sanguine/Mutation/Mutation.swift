@@ -39,8 +39,8 @@ public protocol Mutation: Codable, Sendable {
 
     /// Sends it, with requests that carry its id as their `Idempotency-Key`.
     ///
-    /// Called until the backend has answered: an answer that was lost is asked for again, in a later
-    /// process if need be. What it then does:
+    /// Called until the backend has answered: an answer that was lost is asked for again, in a
+    /// later process if need be. What it then does:
     ///
     /// - It returns, or the answer of a status from 200 to 299 cannot be decoded: it is done.
     /// - Status 401: nothing is sent until somebody has signed in; see ``Outbox/resume()``.

@@ -149,7 +149,7 @@ extension MutationKeeper {
         where !queries.settle(sequence, query, with: box, epoch: epoch.number) {
             unsettled.append(query)
         }
-        let rest = queries.acknowledge(sequence, on: moment)
+        let rest = queries.acknowledge(sequence, on: moment, said.conditions)
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
             queries.invalidate(query)
         }

@@ -93,13 +93,14 @@ final class MutationKeeper: Sendable {
 
     /// Ends all that is under way; operations stay on disk.
     func close() {
-        let (tasks, receipts) = guarded.withLock { guarded in
+        let ((tasks, receipts), readers) = guarded.withLock { guarded in
             guarded.isClosed = true
             guarded.followings = []
-            for reader in guarded.readers.values { reader.finish() }
             defer { guarded.readers = [:] }
-            return guarded.takeRuns()
+            return (guarded.takeRuns(), guarded.readers)
         }
+        // Under no lock: whoever ends a stream is called back.
+        for reader in readers.values { reader.finish() }
         for task in tasks { task.cancel() }
         for receipt in receipts { receipt.resolve(.failure(.closed)) }
     }

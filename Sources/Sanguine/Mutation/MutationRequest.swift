@@ -7,11 +7,18 @@ import Synchronization
 /// Requests to the Sanguine server carry the user's token, those to the `baseURL` the
 /// configuration's `baseHeaders`; both are asked for when the request goes out, and never stored.
 public struct MutationRequest: Sendable {
+    /// Which values of a query have the mutation in them.
+    struct Condition: Sendable {
+        let query: ErasedQuery
+        let isReached: @Sendable (ValueBox) -> Bool
+    }
+
     /// What `send` has said besides returning.
     final class Notes: Sendable {
         struct Said {
             var requests = 0
             var values: [(query: ErasedQuery, box: ValueBox)] = []
+            var conditions: [Condition] = []
             var replaced: [(temporary: String, real: String)] = []
         }
 
@@ -103,11 +110,31 @@ public struct MutationRequest: Sendable {
 
     /// Takes a part of the answer as the new value of a query: it need not be fetched again.
     ///
-    /// In one step with the end of the mutation's effect on it. If it is not known whether the value
-    /// has in it what other mutations did meanwhile, it is left aside, and the query is fetched.
+    /// In one step with the end of the mutation's effect on it. If it is not known whether the
+    /// value has in it what other mutations did meanwhile, it is left aside, and the query is
+    /// fetched.
     public func settle<Value>(_ query: Query<Value>, _ value: Value) {
         guard !query.erased.isDerived else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
+    }
+
+    /// Says how a value shows by itself that it has the mutation in it: by its version, say.
+    ///
+    /// For a backend whose reads may be older than its writes. The mutation's effect on the query
+    /// stays until a value is fetched of which this is true. In a later process the first value that
+    /// is fetched counts.
+    ///
+    /// - Parameters:
+    ///   - query: What the mutation changes.
+    ///   - isReached: Is called with each value that is fetched, on any thread.
+    public func settle<Value>(
+        _ query: Query<Value>,
+        when isReached: @escaping @Sendable (Value) -> Bool
+    ) {
+        let condition = Condition(query: query.erased) { box in
+            box.value(as: Value.self).map(isReached) ?? true
+        }
+        notes.said.withLock { $0.conditions.append(condition) }
     }
 
     /// Says which id the backend has given to what had a temporary one.

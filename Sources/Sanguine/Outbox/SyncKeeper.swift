@@ -109,10 +109,15 @@ final class SyncKeeper: Sendable {
     /// Ends all that is under way; operations stay on disk.
     func close() {
         closeLive()
-        let (receipts, runs, tasks, records) = guarded.withLock { guarded in
+        let (restoring, following) = guarded.withLock { guarded in
             guarded.isClosed = true
-            for reader in guarded.restoreReaders.values { reader.finish() }
-            for reader in guarded.outboxReaders.values { reader.finish() }
+            defer { (guarded.restoreReaders, guarded.outboxReaders) = ([:], [:]) }
+            return (guarded.restoreReaders, guarded.outboxReaders)
+        }
+        // Under no lock: whoever ends a stream is called back.
+        for reader in restoring.values { reader.finish() }
+        for reader in following.values { reader.finish() }
+        let (receipts, runs, tasks, records) = guarded.withLock { guarded in
             guarded.followings = []
             defer {
                 guarded.base = .empty

@@ -56,6 +56,21 @@ struct RenameSong: Mutation {
     }
 }
 
+/// For a backend whose reads lag behind its writes.
+struct CountPlay: Mutation {
+    static let name = "song.play"
+    let song: String
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.song(song)) { $0.likes += 1 }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        let made = try await request.post("songs/\(song)/like", as: Song.self)
+        request.settle(.song(song)) { $0.likes >= made.likes }
+    }
+}
+
 struct AddSong: Mutation {
     static let name = "song.add"
     let id: String
@@ -127,7 +142,8 @@ final class SongServer: Sendable {
         }
         if path.last == "like" { song.likes += 1 }
         if path.last == "title" {
-            let body = try? JSONDecoder().decode([String: String].self, from: request.body ?? Data())
+            let data = request.body ?? Data()
+            let body = try? JSONDecoder().decode([String: String].self, from: data)
             song.title = body?["title"] ?? ""
         }
         state.songs[song.id] = request.method == "DELETE" ? nil : song
@@ -167,7 +183,7 @@ struct SongFixture {
             configuration.server = nil
             configuration.baseURL = URL(string: "http://songs.test")
             configuration.mutations = [
-                LikeSong.self, RenameSong.self, AddSong.self, RemoveSong.self,
+                LikeSong.self, RenameSong.self, CountPlay.self, AddSong.self, RemoveSong.self,
             ]
             configuration.connectivity = connectivity
             configuration.lifecycle = ManualLifecycle()

@@ -290,10 +290,10 @@ struct PagesKeeperTests {
         try await test.client.load(.feed("a"))
         let queries = test.client.queries
         let entry = test.client.pages.keeper(of: .feed("a"), in: queries).entry
-        let old = try #require(queries.held(by: entry))
+        let old = try #require(queries.heldBase(of: entry))
         server.change { $0.insert(onTop: true, jump: 1) }
         try await test.client.refresh(.feed("a"))
-        let isTaken = queries.amend(old.value, for: entry, epoch: 0, replacing: old.version)
+        let isTaken = queries.amend(old.value, for: entry, epoch: 0, replacing: old.ground)
 
         #expect(!isTaken)
         #expect(queries.cached(entry)?.rows.first?.id == server.ids.first)
