@@ -121,8 +121,8 @@ public struct MutationRequest: Sendable {
     /// Says how a value shows by itself that it has the mutation in it: by its version, say.
     ///
     /// For a backend whose reads may be older than its writes. The mutation's effect on the query
-    /// stays until a value is fetched of which this is true. In a later process the first value that
-    /// is fetched counts.
+    /// stays until a value is fetched of which this is true. In a later process the first value
+    /// that is fetched counts.
     ///
     /// - Parameters:
     ///   - query: What the mutation changes.
