@@ -19,7 +19,7 @@ struct Simulate: AsyncParsableCommand {
     var seeds = "1..1000"
 
     @Option(help: "How many events are played for each seed, before all comes to rest.")
-    var events = 200
+    var events = 150
 
     @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: PlantedBug?

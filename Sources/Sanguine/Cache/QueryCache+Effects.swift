@@ -82,6 +82,14 @@ extension QueryCache {
         }
     }
 
+    /// Takes back that an operation was sent: it has reached nobody.
+    func noteUnsent(_ sequence: Int64) {
+        guarded.withLock { guarded in
+            let number = guarded.nextNumber()
+            guarded.effects.note(sequence, number: number) { $0.sentAt = nil }
+        }
+    }
+
     /// Takes note of an operation's being done, and makes stale what it changes: fetches that are
     /// begun from now on have it in them.
     ///

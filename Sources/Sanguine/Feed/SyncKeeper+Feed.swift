@@ -101,7 +101,8 @@ extension SyncKeeper {
 
     /// Has the feed pulled again after a while, if nothing else brings news.
     private func poll(_ guarded: inout Guarded) {
-        guard !guarded.isLive, guarded.isForeground else { return }
+        // A live feed goes on from where the pull should have ended.
+        guard !guarded.isLive || guarded.pullFailures > 0, guarded.isForeground else { return }
         var random = environment.random
         let wait =
             guarded.pullFailures == 0
@@ -189,7 +190,7 @@ extension SyncKeeper {
         var mustPull = false
         while let effects = next {
             next = nil
-            mustPull = effects.mustPull
+            mustPull = mustPull || effects.mustPull
             defer { tell(effects) }
             do {
                 try outbox.write(effects.records)

@@ -92,7 +92,9 @@ extension MutationKeeper {
             if mustSignIn {
                 throw .problem(Problem(.unauthenticated, "Sign in, then synchronize again."))
             }
-            if flights.isEmpty { throw failure ?? .closed }
+            guard flights.isEmpty else { continue }
+            kick()
+            if guarded.withLock({ $0.flights.isEmpty }) { throw failure ?? .closed }
         }
     }
 }

@@ -210,10 +210,27 @@ extension MutationKeeper {
             return (rows, guarded.epoch)
         }
         for row in rows {
-            guard let mutation = mutation(of: row) else { continue }
-            guarded.withLock { $0.mutations[row.sequence] = mutation }
-            let effects = effects(of: mutation, row.sequence)
-            queries.setEffects(effects, of: row.sequence, epoch: epoch.number)
+            if let mutation = mutation(of: row) { take(row, mutation, epoch) }
+        }
+    }
+
+    /// Puts a rewritten mutation in the place of what it was.
+    func take(_ row: OutboxFile.Row, _ mutation: any Mutation, _ epoch: SessionEpoch) {
+        let sequence = row.sequence
+        let isThere = guarded.withLock { guarded in
+            guard guarded.epoch.number == epoch.number, guarded.rows[sequence] != nil else {
+                return false
+            }
+            guarded.rows[sequence] = row
+            guarded.mutations[sequence] = mutation
+            return true
+        }
+        guard isThere else { return }
+        let effects = effects(of: mutation, sequence)
+        queries.setEffects(effects, of: sequence, epoch: epoch.number)
+        // It may have been discarded meanwhile.
+        if guarded.withLock({ $0.state.items[sequence] == nil }) {
+            queries.setEffects([], of: sequence, epoch: epoch.number)
         }
     }
 }

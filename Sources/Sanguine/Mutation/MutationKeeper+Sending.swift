@@ -13,6 +13,9 @@ extension MutationKeeper {
         let records: [OutboxState.Record]
         let sequence: Int64
         let mutation: any Mutation
+        let row: OutboxFile.Row
+        /// What real ids were known.
+        let replaced: OrderedDictionary<String, String>
         let request: MutationRequest
         let epoch: SessionEpoch
         let run: UInt64
@@ -40,6 +43,8 @@ extension MutationKeeper {
                     records: records,
                     sequence: sequence,
                     mutation: mutation,
+                    row: row,
+                    replaced: guarded.replaced,
                     request: MutationRequest(
                         id: row.id,
                         backend: queries.attempts.backend,
@@ -70,15 +75,16 @@ extension MutationKeeper {
     }
 
     private func fly(_ departure: Departure) async {
+        let (mutation, rewritten) = renamed(departure)
         do {
-            try outbox.write(departure.records)
+            try outbox.write(departure.records, rewriting: rewritten)
         } catch {
             report(error)
             return failed(departure, .store(.writeFailed("the outbox: \(error)")))
         }
         queries.noteSent(departure.sequence)
         tellOutbox()
-        let outcome = await attempt(departure)
+        let outcome = await attempt(departure, mutation)
         guard !Task.isCancelled else { return }
         do throws(SanguineError) {
             try outcome.get()
@@ -88,13 +94,29 @@ extension MutationKeeper {
         }
     }
 
+    /// The mutation with the real ids that were known when it took off.
+    ///
+    /// They may have become known in the same moment, and not be in it yet.
+    private func renamed(_ departure: Departure) -> (any Mutation, [OutboxFile.Row]) {
+        guard !departure.replaced.isEmpty else { return (departure.mutation, []) }
+        let row = rewrite(departure.row, departure.replaced)
+        guard let mutation = mutation(of: row ?? departure.row) else {
+            return (departure.mutation, [])
+        }
+        if let row { take(row, mutation, departure.epoch) }
+        return (mutation, row.map { [$0] } ?? [])
+    }
+
     // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
     // stand for ever.
-    private func attempt(_ departure: Departure) async -> Result<Void, SanguineError> {
+    private func attempt(
+        _ departure: Departure,
+        _ mutation: any Mutation
+    ) async -> Result<Void, SanguineError> {
         let outcome = OneShot<Void>()
         let work = Task {
             do {
-                try await departure.mutation.send(departure.request)
+                try await mutation.send(departure.request)
                 outcome.resolve(.success(()))
             } catch {
                 outcome.resolve(.failure(SanguineError(error)))
@@ -201,12 +223,15 @@ extension MutationKeeper {
         wasSent: Bool,
         _ error: SanguineError
     ) {
+        var isUnsent = false
         guarded.withLock { guarded in
             guard guarded.isPresent(departure.run, departure.epoch) else { return }
             guarded.failure = error
             var random = configuration.random
             let number = departure.flight.number
-            for (line, failures) in guarded.state.fail(number, failure, wasSent: wasSent) {
+            let waits = guarded.state.fail(number, failure, wasSent: wasSent)
+            isUnsent = guarded.state.items[departure.sequence]?.mayBeDone == false
+            for (line, failures) in waits {
                 var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
                 if case .retryAfter(let wanted) = failure {
                     let bounded = min(wanted, ClientLimits.longestPause)
@@ -220,6 +245,8 @@ extension MutationKeeper {
                 }
             }
         }
+        // What is fetched meanwhile has it not in it.
+        if isUnsent { queries.noteUnsent(departure.sequence) }
         end(departure)
         tellOutbox()
         kick()
@@ -292,7 +319,10 @@ extension MutationKeeper {
             guarded.forget([sequence])
             return true
         }
-        if isOver { tellOutbox() }
+        if isOver {
+            tellOutbox()
+            outbox.tidyUpIfLong()
+        }
     }
 }
 

@@ -110,9 +110,11 @@ final class MutationKeeper: Sendable {
     /// What was not sent stays on disk for its owner's return. An epoch that is there already
     /// changes nothing but what waited for its account or its token.
     func adopt(_ epoch: SessionEpoch) {
+        var hasJoined = false
         let hasBegun = guarded.withLock { guarded -> ([Task<Void, Never>], [Shot])? in
             guard !guarded.isClosed, epoch.number >= guarded.epoch.number else { return nil }
             guard epoch.number > guarded.epoch.number else {
+                hasJoined = guarded.epoch.account == nil && epoch.account != nil
                 goOn(as: epoch, &guarded)
                 return nil
             }
@@ -132,6 +134,8 @@ final class MutationKeeper: Sendable {
             for task in tasks { task.cancel() }
             for receipt in receipts { receipt.resolve(.failure(.userChanged)) }
             load()
+        } else if hasJoined {
+            loadMore()
         }
         signalsChanged()
     }
@@ -171,6 +175,19 @@ final class MutationKeeper: Sendable {
             report(error)
         }
         refetchSettling()
+        tellOutbox()
+    }
+
+    /// What an earlier stay of the same user has left.
+    private func loadMore() {
+        let (epoch, owner, known) = guarded.withLock { ($0.epoch, $0.owner, $0.rows) }
+        do {
+            for row in try outbox.rows(of: owner, .mutation) where known[row.sequence] == nil {
+                take(row, epoch)
+            }
+        } catch {
+            report(error)
+        }
         tellOutbox()
     }
 
@@ -232,8 +249,12 @@ final class MutationKeeper: Sendable {
     // MARK: - Signals
 
     private func signalsChanged() {
-        let isOnline = configuration.connectivity.isOnline.value
-        guarded.withLock { $0.state.set(.offline, !isOnline) }
+        // Read under the lock, so that the last one to read is the last one to write.
+        let isOnline = guarded.withLock { guarded in
+            let isOnline = configuration.connectivity.isOnline.value
+            guarded.state.set(.offline, !isOnline)
+            return isOnline
+        }
         wake()
         if isOnline { refetchSettling() }
     }

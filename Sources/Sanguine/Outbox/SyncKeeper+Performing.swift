@@ -27,7 +27,7 @@ extension SyncKeeper {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
             try rehearse(mutator, row, guarded)
-            let effects = try insert(row, in: &guarded)
+            let effects = try insert(row, mutator, in: &guarded)
             guarded.receipts[guarded.lastTaken] = shot
             return effects.changed
         }
@@ -109,6 +109,7 @@ extension SyncKeeper {
 
     private func insert(
         _ row: OutboxFile.Row,
+        _ mutator: any Mutator,
         in guarded: inout Guarded
     ) throws(SanguineError) -> SyncState.Effects {
         var row = row
@@ -119,7 +120,7 @@ extension SyncKeeper {
         }
         guarded.lastTaken = row.sequence
         do {
-            return try take(row, in: &guarded)
+            return try take(row, as: mutator, in: &guarded)
         } catch {
             // It is durable, and is shown when the records can be read again.
             failed(error, &guarded)

@@ -60,7 +60,10 @@ extension SyncKeeper {
                 return (nil as Departure?, nil as OneShot<Void>?, false)
             }
             let hasNoticed = notice(&guarded)
-            guard failure == nil, let (flight, records) = guarded.state.takeOff() else {
+            // Unless something has happened since that makes another try worth it.
+            guard failure == nil || guarded.state.outbox.waits.isEmpty,
+                let (flight, records) = guarded.state.takeOff()
+            else {
                 defer { guarded.sender = nil }
                 return (nil, guarded.sender?.outcome, hasNoticed)
             }
@@ -76,6 +79,7 @@ extension SyncKeeper {
         }
         if mustTell { observers.changed(nil, in: self) }
         tellOutbox()
+        if ended != nil { outbox.tidyUpIfLong() }
         ended?.resolve(failure.map { .failure($0) } ?? .success(()))
         return departure
     }

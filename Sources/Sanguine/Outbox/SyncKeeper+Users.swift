@@ -13,15 +13,20 @@ extension SyncKeeper {
     /// When this returns, nothing of before can be seen, or is sent. An epoch that is there already
     /// removes nothing: its account has become known, or its token was refreshed.
     func adopt(_ epoch: SessionEpoch) {
+        var hasMore = false
         let begun = guarded.withLock { guarded -> Ended? in
             guard epoch.number >= guarded.epoch.number, !guarded.isClosed else { return nil }
             if epoch.number == guarded.epoch.number {
-                goOn(as: epoch, &guarded)
+                hasMore = goOn(as: epoch, &guarded)
                 return nil
             }
             return begin(epoch, &guarded)
         }
         defer { wake() }
+        if hasMore {
+            observers.changed(nil, in: self)
+            tellOutbox()
+        }
         guard let begun else { return }
         for task in begun.tasks { task?.cancel() }
         for outcome in begun.outcomes { outcome.resolve(.failure(.userChanged)) }
@@ -40,21 +45,32 @@ extension SyncKeeper {
     }
 
     /// The user is the same: their account has become known, or somebody has signed in again.
-    private func goOn(as epoch: SessionEpoch, _ guarded: inout Guarded) {
+    ///
+    /// - Returns: Whether operations of theirs were found that an earlier stay has left.
+    private func goOn(as epoch: SessionEpoch, _ guarded: inout Guarded) -> Bool {
         guarded.state.set(.signIn, false)
-        guard guarded.epoch.account == nil, epoch.account != nil else { return }
+        guard guarded.epoch.account == nil, epoch.account != nil else { return false }
         guarded.epoch = epoch
         guarded.owner = epoch.owner
-        guard guarded.isOpen || outbox.isThere else { return }
+        guard guarded.isOpen || outbox.isThere else { return false }
         do {
             try outbox.takeOver(by: epoch.owner)
             try outbox.setPresentOwner(epoch.owner)
+            guard guarded.isOpen else { return false }
+            var hasMore = false
+            for row in try outbox.rows(of: epoch.owner)
+            where guarded.rows[row.sequence] == nil && !guarded.state.outbox.isFull {
+                _ = try take(row, in: &guarded)
+                hasMore = true
+            }
+            return hasMore
         } catch {
             // They stay nobody's on disk, and are taken over at the next launch.
             environment.logger.error(
                 "The outbox could not be given to the new account.",
                 metadata: ["reason": "\(error)"]
             )
+            return false
         }
     }
 
@@ -71,6 +87,8 @@ extension SyncKeeper {
         guarded.owner = epoch.owner
         guarded.state = Self.freshState(environment, position: 0)
         guarded.base = .empty
+        // Whoever reads before the file is emptied finds nothing of theirs.
+        guarded.records?.cache.clear()
         guarded.rows = [:]
         guarded.receipts = [:]
         (guarded.sender, guarded.puller) = (nil, nil)
@@ -135,10 +153,11 @@ extension SyncKeeper {
         let last = try guarded.withLock { guarded throws(SanguineError) in
             try open(&guarded)
             _ = notice(&guarded)
-            guarded.state.set(.offline, false)
             return guarded.state.outbox.items.keys.last ?? 0
         }
         while true {
+            // Whoever insists is not kept by what the system thinks of the network.
+            guarded.withLock { $0.state.set(.offline, false) }
             wake()
             if let sending = kick() { try await sending.value() }
             if let pulling = pull() { try await pulling.value() }
@@ -160,18 +179,17 @@ extension SyncKeeper {
     /// Takes in, and returns, what the app and the network say now.
     @discardableResult
     private func readSignals() -> (isForeground: Bool, isOnline: Bool) {
-        let isForeground = network?.lifecycle.isForeground.value ?? true
-        let isOnline = network?.connectivity.isOnline.value ?? true
+        // Read under the lock, so that the last one to read is the last one to write.
         guarded.withLock { guarded in
-            guarded.isForeground = isForeground
-            guarded.isOnline = isOnline
-            guarded.state.set(.offline, !isOnline)
+            guarded.isForeground = network?.lifecycle.isForeground.value ?? true
+            guarded.isOnline = network?.connectivity.isOnline.value ?? true
+            guarded.state.set(.offline, !guarded.isOnline)
+            return (guarded.isForeground, guarded.isOnline)
         }
-        return (isForeground, isOnline)
     }
 
     private func lifecycleChanged() {
-        guard readSignals().isForeground else { return }
+        guard readSignals().isForeground else { return outbox.tidyUp() }
         look()
         wake()
         pull()

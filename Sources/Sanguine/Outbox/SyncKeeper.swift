@@ -186,10 +186,12 @@ final class SyncKeeper: Sendable {
         guarded.versions.append(try outbox.version())
         if !environment.isCompanion { try setPresentOwner(guarded.owner) }
         if !guarded.isOnline { guarded.state.set(.offline, true) }
-        let (rows, last) = (try outbox.rows(of: guarded.owner), try outbox.lastSequence())
+        // The number first: what another process adds in between is then looked for.
+        let last = try outbox.lastSequence()
+        let rows = try outbox.rows(of: guarded.owner)
         var settled: [OutboxState.Record] = []
         for row in rows { settled += try take(row, in: &guarded).records }
-        guarded.lastSequence = last
+        guarded.lastSequence = max(last, rows.last?.sequence ?? 0)
         if !environment.isCompanion { try outbox.write(settled) }
     }
 
@@ -205,14 +207,18 @@ final class SyncKeeper: Sendable {
         try outbox.setPresentOwner(owner)
     }
 
-    /// Takes an operation in that is on disk.
-    func take(_ row: OutboxFile.Row, in guarded: inout Guarded) throws -> SyncState.Effects {
+    /// Takes an operation in that is on disk; its mutator is decoded if nobody has it.
+    func take(
+        _ row: OutboxFile.Row,
+        as known: (any Mutator)? = nil,
+        in guarded: inout Guarded
+    ) throws -> SyncState.Effects {
         guarded.rows[row.sequence] = row
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
         let operation = Replay.Operation(
             sequence: row.sequence,
             id: row.id,
-            mutator: mutator(of: row)
+            mutator: known ?? mutator(of: row)
         )
         var item = OutboxState.Item(
             id: row.id,
@@ -243,8 +249,8 @@ final class SyncKeeper: Sendable {
             let version = try outbox.version()
             guard [version] != guarded.versions else { return false }
             guarded.versions = [version]
-            let rows = try outbox.rows(of: guarded.owner, after: guarded.lastSequence)
             let last = try outbox.lastSequence()
+            let rows = try outbox.rows(of: guarded.owner, after: guarded.lastSequence)
             for row in rows where guarded.rows[row.sequence] == nil {
                 guard !guarded.state.outbox.isFull else {
                     guarded.versions = []  // There is more, for when there is room.
@@ -252,7 +258,7 @@ final class SyncKeeper: Sendable {
                 }
                 _ = try take(row, in: &guarded)
             }
-            guarded.lastSequence = last
+            guarded.lastSequence = max(last, rows.last?.sequence ?? 0)
             return !rows.isEmpty
         } catch {
             failed(error, &guarded)

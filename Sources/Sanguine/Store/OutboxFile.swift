@@ -50,7 +50,11 @@ final class OutboxFile: Sendable {
         var mayBeDone = false
     }
 
+    /// How many writes the log may take before it is copied to the file: some MB.
+    private static let writesInLog = 512
+
     private let database = Mutex<DatabaseQueue?>(nil)
+    private let writes = Mutex(0)
     private let isClosed = Mutex(false)
     private let folder: URL?
     private let isCompanion: Bool
@@ -204,11 +208,18 @@ final class OutboxFile: Sendable {
         }
     }
 
+    /// Moves what was written from the log to the file, if there is much of it.
+    func tidyUpIfLong() {
+        if writes.withLock({ $0 >= Self.writesInLog }) { tidyUp() }
+    }
+
     /// Moves what was written from the log to the file, unless a companion writes.
     func tidyUp() {
-        guard folder != nil, !isCompanion, let lock = lockFile() else { return }
+        guard folder != nil, !isCompanion, writes.withLock({ $0 > 0 }), let lock = lockFile()
+        else { return }
         defer { lock.close() }
         guard lock.tryLock() else { return }
+        writes.withLock { $0 = 0 }
         // The log grows if it fails, and the next one is as good.
         _ = try? opened().writeWithoutTransaction { try $0.checkpoint(.passive) }
     }
@@ -276,6 +287,7 @@ final class OutboxFile: Sendable {
         let lock = isCompanion ? lockFile() : nil
         lock?.lock()
         defer { lock?.close() }
+        writes.withLock { $0 += 1 }
         return try opened().writeWithoutTransaction(body)
     }
 

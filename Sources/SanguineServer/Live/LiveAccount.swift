@@ -5,20 +5,26 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. At any time there is at most one read for each position, however many connections wait for
-///    it.
-/// 2. Whoever is told of a commit reads after it, or joins a read and looks again.
+/// 1. At any time there is at most one read for each position that is new enough for whoever comes,
+///    however many connections wait for it.
+/// 2. Whoever is told of a commit is answered by a read that began after it.
 ///
 /// Mutable state: `guarded`, by its mutex. Bounded by the connections, each of which waits for one
 /// read, and by ``LivePages``.
 final class LiveAccount: Sendable {
-    private typealias Read = Task<Result<LivePage, Problem>, Never>
+    private struct Read {
+        let number: UInt64
+        /// What was known to be committed when it began.
+        let head: Int64
+        let task: Task<Result<LivePage, Problem>, Never>
+    }
 
     private struct Guarded {
         var head: Int64 = 0
         var isWaking = false
         var connections: [ObjectIdentifier: LiveConnection] = [:]
         var reads: [FeedPosition: Read] = [:]
+        var lastRead: UInt64 = 0
         var pages = LivePages()
     }
 
@@ -73,18 +79,24 @@ final class LiveAccount: Sendable {
     func page(after position: FeedPosition) async throws(Problem) -> LivePage {
         let (page, read) = guarded.withLock { guarded -> (LivePage?, Read?) in
             if let page = guarded.pages.page(after: position) { return (page, nil) }
-            if let read = guarded.reads[position] { return (nil, read) }
+            if let read = guarded.reads[position], read.head >= guarded.head { return (nil, read) }
+            guarded.lastRead += 1
+            let number = guarded.lastRead
             // In a task of its own: a connection that ends takes nothing from the others.
-            let read: Read = Task { [self] in await self.read(after: position) }
+            let task = Task { [self] in await self.read(number, after: position) }
+            let read = Read(number: number, head: guarded.head, task: task)
             guarded.reads[position] = read
             return (nil, read)
         }
         if let page { return page }
         guard let read else { preconditionFailure("There is a page, or a read for it.") }
-        return try await read.value.get()
+        return try await read.task.value.get()
     }
 
-    private func read(after position: FeedPosition) async -> Result<LivePage, Problem> {
+    private func read(
+        _ number: UInt64,
+        after position: FeedPosition
+    ) async -> Result<LivePage, Problem> {
         let result: Result<LivePage, Problem>
         do throws(Problem) {
             let part = try await feed.read(id, after: position, limit: LiveLimits.sharedEvents)
@@ -93,7 +105,7 @@ final class LiveAccount: Sendable {
             result = .failure(error)
         }
         guarded.withLock { guarded in
-            guarded.reads[position] = nil
+            if guarded.reads[position]?.number == number { guarded.reads[position] = nil }
             if case .success(let page) = result { guarded.pages.add(page) }
         }
         return result

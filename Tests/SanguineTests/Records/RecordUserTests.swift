@@ -56,6 +56,21 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
+    @Test func `a guest who comes back finds what they had not sent`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let guest = try #require(fixture.authorizer.epoch.account)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        let out = fixture.authorizer.advance(to: nil)
+        client.sync.adopt(out)
+        await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }
+        #expect(client.outbox.pending.isEmpty)
+        client.sync.adopt(SessionEpoch(number: out.number, account: guest))
+        #expect(client.outbox.pending.map(\.id) == [receipt.id])
+        #expect(client.count("a") == 1)
+    }
+
     @Test func `the account made for them takes over what was done before there was one`() throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
