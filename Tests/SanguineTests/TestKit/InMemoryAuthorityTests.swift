@@ -8,6 +8,7 @@ import Testing
 @Suite("In-memory authority", .timeLimit(.minutes(5)))
 struct InMemoryAuthorityTests {
     private let authority = InMemoryAuthority(schema: .counters)
+    private let delay = ManualClock()
 
     private func client(
         of authority: InMemoryAuthority? = nil,
@@ -17,7 +18,7 @@ struct InMemoryAuthorityTests {
         configuration.schema = .counters
         configuration.transport = authority ?? self.authority
         configuration.clock = ManualWallClock()
-        configuration.delay = ManualClock()
+        configuration.delay = delay
         configuration.random = RandomSource(SplitMix64(seed: seed))
         configuration.logger = .silent
         return try SanguineClient(configuration)
@@ -129,7 +130,8 @@ struct InMemoryAuthorityTests {
     {
         let client = try client()
         try await client.synchronize()
-        await eventually { authority.streamCount == 1 }
+        // The first connection waits until the feed was pulled.
+        try await delay.advancing { await eventually { authority.streamCount == 1 } }
         authority.set("a", to: 5)
         await eventually { client.count("a") == 5 }
         authority.ping()
