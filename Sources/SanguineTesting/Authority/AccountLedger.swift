@@ -70,6 +70,7 @@ struct AccountLedger: Sendable {
     ///   - schema: The collections and mutators.
     ///   - others: What the account can see of others' records.
     ///   - refusal: Why it is not to be done; `nil` lets the mutator decide.
+    /// - Returns: What became of it.
     mutating func perform(
         _ operation: PushedOperation,
         schema: RecordSchema,
