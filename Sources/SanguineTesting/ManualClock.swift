@@ -110,6 +110,34 @@ public final class ManualClock: Clock {
         for sleeper in woken { sleeper.continuation.resume(returning: true) }
     }
 
+    /// Moves the clock on and on, step by step, until the body is through.
+    ///
+    /// For code that sleeps an unknown number of times.
+    ///
+    /// ```swift
+    /// try await delay.advancing { try await client.synchronize() }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - step: How far it moves at once. Default: 100 ms.
+    ///   - body: What runs meanwhile.
+    /// - Returns: What the body returns.
+    /// - Throws: what the body throws.
+    public func advancing<Value: Sendable>(
+        by step: Duration = .milliseconds(100),
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let motion = Task {
+            while !Task.isCancelled {
+                advance(by: step)
+                // Whoever woke has something to do before the next step.
+                for _ in 0..<10 { await Task.yield() }
+            }
+        }
+        defer { motion.cancel() }
+        return try await body()
+    }
+
     /// Returns when at least so many tasks sleep, or when the waiting task is cancelled.
     public func waitForSleepers(_ count: Int) async {
         let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)

@@ -2,6 +2,7 @@ import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
+import SanguineTesting
 
 @testable import Sanguine
 
@@ -9,7 +10,7 @@ import SanguineServer
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + balance + metrics + feed + live
-        + authority + driver
+        + authority + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
@@ -217,6 +218,17 @@ enum LimitTexts {
             ("SQLiteStorageOptions.retryAfterSeconds", count(options.retryAfterSeconds)),
         ]
     }()
+
+    private static let testing: [(String, String)] = [
+        ("TestingLimits.accounts", count(TestingLimits.accounts)),
+        ("TestingLimits.tokens", count(TestingLimits.tokens)),
+        ("TestingLimits.operations", count(TestingLimits.operations)),
+        ("TestingLimits.records", count(TestingLimits.records)),
+        ("TestingLimits.streams", count(TestingLimits.streams)),
+        ("TestingLimits.events", count(TestingLimits.events)),
+        ("TestingLimits.copies", count(TestingLimits.copies)),
+        ("TestingLimits.readings", count(TestingLimits.readings)),
+    ]
 
     private static func count(_ value: some BinaryInteger) -> String {
         let digits = Array(String(value))

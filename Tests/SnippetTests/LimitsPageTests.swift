@@ -40,6 +40,7 @@ struct LimitsPageTests {
         "Sanguine/Metrics/MetricsLimits",
         "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
+        "SanguineTesting/TestingLimits",
     ])
     func `every declared limit is on the page`(path: String) throws {
         let file = Self.root.appending(path: "Sources/\(path).swift")

@@ -1,5 +1,6 @@
 import Foundation
 import Sanguine
+import SanguineModel
 import SanguineTesting
 import Testing
 
@@ -53,5 +54,93 @@ struct TestingSnippets {
         let profiles = try await [first, second]
         #expect(profiles.map(\.name) == ["Ada", "Ada"])
         #expect(network.requests.count == 1)
+    }
+}
+
+/// The samples of the guide to testing an app.
+@Suite("App testing snippets", .timeLimit(.minutes(5)))
+struct AppTestingSnippets {
+    private let run = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+    private let schema: RecordSchema
+    private let authority: InMemoryAuthority
+    private let delay = ManualClock()
+    private let device: TestDevice
+
+    init() {
+        let schema = RecordSchema(
+            collections: [Habit.collection],
+            mutators: [CompleteHabit.self]
+        )
+        self.schema = schema
+        authority = InMemoryAuthority(schema: schema)
+        device = TestDevice(network: authority) { $0.schema = schema }
+    }
+
+    @Test func `a habit that was made elsewhere is completed here`() async throws {
+        authority.set(Habit(id: run, title: "Run"))
+        let client = try device.launch()
+        try await client.synchronize()
+
+        try client.perform(CompleteHabit(habit: run))
+        #expect(client.record(Habit.self, run)?.streak == 1)
+
+        try await client.synchronize()
+        #expect(authority.record(Habit.self, run)?.streak == 1)
+        #expect(authority.operations().count == 1)
+    }
+
+    @Test func `what was done on the train survives the app's death`() async throws {
+        authority.set(Habit(id: run, title: "Run"))
+        try await device.launch().synchronize()
+        device.connectivity.disconnect()
+        try device.client?.perform(CompleteHabit(habit: run))
+        try device.kill()
+
+        let client = try device.launch()
+        #expect(client.record(Habit.self, run)?.streak == 1)
+
+        device.connectivity.connect()
+        try await client.synchronize()
+        #expect(authority.record(Habit.self, run)?.streak == 1)
+    }
+
+    @Test(arguments: 1...5)
+    func `a bad network loses nothing and does nothing twice`(seed: UInt64) async throws {
+        let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)
+        let device = TestDevice(network: network, delay: delay, seed: seed) { $0.schema = schema }
+        authority.set(Habit(id: run, title: "Run"))
+        network.faults = .none
+        try await device.launch().synchronize()
+
+        network.faults = .rough
+        for _ in 1...10 { try device.client?.perform(CompleteHabit(habit: run)) }
+        try device.kill()
+        let client = try device.launch()
+        network.partition()
+        network.heal()
+
+        network.faults = .none
+        try await delay.advancing {
+            while !Task.isCancelled, (try? await client.synchronize()) == nil {}
+        }
+        #expect(authority.record(Habit.self, run)?.streak == 10, "\(network)")
+    }
+
+    @Test func `a server refuses, fails and forgets when it is told to`() async throws {
+        let client = try device.launch()
+        authority.set(Habit(id: run, title: "Run"))
+        try await client.synchronize()
+        authority.refuse {
+            $0.mutator == CompleteHabit.name ? Refusal(.notOwner, "Not yours.") : nil
+        }
+        authority.fail("/v1/sync/push", with: Problem(.overloaded, "Wait.", retryAfter: 5))
+        authority.expireTokens()
+        authority.forgetDeletions()  // A device that was away for too long begins afresh.
+
+        try client.perform(CompleteHabit(habit: run))
+        try await device.delay.advancing {
+            while !Task.isCancelled, client.outbox.refused.isEmpty { await Task.yield() }
+        }
+        #expect(client.outbox.refused.map(\.problem.code) == [.notOwner])
     }
 }

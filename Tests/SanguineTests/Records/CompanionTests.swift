@@ -18,7 +18,7 @@ import Testing
 
     @Test func `a companion shows what the app has and what it has pending`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let client = try fixture.client()
         try await client.synchronize()
         fixture.connectivity.disconnect()
@@ -38,7 +38,7 @@ import Testing
         #expect(companion.record(Counter.self, .of("a"))?.count == 1)
         #expect(fixture.pushes.isEmpty)
         try await client.synchronize()
-        #expect(fixture.server.count("a") == 1 && client.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1 && client.count("a") == 1)
         #expect(companion.record(Counter.self, .of("a"))?.count == 1)
     }
 
@@ -75,7 +75,7 @@ import Testing
 
     @Test func `a companion forgets a user who has signed out of the app`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let client = try fixture.client()
         try await client.synchronize()
         let companion = try companion(fixture)

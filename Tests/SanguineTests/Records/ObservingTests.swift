@@ -91,7 +91,7 @@ import Testing
         fixture.connectivity.connect()
         var last: Outbox.Summary?
         while last != Outbox.Summary() { last = await updates.next() }
-        #expect(fixture.server.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1)
     }
 }
 

@@ -14,7 +14,7 @@ import Testing
         try client.add("a")
         // The push is done, and its answer kept back; so is the first pull's.
         await fixture.network.waitForHeld(2)
-        await eventually { fixture.server.count("a") == 1 }
+        await eventually { fixture.authority.count("a") == 1 }
         client.sync.pull()
         fixture.network.releaseFirst { $0.isPull }
         await fixture.network.waitForRequests(3)
@@ -42,13 +42,13 @@ import Testing
     @Test func `remote changes show while operations are pending`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
         try client.add("a")
         await eventually { client.sync.kick() == nil }
-        fixture.server.set("a", to: 20)
-        fixture.server.set("b", to: 7)
+        fixture.authority.set("a", to: 20)
+        fixture.authority.set("b", to: 7)
         try await client.sync.pull()?.value()
         #expect(client.count("a") == 21 && client.count("b") == 7)
     }
@@ -60,7 +60,7 @@ import Testing
         fixture.network.hold()
         let receipt = try client.add("a")
         await fixture.network.waitForHeld(1)
-        #expect(fixture.server.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1)
         fixture.network.script(.fail(.interrupted("lost")))
         client.close()
         fixture.network.release()
@@ -78,7 +78,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
         let ids = fixture.pushes.map { $0.operations.map(\.id) }
         #expect(ids == [[receipt.id], [receipt.id]])
-        #expect(fixture.server.with { $0.done } == [receipt.id])
+        #expect(fixture.authority.done == [receipt.id])
     }
 
     @Test func `operations of a restored outbox are sent in the order in which they were made`()
@@ -96,7 +96,7 @@ import Testing
         fixture.connectivity.connect()
         let second = try fixture.client(seed: 2)
         try await second.synchronize()
-        #expect(fixture.server.with { $0.done } == ids)
+        #expect(fixture.authority.done == ids)
     }
 
     @Test func `what the server cannot read is refused and blocks nothing`() async throws {
@@ -105,7 +105,7 @@ import Testing
         let client = try fixture.client()
         let poison = try client.add("a")
         let good = try client.add("b")
-        fixture.server.with { $0.poison = [poison.id] }
+        fixture.authority.poison([poison.id])
         fixture.connectivity.connect()
         #expect(try await good.outcome == .applied)
         #expect(try await poison.outcome != .applied)
@@ -123,7 +123,7 @@ import Testing
         #expect(try await copy.outcome == .applied)
         try await client.synchronize()
         #expect(client.records(Counter.self).map(\.id) == [.of("copy"), .of("mine")])
-        #expect(client.count("copy") == 3 && fixture.server.count("copy") == 3)
+        #expect(client.count("copy") == 3 && fixture.authority.count("copy") == 3)
     }
 
     @Test func `two devices that meet again show the same`() async throws {

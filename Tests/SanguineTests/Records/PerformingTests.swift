@@ -52,7 +52,7 @@ import Testing
         let client = try fixture.client()
         let receipt = try client.add("a")
         #expect(try await receipt.outcome == .applied)
-        #expect(fixture.server.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1)
     }
 
     @Test func `who waits for an outcome can stop, and the operation goes on`() async throws {
@@ -69,7 +69,7 @@ import Testing
 
     @Test func `one refusal removes its own effect alone`() async throws {
         let fixture = RecordsFixture()
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let client = try fixture.client()
         let refused = try client.add("a", by: 5, limit: 5)
         let applied = try client.add("a", by: 1)
@@ -87,20 +87,20 @@ import Testing
 
     @Test func `a retry from the tray has a new id and comes at the end`() async throws {
         let fixture = RecordsFixture()
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let client = try fixture.client()
         let receipt = try client.add("a", by: 5, limit: 5)
         _ = try await receipt.outcome
-        fixture.server.set("a", to: 0)
+        fixture.authority.set("a", to: 0)
         let again = try client.outbox.retry(receipt.id)
         #expect(again.id != receipt.id)
         #expect(try await again.outcome == .applied)
-        #expect(client.outbox.refused.isEmpty && fixture.server.count("a") == 5)
+        #expect(client.outbox.refused.isEmpty && fixture.authority.count("a") == 5)
     }
 
     @Test func `what is discarded from the tray does not come back`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let client = try fixture.client()
         let receipt = try client.add("a", by: 5, limit: 5)
         _ = try await receipt.outcome

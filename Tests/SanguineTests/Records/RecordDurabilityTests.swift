@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct RecordDurabilityTests {
     @Test func `a client that was dropped shows the same when it is opened again`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let first = try fixture.client()
         try await first.synchronize()
         fixture.connectivity.disconnect()
@@ -34,7 +34,7 @@ import Testing
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == 1)
         try await second.synchronize()
-        #expect(fixture.server.with { $0.done } == [receipt.id])
+        #expect(fixture.authority.done == [receipt.id])
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
     }
 
@@ -61,7 +61,7 @@ import Testing
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 10)
+        fixture.authority.set("a", to: 10)
         let first = try fixture.client()
         try await first.synchronize()
         first.close()
@@ -98,7 +98,7 @@ import Testing
         #expect(older.outbox.pending.first?.conflict?.code == .mutatorUnknown)
         fixture.connectivity.connect()
         try await older.synchronize()
-        #expect(fixture.server.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1)
     }
 
     @Test func `records are found by an index that the app declares later`() async throws {

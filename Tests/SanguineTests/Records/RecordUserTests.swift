@@ -10,7 +10,7 @@ import Testing
 
     @Test func `a sign-out removes the user's records from memory and disk`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        fixture.server.set("a", to: 1)
+        fixture.authority.set("a", to: 1)
         let client = try fixture.client()
         try await client.synchronize()
         #expect(client.count("a") == 1)
@@ -26,7 +26,7 @@ import Testing
 
     @Test func `a late answer shows nothing of the user before`() async throws {
         let fixture = RecordsFixture()
-        fixture.server.set("a", to: 1)
+        fixture.authority.set("a", to: 1)
         fixture.network.hold()
         let client = try fixture.client()
         _ = client.count("a")

@@ -4,19 +4,33 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// Clients at a ``TinyServer``, with clocks that a test moves.
+/// Clients at an ``InMemoryAuthority``, with clocks that a test moves.
+///
+/// Each epoch of a ``TestAuthorizer`` is another account of it; the first is its user's.
 struct RecordsFixture {
-    let server = TinyServer()
+    let authority: InMemoryAuthority
     let network: ScriptedTransport
     let delay = ManualClock()
-    let wall = ManualWallClock()
+    let wall: ManualWallClock
     let connectivity = ManualConnectivity()
     let lifecycle = ManualLifecycle()
     let authorizer = TestAuthorizer()
     let folder: TemporaryFolder?
 
     init(onDisk: Bool = false) {
-        network = server.network()
+        let wall = ManualWallClock()
+        let authority = InMemoryAuthority(schema: .counters, clock: wall)
+        let accounts = [authority.user] + (1...3).map { _ in authority.addAccount() }
+        network = ScriptedTransport { request in
+            var request = request
+            let token = request.headers["Authorization"]?.split(separator: "-") ?? []
+            let epoch = token.count > 1 ? Int(token[1]) ?? 0 : 0
+            let account = accounts[min(epoch, accounts.count - 1)]
+            request.headers["Authorization"] = "Bearer \(authority.accessToken(for: account))"
+            return .respond(authority.answer(request))
+        }
+        self.wall = wall
+        self.authority = authority
         folder = onDisk ? TemporaryFolder() : nil
     }
 

@@ -8,12 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct RestoreTests {
     private func filled(_ count: Int, onDisk: Bool = true) -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: onDisk)
-        fixture.server.with { account in
-            for number in 0..<count {
-                let value = RecordValue(["count": .integer(Int64(number))])
-                account.put(value, for: .counter("c\(number)"))
-            }
-        }
+        for number in 0..<count { fixture.authority.set("c\(number)", to: Int64(number)) }
         return fixture
     }
 
@@ -74,9 +69,9 @@ import Testing
         fixture.network.hold()
         _ = client.count("c1")
         await fixture.network.waitForHeld(1)
-        fixture.server.set("c1", to: -1)
-        fixture.server.with { $0.put(nil, for: .counter("c2")) }
-        fixture.server.set("new", to: 5)
+        fixture.authority.set("c1", to: -1)
+        fixture.authority.delete(Counter.self, .of("c2"))
+        fixture.authority.set("new", to: 5)
         fixture.network.release()
         try await client.synchronize()
         #expect(client.count("c1") == -1 && client.count("c2") == nil && client.count("new") == 5)
@@ -89,11 +84,9 @@ import Testing
         let fixture = filled(3)
         let client = try fixture.client()
         try await client.synchronize()
-        fixture.server.with { account in
-            account.rows[.counter("c1")] = nil  // Deleted, and the tombstone forgotten.
-            account.put(RecordValue(["count": 50]), for: .counter("c2"))
-            account.horizon = account.head
-        }
+        fixture.authority.delete(Counter.self, .of("c1"))
+        fixture.authority.set("c2", to: 50)
+        fixture.authority.forgetDeletions()
         fixture.network.hold()
         client.sync.pull()
         await fixture.network.waitForHeld(1)

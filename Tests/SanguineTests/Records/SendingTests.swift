@@ -63,7 +63,7 @@ import Testing
             fixture.delay.advance(by: .seconds(75))
         }
         #expect(try await receipt.outcome == .applied)
-        #expect(fixture.server.count("a") == 1)
+        #expect(fixture.authority.count("a") == 1)
     }
 
     @Test func `the network's return sends at once`() async throws {
@@ -86,7 +86,7 @@ import Testing
         fixture.connectivity.connect()
         try await client.synchronize()
         #expect(fixture.pushes.map(\.operations.count) == [100, 100, 50])
-        #expect(fixture.server.count("a") == 250 && client.count("a") == 250)
+        #expect(fixture.authority.count("a") == 250 && client.count("a") == 250)
     }
 
     @Test func `synchronize throws while the server cannot be reached`() async throws {
@@ -112,7 +112,7 @@ import Testing
         await fixture.delay.waitForSleepers(1)
         fixture.lifecycle.enterBackground()
         fixture.delay.advance(by: .seconds(60))
-        fixture.server.set("a", to: 4)
+        fixture.authority.set("a", to: 4)
         fixture.lifecycle.enterForeground()
         await eventually { client.count("a") == 4 }
         #expect(fixture.pulls.count == before + 2)

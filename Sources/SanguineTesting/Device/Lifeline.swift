@@ -1,0 +1,154 @@
+import Sanguine
+import Synchronization
+
+/// What a process reaches the network by: cut with its death.
+///
+/// While the dead process's files are read, what arrives is kept back: a process that is dying may
+/// not note on its disk that it was cut off.
+///
+/// Mutable state: `state`, by its mutex. Waits are ended, and tasks cancelled, outside of it.
+final class Lifeline: Transport {
+    private enum Phase {
+        case alive
+        case frozen
+        case dead
+    }
+
+    private struct State {
+        var phase = Phase.alive
+        var lastNumber = 0
+        var waiting: [Int: AsyncStream<Never>.Continuation] = [:]
+        var ends: [Int: @Sendable () -> Void] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let base: any Transport
+    /// Is there as long as the process, or a test, uses its files.
+    private let folder: DeviceFolder
+
+    init(_ base: any Transport, folder: DeviceFolder) {
+        self.base = base
+        self.folder = folder
+    }
+
+    /// Lets nothing through from now on, in either direction.
+    func freeze() { state.withLock { $0.phase = .frozen } }
+
+    /// Ends everything.
+    func cut() {
+        let (waiting, ends) = state.withLock { state in
+            state.phase = .dead
+            defer { (state.waiting, state.ends) = ([:], [:]) }
+            return (Array(state.waiting.values), Array(state.ends.values))
+        }
+        for end in ends { end() }
+        for wait in waiting { wait.finish() }
+    }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        try await run { base throws(TransportError) in try await base.send(request) }
+    }
+
+    fileprivate func stream(
+        _ request: TransportRequest
+    ) async throws(TransportError) -> TransportStream {
+        let upstream = try await run { base throws(TransportError) in
+            guard let base = base as? any StreamingTransport else {
+                throw .invalid("the transport has no streams")
+            }
+            return try await base.stream(request)
+        }
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let stream = TransportStream(response: upstream.response) { [weak self] in
+            self?.release(number)
+        }
+        let pump = Task { [weak self, weak stream] in
+            var ending: TransportError?
+            do throws(TransportError) {
+                while let bytes = try await upstream.next() {
+                    guard let self, let stream else { break }
+                    try await passGate()
+                    stream.receive(bytes)
+                }
+            } catch {
+                ending = error
+            }
+            upstream.cancel()
+            stream?.finish(ending)
+            self?.release(number)
+        }
+        hold(number) { pump.cancel() }
+        return stream
+    }
+
+    // MARK: - The gate
+
+    private func run<Value: Sendable>(
+        _ body: @escaping @Sendable (any Transport) async throws(TransportError) -> Value
+    ) async throws(TransportError) -> Value {
+        try await passGate()
+        let task = Task { [base] () -> Result<Value, TransportError> in
+            do throws(TransportError) {
+                return .success(try await body(base))
+            } catch {
+                return .failure(error)
+            }
+        }
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        hold(number) { task.cancel() }
+        let result = await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        state.withLock { _ = $0.ends.removeValue(forKey: number) }
+        try await passGate()
+        return try result.get()
+    }
+
+    /// Goes on in a living process; in a dying one waits for its death.
+    private func passGate() async throws(TransportError) {
+        let (death, continuation) = AsyncStream.makeStream(of: Never.self)
+        let (phase, number) = state.withLock { state in
+            state.lastNumber += 1
+            if state.phase == .frozen { state.waiting[state.lastNumber] = continuation }
+            return (state.phase, state.lastNumber)
+        }
+        if phase == .alive { return }
+        if phase == .frozen { for await _ in death {} }
+        state.withLock { _ = $0.waiting.removeValue(forKey: number) }
+        throw .cancelled
+    }
+
+    /// Has something ended with the process.
+    private func hold(_ number: Int, _ end: @escaping @Sendable () -> Void) {
+        let isDead = state.withLock { state in
+            if state.phase != .dead { state.ends[number] = end }
+            return state.phase == .dead
+        }
+        if isDead { end() }
+    }
+
+    private func release(_ number: Int) {
+        state.withLock { $0.ends.removeValue(forKey: number) }?()
+    }
+}
+
+/// The same, where the network has streams.
+struct StreamingLifeline: StreamingTransport {
+    let lifeline: Lifeline
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        try await lifeline.send(request)
+    }
+
+    func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {
+        try await lifeline.stream(request)
+    }
+}

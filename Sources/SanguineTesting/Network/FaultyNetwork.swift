@@ -1,0 +1,308 @@
+public import Sanguine
+import Synchronization
+
+/// A network that delays, loses, doubles, reorders and partitions, by a seed.
+///
+/// ```swift
+/// let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)
+/// configuration.transport = network
+/// network.partition()
+/// network.heal()
+/// ```
+///
+/// What happens to a request follows from the seed, its path and how many went there before it: so
+/// the same seed gives the same faults, as far as the code under test asks in the same order. The
+/// ``description`` has the seed and what has happened: print it when a test fails.
+///
+/// Mutable state: `state`, by its mutex. Nothing is cancelled, and no stream is told, under it.
+public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
+    /// What happens to one request; drawn at once, so that one fault does not shift another.
+    struct Plan: Sendable {
+        let number: Int
+        let partitions: Int
+        let there: Duration
+        let back: Duration
+        let copy: Duration
+        let isRequestLost: Bool
+        let isAnswerLost: Bool
+        let isDoubled: Bool
+        let timeToNotice: Duration
+    }
+
+    fileprivate struct Flight {
+        let cancel: @Sendable () -> Void
+        var isCut = false
+    }
+
+    struct Passage {
+        weak var stream: TransportStream?
+        let pump: Task<Void, Never>
+    }
+
+    struct State {
+        var faults: Faults
+        var isPartitioned = false
+        var partitions = 0
+        var requests = 0
+        fileprivate var flights: [Int: Flight] = [:]
+        var copies: [Int: Task<Void, Never>] = [:]
+        var passages: [Int: Passage] = [:]
+        var dice: [String: SplitMix64] = [:]
+        var events: [Event] = []
+        var counts: [Event.Kind: Int] = [:]
+    }
+
+    /// What all chance follows from.
+    public let seed: UInt64
+
+    let state: Mutex<State>
+    let base: any Transport
+    let clock: any Clock<Duration>
+
+    /// Creates a network in front of another one, or of a server.
+    ///
+    /// - Parameters:
+    ///   - base: Where requests arrive. If it has no streams, they are answered with 501.
+    ///   - seed: What all chance follows from.
+    ///   - clock: What delays are measured by.
+    ///   - faults: What goes wrong. Default: nothing yet.
+    public init(
+        _ base: any Transport,
+        seed: UInt64,
+        clock: any Clock<Duration>,
+        faults: Faults = .none
+    ) {
+        self.base = base
+        self.seed = seed
+        self.clock = clock
+        state = Mutex(State(faults: faults))
+    }
+
+    deinit {
+        for copy in state.withLock({ $0.copies.values }) { copy.cancel() }
+    }
+
+    // MARK: - What goes wrong
+
+    /// What goes wrong with requests from now on.
+    public var faults: Faults {
+        get { state.withLock { $0.faults } }
+        set { state.withLock { $0.faults = newValue } }
+    }
+
+    /// Whether nothing gets through.
+    public var isPartitioned: Bool { state.withLock { $0.isPartitioned } }
+
+    /// Cuts both ends off from each other: what is on its way is lost, streams break, and nothing
+    /// more is sent.
+    public func partition() {
+        let (flights, copies, passages) = state.withLock { state in
+            state.isPartitioned = true
+            state.partitions += 1
+            for number in state.flights.keys { state.flights[number]?.isCut = true }
+            defer { (state.copies, state.passages) = ([:], [:]) }
+            return (
+                state.flights.values.map(\.cancel), Array(state.copies.values),
+                Array(state.passages.values)
+            )
+        }
+        for cancel in flights { cancel() }
+        for copy in copies { copy.cancel() }
+        for passage in passages {
+            passage.stream?.finish(.interrupted("the network was partitioned"))
+            passage.pump.cancel()
+        }
+    }
+
+    /// Ends a partition; ``faults`` stay what they are.
+    public func heal() { state.withLock { $0.isPartitioned = false } }
+
+    // MARK: - What has happened
+
+    /// What has happened, the newest last; at most ``TestingLimits/events``.
+    public var events: [Event] { state.withLock { $0.events } }
+
+    /// How often it has happened.
+    public func count(of kind: Event.Kind) -> Int { state.withLock { $0.counts[kind] ?? 0 } }
+
+    /// The seed, how often what has happened, and the last twenty events.
+    public var description: String {
+        let (counts, events) = state.withLock { ($0.counts, $0.events.suffix(20)) }
+        let numbers = Event.Kind.allCases.compactMap { kind in
+            counts[kind].map { "\($0) \(kind.rawValue)" }
+        }
+        let lines = events.map { "\n  \($0)" }.joined()
+        return "FaultyNetwork, seed \(seed): \(numbers.joined(separator: ", "))\(lines)"
+    }
+
+    func note(_ kind: Event.Kind, _ number: Int, _ request: TransportRequest) {
+        state.withLock { state in
+            state.counts[kind, default: 0] += 1
+            if state.events.count >= TestingLimits.events { state.events.removeFirst() }
+            let name = "\(request.method) \(request.path)"
+            state.events.append(Event(number: number, request: name, kind: kind))
+        }
+    }
+
+    // MARK: - Transport
+
+    /// Carries a request, or does with it what chance says.
+    public func send(
+        _ request: TransportRequest
+    ) async throws(TransportError) -> TransportResponse {
+        try await exchange(request) { [self] plan in
+            await carry(request, plan) { base throws(TransportError) in
+                try await base.send(request)
+            }
+        }
+        .value
+    }
+
+    /// Runs an exchange in a task of its own, which a partition can end.
+    func exchange<Value: Sendable>(
+        _ request: TransportRequest,
+        _ body: @escaping @Sendable (Plan) async -> Result<Value, TransportError>
+    ) async throws(TransportError) -> (value: Value, plan: Plan) {
+        typealias Flying = Task<Result<Value, TransportError>, Never>
+        let (plan, task) = state.withLock { state -> (Plan, Flying?) in
+            let plan = draw(request, &state)
+            guard !state.isPartitioned else { return (plan, nil) }
+            let task = Flying { await body(plan) }
+            state.flights[plan.number] = Flight(cancel: { task.cancel() })
+            return (plan, task)
+        }
+        guard let task else {
+            note(.turnedAway, plan.number, request)
+            throw .offline("the network is partitioned")
+        }
+        let result = await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        let isCut = state.withLock { $0.flights.removeValue(forKey: plan.number)?.isCut } ?? true
+        if Task.isCancelled {
+            note(.failed, plan.number, request)
+            throw .cancelled
+        }
+        if isCut {
+            note(.cutOff, plan.number, request)
+            throw .interrupted("the network was partitioned")
+        }
+        return (try result.get(), plan)
+    }
+
+    /// Takes a request there and its answer back.
+    func carry<Value: Sendable>(
+        _ request: TransportRequest,
+        _ plan: Plan,
+        _ deliver: (any Transport) async throws(TransportError) -> Value
+    ) async -> Result<Value, TransportError> {
+        guard await wait(plan.there) else { return .failure(.cancelled) }
+        if plan.isRequestLost { return await lose(request, plan, .requestLost) }
+        if plan.isDoubled { double(request, plan) }
+        let value: Value
+        do throws(TransportError) {
+            value = try await deliver(base)
+        } catch {
+            // Who has cancelled it says so.
+            if !Task.isCancelled { note(.failed, plan.number, request) }
+            return .failure(error)
+        }
+        if plan.isAnswerLost { return await lose(request, plan, .answerLost) }
+        guard await wait(plan.back) else { return .failure(.cancelled) }
+        note(.carried, plan.number, request)
+        return .success(value)
+    }
+
+    private func lose<Value>(
+        _ request: TransportRequest,
+        _ plan: Plan,
+        _ kind: Event.Kind
+    ) async -> Result<Value, TransportError> {
+        note(kind, plan.number, request)
+        guard await wait(min(plan.timeToNotice, request.timeout)) else {
+            return .failure(.cancelled)
+        }
+        let isTimeOut = plan.timeToNotice >= request.timeout
+        return .failure(isTimeOut ? .timedOut : .interrupted("the connection broke"))
+    }
+
+    /// Sends a copy after the request; nobody gets its answer.
+    private func double(_ request: TransportRequest, _ plan: Plan) {
+        state.withLock { state in
+            guard !state.isPartitioned, state.copies.count < TestingLimits.copies else { return }
+            state.copies[plan.number] = Task { [weak self, clock, base] in
+                if plan.copy > .zero, (try? await clock.sleep(for: plan.copy)) == nil { return }
+                guard !Task.isCancelled else { return }
+                self?.note(.doubled, plan.number, request)
+                _ = try? await base.send(request)
+                self?.state.withLock { _ = $0.copies.removeValue(forKey: plan.number) }
+            }
+        }
+    }
+
+    /// Returns whether the wait is over, and not given up.
+    func wait(_ duration: Duration) async -> Bool {
+        guard duration > .zero else { return !Task.isCancelled }
+        return (try? await clock.sleep(for: duration)) != nil
+    }
+}
+
+// MARK: - Chance
+
+extension FaultyNetwork {
+    private func draw(_ request: TransportRequest, _ state: inout State) -> Plan {
+        state.requests += 1
+        let (number, faults, partitions) = (state.requests, state.faults, state.partitions)
+        return roll(request.path, &state) { dice in
+            Plan(
+                number: number,
+                partitions: partitions,
+                there: dice.duration(in: faults.delay),
+                back: dice.duration(in: faults.delay),
+                copy: dice.duration(in: faults.delay),
+                isRequestLost: dice.happens(faults.requestLoss),
+                isAnswerLost: dice.happens(faults.answerLoss),
+                isDoubled: dice.happens(faults.duplication),
+                timeToNotice: faults.timeToNotice
+            )
+        }
+    }
+
+    /// What happens to a part of a stream.
+    func drawPart(_ request: TransportRequest) -> (delay: Duration, isBroken: Bool) {
+        state.withLock { state in
+            let faults = state.faults
+            return roll("stream \(request.path)", &state) { dice in
+                (dice.duration(in: faults.delay), dice.happens(faults.streamBreak))
+            }
+        }
+    }
+
+    /// Rolls the dice of a path; beyond a thousand paths the rest share theirs.
+    private func roll<Value>(
+        _ path: String,
+        _ state: inout State,
+        _ body: (inout SplitMix64) -> Value
+    ) -> Value {
+        let isKnown = state.dice[path] != nil || state.dice.count < TestingLimits.events
+        let path = isKnown ? path : ""
+        // FNV-1a: Swift's own hashes differ from run to run.
+        let hash = path.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { hash, byte in
+            (hash ^ UInt64(byte)) &* 0x100_0000_01B3
+        }
+        return body(&state.dice[path, default: SplitMix64(seed: seed ^ hash)])
+    }
+}
+
+extension SplitMix64 {
+    fileprivate mutating func happens(_ probability: Double) -> Bool {
+        Double.random(in: 0..<1, using: &self) < probability
+    }
+
+    fileprivate mutating func duration(in range: ClosedRange<Duration>) -> Duration {
+        let part = Double.random(in: 0...1, using: &self)
+        return range.lowerBound + (range.upperBound - range.lowerBound) * part
+    }
+}

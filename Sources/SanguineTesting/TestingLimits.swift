@@ -1,0 +1,21 @@
+/// The limits of the test kit.
+///
+/// One place, with units. A test that reaches one of them has a loop that does not end.
+public enum TestingLimits {
+    /// Accounts of an ``InMemoryAuthority``: 1,000; more are refused.
+    public static let accounts = 1_000
+    /// Access tokens and refresh tokens that it remembers: 10,000 of each; the oldest go first.
+    public static let tokens = 10_000
+    /// Operations that it remembers of an account: 100,000; more are refused.
+    public static let operations = 100_000
+    /// Records of an account, with the deleted ones: 200,000; operations beyond are refused.
+    public static let records = 200_000
+    /// Live connections to it: 1,000; more are refused.
+    public static let streams = 1_000
+    /// Events that a ``FaultyNetwork`` lists: 1,000; the oldest go first.
+    public static let events = 1_000
+    /// Copies of requests that are on their way in it: 1,000; beyond nothing is doubled.
+    public static let copies = 1_000
+    /// How often the files of a ``TestDevice`` are read until no write came between: 1,000 times.
+    public static let readings = 1_000
+}

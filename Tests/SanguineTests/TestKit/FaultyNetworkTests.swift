@@ -1,0 +1,203 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Faulty network", .timeLimit(.minutes(5)))
+struct FaultyNetworkTests {
+    private let server = ScriptedTransport { .json($0.url.lastPathComponent) }
+    private let clock = ManualClock()
+
+    private func network(
+        seed: UInt64 = 1,
+        _ change: (inout FaultyNetwork.Faults) -> Void = { _ in }
+    ) -> FaultyNetwork {
+        var faults = FaultyNetwork.Faults()
+        change(&faults)
+        return FaultyNetwork(server, seed: seed, clock: clock, faults: faults)
+    }
+
+    private func request(_ path: String = "a") throws -> TransportRequest {
+        TransportRequest(url: try #require(URL(string: "http://sanguine.test/\(path)")))
+    }
+
+    @Test func `without faults all is carried`() async throws {
+        let network = network()
+        #expect(try await network.send(request()).status == 200)
+        #expect(network.events.map(\.description) == ["#1 GET /a: carried"])
+    }
+
+    @Test func `a lost request never arrives`() async throws {
+        let network = network { $0.requestLoss = 1 }
+        await #expect(throws: TransportError.interrupted("the connection broke")) {
+            try await network.send(request())
+        }
+        #expect(server.requests.isEmpty && network.count(of: .requestLost) == 1)
+    }
+
+    @Test func `what a lost answer was asked for is done`() async throws {
+        let network = network { $0.answerLoss = 1 }
+        await #expect(throws: TransportError.self) { try await network.send(request()) }
+        #expect(server.requests.count == 1 && network.count(of: .answerLost) == 1)
+    }
+
+    @Test func `a loss may be noticed late, at most at the request's timeout`() async throws {
+        let network = network {
+            $0.answerLoss = 1
+            $0.timeToNotice = .seconds(3_600)
+        }
+        let sending = Task { try await network.send(request()) }
+        await clock.waitForSleepers(1)
+        #expect(clock.timeToNextWake == ClientLimits.requestTimeout)
+        clock.advance(by: ClientLimits.requestTimeout)
+        await #expect(throws: TransportError.timedOut) { try await sending.value }
+    }
+
+    @Test func `a doubled request arrives twice and is answered once`() async throws {
+        let network = network { $0.duplication = 1 }
+        #expect(try await network.send(request()).status == 200)
+        await server.waitForRequests(2)
+        #expect(network.count(of: .carried) == 1 && network.count(of: .doubled) == 1)
+    }
+
+    private func arrivals(seed: UInt64) async throws -> [String] {
+        let server = ScriptedTransport { .json($0.url.lastPathComponent) }
+        let clock = ManualClock()
+        var faults = FaultyNetwork.Faults()
+        faults.delay = .milliseconds(1) ... .seconds(1)
+        let network = FaultyNetwork(server, seed: seed, clock: clock, faults: faults)
+        let requests = try ["a", "b", "c"].map { try request($0) }
+        let sending = requests.map { request in Task { try await network.send(request) } }
+        await clock.waitForSleepers(3)
+        for arrived in 1...3 {
+            clock.advance(by: clock.timeToNextWake ?? .zero)
+            while !Task.isCancelled, server.requests.count < arrived {
+                if clock.sleeperCount == 3 { await Task.yield() }
+                clock.advance(by: .milliseconds(1))
+                await Task.yield()
+            }
+        }
+        clock.advance(by: .seconds(2))
+        for task in sending { _ = try await task.value }
+        return server.requests.map(\.url.lastPathComponent)
+    }
+
+    @Test func `delays let requests overtake each other`() async throws {
+        var orders: Set<[String]> = []
+        for seed in 1...12 { orders.insert(try await arrivals(seed: UInt64(seed))) }
+        #expect(orders.count > 2)
+    }
+
+    @Test func `the same seed does the same, another one something else`() async throws {
+        var told: [[String]] = []
+        for seed in [7, 7, 8] as [UInt64] {
+            let network = network(seed: seed) {
+                ($0.requestLoss, $0.answerLoss) = (0.3, 0.3)
+            }
+            for number in 0..<60 {
+                _ = try? await network.send(request(number.isMultiple(of: 3) ? "a" : "b"))
+            }
+            told.append(network.events.map(\.description))
+            #expect(network.description.hasPrefix("FaultyNetwork, seed \(seed): "))
+        }
+        #expect(told[0] == told[1] && told[0] != told[2])
+    }
+
+    @Test func `a partition cuts off what is on its way, and lets nothing through`() async throws {
+        let network = network()
+        server.hold()
+        let sending = Task { try await network.send(request()) }
+        await server.waitForHeld(1)
+        network.partition()
+        await #expect(throws: TransportError.interrupted("the network was partitioned")) {
+            try await sending.value
+        }
+        await #expect(throws: TransportError.offline("the network is partitioned")) {
+            try await network.send(request())
+        }
+        #expect(network.isPartitioned && server.requests.count == 1)
+        server.release()
+        network.heal()
+        #expect(try await network.send(request()).status == 200)
+        #expect(network.events.map(\.kind) == [.cutOff, .turnedAway, .carried])
+    }
+
+    @Test func `a partition takes copies along that are on their way`() async throws {
+        let network = network {
+            $0.duplication = 1
+            $0.delay = .seconds(1) ... .seconds(1)
+        }
+        let sending = Task { try await network.send(request()) }
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1))
+        await clock.waitForSleepers(2)
+        network.partition()
+        await #expect(throws: TransportError.self) { try await sending.value }
+        while !Task.isCancelled, clock.sleeperCount > 0 { await Task.yield() }
+        #expect(server.requests.count == 1 && network.count(of: .doubled) == 0)
+    }
+
+    @Test func `a sender who gives up gets its cancellation`() async throws {
+        let network = network { $0.delay = .seconds(1) ... .seconds(1) }
+        let sending = Task { try await network.send(request()) }
+        await clock.waitForSleepers(1)
+        sending.cancel()
+        await #expect(throws: TransportError.cancelled) { try await sending.value }
+        #expect(server.requests.isEmpty && clock.sleeperCount == 0)
+    }
+
+    // MARK: - Streams
+
+    private func live(_ authority: InMemoryAuthority) throws -> TransportRequest {
+        var request = try request("v1/live")
+        request.headers["Authorization"] = "Bearer \(authority.accessToken(for: authority.user))"
+        return request
+    }
+
+    @Test func `a stream carries its parts in order and breaks in a partition`() async throws {
+        let authority = InMemoryAuthority(schema: .counters)
+        let network = FaultyNetwork(authority, seed: 1, clock: clock)
+        let stream = try await network.stream(live(authority))
+        var text = ""
+        for number in 1...20 { authority.set("a", to: Int64(number)) }
+        while !text.contains("id: 20\n"), let bytes = try await stream.next() {
+            text += String(decoding: bytes, as: UTF8.self)
+        }
+        let numbers = text.matches(of: #/id: (\d+)/#).compactMap { Int($0.1) }
+        #expect(numbers == Array(1...20))
+        network.partition()
+        await #expect(throws: TransportError.interrupted("the network was partitioned")) {
+            try await stream.next()
+        }
+        await eventually { authority.streamCount == 0 }
+    }
+
+    @Test func `a stream breaks by chance`() async throws {
+        let authority = InMemoryAuthority(schema: .counters)
+        let network = FaultyNetwork(authority, seed: 1, clock: clock)
+        network.faults.streamBreak = 1
+        let stream = try await network.stream(live(authority))
+        await #expect(throws: TransportError.interrupted("the connection broke")) {
+            try await stream.next()
+        }
+        #expect(network.count(of: .streamBroken) == 1)
+        await eventually { authority.streamCount == 0 }
+    }
+
+    @Test func `a stream that is released ends below`() async throws {
+        let authority = InMemoryAuthority(schema: .counters)
+        let network = FaultyNetwork(authority, seed: 1, clock: clock)
+        var stream: TransportStream? = try await network.stream(live(authority))
+        #expect(stream?.response.status == 200 && authority.streamCount == 1)
+        stream = nil
+        await eventually { authority.streamCount == 0 }
+    }
+
+    @Test func `where there are no streams below, there are none`() async throws {
+        let stream = try await network().stream(request())
+        #expect(stream.response.status == 501)
+        #expect(try await stream.next() == nil)
+    }
+}
