@@ -60,6 +60,19 @@ struct MutationEffectTests {
         #expect(client.likes("a") == 51)
     }
 
+    @Test func `what was turned away before it was done hides nothing that is fetched`()
+        async throws
+    {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.server.fail(.status(401))
+        try client.perform(LikeSong(song: "a"))
+        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        fixture.server.set(Song(id: "a", likes: 50))
+        #expect(try await client.refresh(.song("a")).likes == 51)
+    }
+
     @Test func `a fetch that has seen it before its answer came does not show it twice`()
         async throws
     {

@@ -101,10 +101,9 @@ private struct Fleet: CustomStringConvertible {
         for device in devices + devices {
             let client = try #require(device.client)
             try await delay.advancing {
-                for _ in 0..<20 {
-                    // What was on its way may still fail.
-                    if (try? await client.synchronize()) != nil { return }
-                }
+                var failures = 0
+                // What was on its way may still fail.
+                while failures < 20, (try? await client.synchronize()) == nil { failures += 1 }
                 try await client.synchronize()
             }
         }
