@@ -93,7 +93,10 @@ extension QueryCache {
     /// Takes note of an operation's being done, and makes stale what it changes: fetches that are
     /// begun from now on have it in them.
     ///
-    /// - Parameter conditions: Which values have it in them, where that can be seen.
+    /// - Parameters:
+    ///   - sequence: The operation.
+    ///   - moment: The time of day.
+    ///   - conditions: Which values have it in them, where that can be seen.
     /// - Returns: The queries that it changes.
     func acknowledge(
         _ sequence: Int64,

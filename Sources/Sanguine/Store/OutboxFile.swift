@@ -93,6 +93,8 @@ final class OutboxFile: Sendable {
     ///   - owner: Whose operations.
     ///   - kind: Those of which kind. Default: mutators.
     ///   - sequence: Those after which number, as another process adds them. Default: all.
+    /// - Returns: Those that can be read.
+    /// - Throws: What the database threw, or ``StoreError/closed``.
     func rows(
         of owner: String,
         _ kind: Kind = .mutator,
@@ -164,6 +166,7 @@ final class OutboxFile: Sendable {
     /// - Parameters:
     ///   - records: What has become of them.
     ///   - rows: Operations with other arguments, or in another lane; in the same transaction.
+    /// - Throws: What the database threw, or ``StoreError/closed``.
     func write(_ records: [OutboxState.Record], rewriting rows: [Row] = []) throws {
         guard !records.isEmpty || !rows.isEmpty else { return }
         try transaction { database in
