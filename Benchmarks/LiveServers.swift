@@ -28,8 +28,8 @@ enum LiveServers {
             let output = Pipe()
             process.standardOutput = output
             try process.run()
-            let line = try output.fileHandleForReading.read(upToCount: 16)
-            let text = String(decoding: line ?? Data(), as: UTF8.self)
+            let line = output.fileHandleForReading.availableData  // Waits for the first bytes.
+            let text = String(decoding: line, as: UTF8.self)
             guard let port = Int(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
                 throw BenchmarkError.noServer("it ended before it was ready")
             }
