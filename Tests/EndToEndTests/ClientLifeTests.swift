@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEnd {
     /// Clients and servers that end and begin again (traps 7, 16).
-    @Suite("A client's life", .timeLimit(.minutes(5)))
+    @Suite("A client's life", .timeLimit(.minutes(15)))
     struct ClientLifeTests {
         @Test func `a new process shows the last balance and its age without a server`()
             async throws

@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// The rest of the command line: the terminal client, support, wrong usage, the demonstration.
-    @Suite("The command line", .timeLimit(.minutes(5)))
+    @Suite("The command line", .timeLimit(.minutes(15)))
     struct CommandLineTests {
         @Test func `the terminal client works online, and shows what it knew offline`()
             async throws

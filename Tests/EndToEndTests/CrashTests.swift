@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEnd {
     /// `kill -9` of the real server, at moments that a seed chooses.
-    @Suite("Crashes", .timeLimit(.minutes(5)))
+    @Suite("Crashes", .timeLimit(.minutes(15)))
     struct CrashTests {
         private static let accounts = 4
         private static let grant: Int64 = 100_000

@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEnd {
     /// A device's first calls, all at once (trap 19).
-    @Suite("First calls", .timeLimit(.minutes(5)))
+    @Suite("First calls", .timeLimit(.minutes(15)))
     struct FirstCallTests {
         @Test func `a thousand first calls of a device at once make one account`() async throws {
             try await LocalServer.with { server in

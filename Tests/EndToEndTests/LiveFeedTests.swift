@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 extension EndToEnd {
-    @Suite("Live feed", .timeLimit(.minutes(5)))
+    @Suite("Live feed", .timeLimit(.minutes(15)))
     struct LiveFeedTests {
         @Test func `a commit reaches the client while the answer goes on, and anew`()
             async throws

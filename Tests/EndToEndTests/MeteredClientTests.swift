@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEnd {
     /// What the user sees of a call: its hold at once, then its charge, and no dance (trap 6).
-    @Suite("Metered calls of a client", .timeLimit(.minutes(5)))
+    @Suite("Metered calls of a client", .timeLimit(.minutes(15)))
     struct MeteredClientTests {
         private struct Stage: Sendable {
             let client: SanguineClient

@@ -4,7 +4,7 @@ import Testing
 
 extension EndToEnd {
     /// `kill -9` of the real client, at moments that a seed chooses (traps 8, 10).
-    @Suite("Killed clients", .timeLimit(.minutes(5)))
+    @Suite("Killed clients", .timeLimit(.minutes(15)))
     struct NoteKillTests {
         private static let devices = 4
         private static let killsPerDevice = 50

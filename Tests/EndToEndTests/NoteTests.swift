@@ -4,7 +4,7 @@ import Testing
 
 extension EndToEnd {
     /// The terminal client's notes, on and off the network.
-    @Suite("Notes", .timeLimit(.minutes(5)))
+    @Suite("Notes", .timeLimit(.minutes(15)))
     struct NoteTests {
         private static func withServer(
             _ body: @Sendable (ServeProcess, NoteDevice, NoteDevice) async throws -> Void

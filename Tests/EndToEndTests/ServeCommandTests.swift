@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// `sanguine serve` and `sanguine stand-in` as an operator sees them.
-    @Suite("The servers' commands", .timeLimit(.minutes(5)))
+    @Suite("The servers' commands", .timeLimit(.minutes(15)))
     struct ServeCommandTests {
         @Test func `asked to stop, the server finishes what is in flight and exits with 0`()
             async throws

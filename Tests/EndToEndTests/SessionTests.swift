@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEnd {
     /// Tokens that are refreshed by two at once, lost, stolen (trap 20), and another's identity.
-    @Suite("Sessions", .timeLimit(.minutes(5)))
+    @Suite("Sessions", .timeLimit(.minutes(15)))
     struct SessionTests {
         @Test func `two refreshes at once keep both callers signed in`() async throws {
             try await LocalServer.with { server in

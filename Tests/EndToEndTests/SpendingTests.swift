@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEnd {
     /// Spends at once, some of them sent twice (trap 25).
-    @Suite("Spending", .timeLimit(.minutes(5)))
+    @Suite("Spending", .timeLimit(.minutes(15)))
     struct SpendingTests {
         private struct Spend: Sendable {
             let account: Int

@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEnd {
     /// Upstreams and callers that misbehave, seen on the wire (traps 26 and 31).
-    @Suite("Upstream", .timeLimit(.minutes(5)))
+    @Suite("Upstream", .timeLimit(.minutes(15)))
     struct UpstreamTests {
         /// What an upstream does, and what the caller must see of it.
         struct Misdeed: Sendable, CustomTestStringConvertible {

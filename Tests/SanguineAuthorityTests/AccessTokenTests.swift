@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// What is taken for an access token, and for how long.
-@Suite("Access tokens", .timeLimit(.minutes(5)))
+@Suite("Access tokens", .timeLimit(.minutes(15)))
 struct AccessTokenTests {
     private let clock = ManualClock()
     private let keys = SigningKeys()

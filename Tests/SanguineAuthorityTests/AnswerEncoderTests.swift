@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// JSON that is written by hand says what a decoder reads.
-@Suite("Answer encoder", .timeLimit(.minutes(5)))
+@Suite("Answer encoder", .timeLimit(.minutes(15)))
 struct AnswerEncoderTests {
     private func row(_ available: Int64, _ held: Int64, _ head: Int64, _ at: Int64) -> BalanceRow {
         BalanceRow(

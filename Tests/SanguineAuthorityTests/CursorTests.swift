@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Cursor", .timeLimit(.minutes(5)))
+@Suite("Cursor", .timeLimit(.minutes(15)))
 struct CursorTests {
     private let account = Identifier.numbered(1)
 

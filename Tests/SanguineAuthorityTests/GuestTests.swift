@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Guests: the device is the key.
-@Suite("Guests", .timeLimit(.minutes(5)))
+@Suite("Guests", .timeLimit(.minutes(15)))
 struct GuestTests {
     private static let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
     private static let otherSecret = Base64URL.encode([UInt8](repeating: 8, count: 32))

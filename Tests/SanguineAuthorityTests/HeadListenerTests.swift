@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Heads of feeds", .timeLimit(.minutes(5)))
+@Suite("Heads of feeds", .timeLimit(.minutes(15)))
 struct HeadListenerTests {
     /// What a listener was told.
     private final class Told: Sendable {

@@ -4,7 +4,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// A client's own holds: placed, then captured, released or expired, once.
-@Suite("Holds", .timeLimit(.minutes(5)))
+@Suite("Holds", .timeLimit(.minutes(15)))
 struct HoldTests {
     private let account = Identifier.numbered(1)
     private let other = Identifier.numbered(2)

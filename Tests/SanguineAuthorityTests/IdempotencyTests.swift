@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Idempotency", .timeLimit(.minutes(5)))
+@Suite("Idempotency", .timeLimit(.minutes(15)))
 struct IdempotencyTests {
     private let account = Identifier.numbered(1)
     private let ledger = LedgerCommands()

@@ -4,7 +4,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Each test breaks one thing of a ledger that is in order, and the audit must find it.
-@Suite("Ledger audit", .timeLimit(.minutes(5)))
+@Suite("Ledger audit", .timeLimit(.minutes(15)))
 struct LedgerAuditTests {
     private let account = Identifier.numbered(1)
 

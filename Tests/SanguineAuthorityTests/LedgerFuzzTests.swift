@@ -4,7 +4,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// No overspend, and exactly once, under any interleaving that a seed can think of.
-@Suite("Ledger under random events", .timeLimit(.minutes(5)))
+@Suite("Ledger under random events", .timeLimit(.minutes(15)))
 struct LedgerFuzzTests {
     /// Plays 5,000 random events a seed.
     ///

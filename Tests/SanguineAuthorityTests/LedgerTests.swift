@@ -4,7 +4,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// What spending, granting and holding decide.
-@Suite("Ledger", .timeLimit(.minutes(5)))
+@Suite("Ledger", .timeLimit(.minutes(15)))
 struct LedgerTests {
     private let account = Identifier.numbered(1)
     private let ledger = LedgerCommands()

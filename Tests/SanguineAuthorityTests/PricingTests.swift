@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Pricing", .timeLimit(.minutes(5)))
+@Suite("Pricing", .timeLimit(.minutes(15)))
 struct PricingTests {
     private let usage = Pricing(
         price: .usage(perMillionInput: 100_000, perMillionOutput: 400_000, atLeast: 1),

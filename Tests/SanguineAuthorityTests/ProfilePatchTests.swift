@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Profile patches", .timeLimit(.minutes(5)))
+@Suite("Profile patches", .timeLimit(.minutes(15)))
 struct ProfilePatchTests {
     private let account = Account(
         id: .numbered(1),

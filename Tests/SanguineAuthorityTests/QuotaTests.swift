@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Three readings a day, and whose day it is.
-@Suite("Quotas", .timeLimit(.minutes(5)))
+@Suite("Quotas", .timeLimit(.minutes(15)))
 struct QuotaTests {
     private let account = Identifier.numbered(1)
 

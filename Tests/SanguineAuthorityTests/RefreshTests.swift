@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Rotation of refresh tokens, reuse, and the end of sessions.
-@Suite("Sessions", .timeLimit(.minutes(5)))
+@Suite("Sessions", .timeLimit(.minutes(15)))
 struct RefreshTests {
     private let clock = ManualClock()
     private let keys = SigningKeys()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Signing keys", .timeLimit(.minutes(5)))
+@Suite("Signing keys", .timeLimit(.minutes(15)))
 struct SigningKeysTests {
     @Test func `keys read back from their file and sign alike`() async throws {
         let keys = SigningKeys()

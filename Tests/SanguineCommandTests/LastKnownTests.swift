@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("What commands show of an absent server", .timeLimit(.minutes(5)))
+@Suite("What commands show of an absent server", .timeLimit(.minutes(15)))
 struct LastKnownTests {
     private func client(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory(

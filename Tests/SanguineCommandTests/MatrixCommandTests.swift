@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("sanguine matrix", .timeLimit(.minutes(5)))
+@Suite("sanguine matrix", .timeLimit(.minutes(15)))
 struct MatrixCommandTests {
     @Test func `the command's client has three queries, all declared`() {
         let matrix = MatrixCommand.matrix

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("sanguine note", .timeLimit(.minutes(5)))
+@Suite("sanguine note", .timeLimit(.minutes(15)))
 struct NoteCommandTests {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("Settings loader", .timeLimit(.minutes(5)))
+@Suite("Settings loader", .timeLimit(.minutes(15)))
 struct SettingsLoaderTests {
     /// Loads settings with a file of that text, if any.
     private func load(

@@ -2,7 +2,7 @@ import Foundation
 import SanguineServer
 import Testing
 
-@Suite("Page of settings", .timeLimit(.minutes(5)))
+@Suite("Page of settings", .timeLimit(.minutes(15)))
 struct SettingsPageTests {
     @Test func `the committed page is what the command prints`() throws {
         let file = URL(filePath: #filePath)

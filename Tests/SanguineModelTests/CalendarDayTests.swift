@@ -3,7 +3,7 @@ import SanguineModel
 import SanguineTesting
 import Testing
 
-@Suite("Calendar day", .timeLimit(.minutes(5)))
+@Suite("Calendar day", .timeLimit(.minutes(15)))
 struct CalendarDayTests {
     private func zone(_ name: String) throws -> TimeZone {
         try #require(TimeZone(identifier: name))

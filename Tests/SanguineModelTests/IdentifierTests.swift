@@ -3,7 +3,7 @@ import SanguineModel
 import SanguineTesting
 import Testing
 
-@Suite("Identifier", .timeLimit(.minutes(5)))
+@Suite("Identifier", .timeLimit(.minutes(15)))
 struct IdentifierTests {
     /// A random number generator of ones or zeros only.
     private struct Constant: RandomNumberGenerator {

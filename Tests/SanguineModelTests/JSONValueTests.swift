@@ -3,7 +3,7 @@ import SanguineModel
 import SanguineTesting
 import Testing
 
-@Suite("JSON value", .timeLimit(.minutes(5)))
+@Suite("JSON value", .timeLimit(.minutes(15)))
 struct JSONValueTests {
     private func decode(_ text: String) throws -> JSONValue {
         try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))

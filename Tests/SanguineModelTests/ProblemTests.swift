@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 import Testing
 
-@Suite("Problem", .timeLimit(.minutes(5)))
+@Suite("Problem", .timeLimit(.minutes(15)))
 struct ProblemTests {
     /// Every code with the status that the contract gives it.
     static let statuses: [(ProblemCode, Int)] = [

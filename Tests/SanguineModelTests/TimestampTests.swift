@@ -3,7 +3,7 @@ import SanguineModel
 import SanguineTesting
 import Testing
 
-@Suite("Timestamp", .timeLimit(.minutes(5)))
+@Suite("Timestamp", .timeLimit(.minutes(15)))
 struct TimestampTests {
     @Test(arguments: [
         (0, "1970-01-01T00:00:00.000Z"),

@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 import Testing
 
-@Suite("Names of time zones", .timeLimit(.minutes(5)))
+@Suite("Names of time zones", .timeLimit(.minutes(15)))
 struct ZoneNameTests {
     @Test(arguments: [
         "UTC", "GMT", "Europe/Istanbul", "America/Argentina/Ushuaia", "Etc/GMT+5", "Turkey",

@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// What memory may answer, and what may be put there.
-@Suite("SQLite storage: committed cache", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: committed cache", .timeLimit(.minutes(15)))
 struct CommittedCacheTests {
     private let cache = CommittedCache(capacity: 4)
     private let account = Identifier.fresh()

@@ -47,7 +47,7 @@ private final class CrashScene: Sendable {
 }
 
 /// What is left when the process dies, and looking at it.
-@Suite("SQLite storage: crash and inspection", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: crash and inspection", .timeLimit(.minutes(15)))
 struct CrashTests {
     /// Copies the files amid a transaction, while commands before it were answered.
     ///

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// Many commands, one transaction; and what becomes of them when it fails.
-@Suite("SQLite storage: group commit", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: group commit", .timeLimit(.minutes(15)))
 struct GroupCommitTests {
     private let folder = TestFolder()
 

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// One opener at a time.
-@Suite("SQLite storage: lock file", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: lock file", .timeLimit(.minutes(15)))
 struct LockFileTests {
     @Test func `removing the lock file lets nobody in`() async throws {
         let folder = TestFolder()

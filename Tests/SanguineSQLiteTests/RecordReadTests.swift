@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// Reads that a command makes while it decides.
-@Suite("SQLite storage: records", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: records", .timeLimit(.minutes(15)))
 struct RecordReadTests {
     @Test func `a read that fails aborts its command, whatever that decides, and no other`()
         async throws

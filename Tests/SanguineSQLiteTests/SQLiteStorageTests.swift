@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// Opening, closing and reopening a data folder.
-@Suite("SQLite storage: the folder", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: the folder", .timeLimit(.minutes(15)))
 struct SQLiteStorageTests {
     @Test func `reopening finds everything that was answered`() async throws {
         let folder = TestFolder()
@@ -143,7 +143,7 @@ struct SQLiteStorageTests {
 }
 
 /// Steps of the schema.
-@Suite("SQLite storage: migrations", .timeLimit(.minutes(5)))
+@Suite("SQLite storage: migrations", .timeLimit(.minutes(15)))
 struct SQLiteMigrationTests {
     private static let next = Schema(
         steps: Schema.current.steps + [

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Housekeeping", .timeLimit(.minutes(5)))
+@Suite("Housekeeping", .timeLimit(.minutes(15)))
 struct HousekeepingTests {
     /// Lets one more turn begin and end.
     private func turn(_ server: LiveServer) async {

@@ -36,7 +36,7 @@ private struct FixedClock: WallClock {
     func now() -> Timestamp { Timestamp(millisecondsSince1970: 1_795_288_719_250) }
 }
 
-@Suite("Logging", .timeLimit(.minutes(5)))
+@Suite("Logging", .timeLimit(.minutes(15)))
 struct LoggingTests {
     private let sink = MemorySink()
 

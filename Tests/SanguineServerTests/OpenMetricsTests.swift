@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("OpenMetrics", .timeLimit(.minutes(5)))
+@Suite("OpenMetrics", .timeLimit(.minutes(15)))
 struct OpenMetricsTests {
     private let registry = OpenMetricsRegistry()
 

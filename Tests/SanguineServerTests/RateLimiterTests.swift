@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Rate limiter", .timeLimit(.minutes(5)))
+@Suite("Rate limiter", .timeLimit(.minutes(15)))
 struct RateLimiterTests {
     private let clock = ManualClock()
 

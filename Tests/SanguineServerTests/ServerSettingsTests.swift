@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Server settings", .timeLimit(.minutes(5)))
+@Suite("Server settings", .timeLimit(.minutes(15)))
 struct ServerSettingsTests {
     @Test func `the defaults are valid, and those of the protocol`() throws {
         let settings = ServerSettings()

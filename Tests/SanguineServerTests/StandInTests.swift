@@ -10,7 +10,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Stand-in", .timeLimit(.minutes(5)))
+@Suite("Stand-in", .timeLimit(.minutes(15)))
 struct StandInTests {
     private func answer(_ question: String, maxTokens: Int? = nil) -> StandInAnswer {
         StandInAnswer(to: [.init(role: "user", text: question)], maxTokens: maxTokens)

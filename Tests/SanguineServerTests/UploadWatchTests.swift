@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineServer
 
 /// Bodies that arrive too slowly, counted in turns.
-@Suite("Upload watch", .timeLimit(.minutes(5)))
+@Suite("Upload watch", .timeLimit(.minutes(15)))
 struct UploadWatchTests {
     @Test func `a body that takes longer than its turns loses its connection`() throws {
         let watch = UploadWatch(turns: 2)

@@ -9,7 +9,7 @@ import Testing
 @testable import SanguineServer
 
 /// Calls of a language model, against a server that misbehaves as told.
-@Suite("Upstream client", .timeLimit(.minutes(5)))
+@Suite("Upstream client", .timeLimit(.minutes(15)))
 struct UpstreamClientTests {
     private static let prompt = UpstreamPrompt(
         messages: [.init(.system, "Be kind."), .init(.user, "Is it late?")],

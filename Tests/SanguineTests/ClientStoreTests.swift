@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Client store", .timeLimit(.minutes(5)))
+@Suite("Client store", .timeLimit(.minutes(15)))
 struct ClientStoreTests {
     private let folder = TemporaryFolder()
 
@@ -227,7 +227,7 @@ struct ClientStoreTests {
     }
 }
 
-@Suite("Values on disk", .timeLimit(.minutes(5)))
+@Suite("Values on disk", .timeLimit(.minutes(15)))
 struct DiskTierTests {
     private let folder = TemporaryFolder()
 

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// What happens to marks that a failing disk does not take.
-@Suite("Entry writer", .timeLimit(.minutes(5)))
+@Suite("Entry writer", .timeLimit(.minutes(15)))
 struct EntryWriterTests {
     private let folder = TemporaryFolder()
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Invalidation", .timeLimit(.minutes(5)))
+@Suite("Invalidation", .timeLimit(.minutes(15)))
 struct InvalidationTests {
     private static func named(_ name: String, _ parts: [String], _ policy: Policy) -> Query<Profile>
     {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Reading through the cache", .timeLimit(.minutes(5)))
+@Suite("Reading through the cache", .timeLimit(.minutes(15)))
 struct QueryCacheTests {
     @Test func `what was never fetched is nil`() throws {
         let test = try TestClient()

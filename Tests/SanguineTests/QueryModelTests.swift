@@ -8,7 +8,7 @@ import Testing
 
 /// Models as a view sees them, without a view.
 @MainActor
-@Suite("Query model", .timeLimit(.minutes(5)))
+@Suite("Query model", .timeLimit(.minutes(15)))
 struct QueryModelTests {
     @Test func `a model goes from loading to ready`() async throws {
         let test = try TestClient(network: .profiles())

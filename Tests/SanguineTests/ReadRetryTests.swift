@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Reads that are tried again", .timeLimit(.minutes(5)))
+@Suite("Reads that are tried again", .timeLimit(.minutes(15)))
 struct ReadRetryTests {
     @Test func `a read that fails twice succeeds at the third attempt`() async throws {
         let test = try TestClient(network: .profiles())

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Retry schedule", .timeLimit(.minutes(5)))
+@Suite("Retry schedule", .timeLimit(.minutes(15)))
 struct RetryScheduleTests {
     private let offline = SanguineError.transport(.offline("no network"))
 

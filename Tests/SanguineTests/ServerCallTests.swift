@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Calls in the user's name", .timeLimit(.minutes(5)))
+@Suite("Calls in the user's name", .timeLimit(.minutes(15)))
 struct ServerCallTests {
     private func call(
         _ network: ScriptedTransport,

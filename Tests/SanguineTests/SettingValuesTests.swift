@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Setting values", .timeLimit(.minutes(5)))
+@Suite("Setting values", .timeLimit(.minutes(15)))
 struct SettingValuesTests {
     private let ada = Query<Profile>.profile("ada")
 

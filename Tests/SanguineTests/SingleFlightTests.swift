@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Guarantee 2, One flight, and trap 27, with real tasks and a scripted network.
-@Suite("Single flight", .timeLimit(.minutes(5)))
+@Suite("Single flight", .timeLimit(.minutes(15)))
 struct SingleFlightTests {
     @Test func `ten thousand callers cause one call and get one answer`() async throws {
         let test = try TestClient(network: .profiles())

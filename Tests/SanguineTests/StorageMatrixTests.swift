@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Storage matrix", .timeLimit(.minutes(5)))
+@Suite("Storage matrix", .timeLimit(.minutes(15)))
 struct StorageMatrixTests {
     private let profile = QueryDeclaration(
         name: "profile",

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// The default transport against real sockets: what is tested here is what runs in an app.
-@Suite("URLSession transport", .timeLimit(.minutes(5)))
+@Suite("URLSession transport", .timeLimit(.minutes(15)))
 struct URLSessionTransportTests {
     private let server: LoopbackServer
 

@@ -1,15 +1,15 @@
 import Simulation
 import Testing
 
-@Suite("Simulation", .timeLimit(.minutes(5)))
+@Suite("Simulation", .timeLimit(.minutes(15)))
 struct SimulationTests {
-    @Test(arguments: 1...200 as ClosedRange<UInt64>)
+    @Test(arguments: 1...60 as ClosedRange<UInt64>)
     func `whatever fails, the guarantees hold and all devices end alike`(seed: UInt64) async {
         let found = await violation(seed: seed)
         #expect(found == nil, "\(String(describing: found))")
     }
 
-    @Test(arguments: 1...50 as ClosedRange<UInt64>)
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func `devices cannot tell the authority from the model of its contract`(seed: UInt64) async {
         let found = await violation(seed: seed, authority: .model)
         #expect(found == nil, "\(String(describing: found))")

@@ -18,7 +18,7 @@ struct Translate: FunctionCall {
 }
 
 /// The samples of `README.md` and of the client's guides.
-@Suite("Client snippets", .timeLimit(.minutes(5)))
+@Suite("Client snippets", .timeLimit(.minutes(15)))
 struct ClientSnippets {
     // What needs a server is compiled and not run; the other suites run the same calls.
 

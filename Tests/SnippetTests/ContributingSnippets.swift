@@ -2,7 +2,7 @@ import SanguineModel
 import Testing
 
 /// The samples of `CONTRIBUTING.md`.
-@Suite("Contributing snippets", .timeLimit(.minutes(5)))
+@Suite("Contributing snippets", .timeLimit(.minutes(15)))
 struct ContributingSnippets {
     @Test func `a moment is written in UTC with milliseconds`() {
         let moment = Timestamp(millisecondsSince1970: 1_250)

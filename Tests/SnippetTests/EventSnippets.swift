@@ -11,7 +11,7 @@ extension Query where Value == [String] {
 }
 
 /// The samples of the guides on what is fetched again by itself, and of the storage matrix.
-@Suite("Event snippets", .timeLimit(.minutes(5)))
+@Suite("Event snippets", .timeLimit(.minutes(15)))
 struct EventSnippets {
     @Test func `the zone of the user's days is the app's to set`() throws {
         let client = try SanguineClient(.inMemory())

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// The samples of the guide to what has changed.
-@Suite("Snippets of invalidation", .timeLimit(.minutes(5)))
+@Suite("Snippets of invalidation", .timeLimit(.minutes(15)))
 struct InvalidationSnippets {
     @Test func `what is no longer true is said in one line`() throws {
         let client = try Self.client()

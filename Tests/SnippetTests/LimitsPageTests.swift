@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// `Documentation/Limits.md` says what the code does, all of it, and nothing else.
-@Suite("Page of limits", .timeLimit(.minutes(5)))
+@Suite("Page of limits", .timeLimit(.minutes(15)))
 struct LimitsPageTests {
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 

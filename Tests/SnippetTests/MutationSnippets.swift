@@ -78,7 +78,7 @@ struct AddTrack: Mutation {
 }
 
 /// The samples of the guide to mutations.
-@Suite("Snippets of mutations", .timeLimit(.minutes(5)))
+@Suite("Snippets of mutations", .timeLimit(.minutes(15)))
 struct MutationSnippets {
     @Test func `a mutation is visible at once`() async throws {
         let network = ScriptedTransport { _ in .json(Track(id: "1", likes: 1)) }

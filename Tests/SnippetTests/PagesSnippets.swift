@@ -42,7 +42,7 @@ extension Pages where Item == Post {
 }
 
 /// The samples of the guide to lists.
-@Suite("Snippets of lists", .timeLimit(.minutes(5)))
+@Suite("Snippets of lists", .timeLimit(.minutes(15)))
 struct PagesSnippets {
     @MainActor
     @Test func `a list is shown, continued and refreshed`() async throws {

@@ -41,7 +41,7 @@ struct Telemetry: ClientObserver {
 }
 
 /// The samples of the guides to ranges and to what the client measures.
-@Suite("Range and metrics snippets", .timeLimit(.minutes(5)))
+@Suite("Range and metrics snippets", .timeLimit(.minutes(15)))
 struct RangeSnippets {
     private static func client(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory()

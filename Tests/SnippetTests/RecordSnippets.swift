@@ -31,7 +31,7 @@ private final class Shown: Sendable {
 }
 
 /// The samples of the guide to records.
-@Suite("Record snippets", .timeLimit(.minutes(5)))
+@Suite("Record snippets", .timeLimit(.minutes(15)))
 struct RecordSnippets {
     private let shown = Shown()
 

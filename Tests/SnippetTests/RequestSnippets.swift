@@ -20,7 +20,7 @@ extension Query where Value == Author {
 }
 
 /// The samples of the guide to requests, and of the README's part on backends.
-@Suite("Request snippets", .timeLimit(.minutes(5)))
+@Suite("Request snippets", .timeLimit(.minutes(15)))
 struct RequestSnippets {
     @Test func `a policy may have a priority`() {
         let policy = Policy.fresh(for: .minutes(5)).priority(.visible)

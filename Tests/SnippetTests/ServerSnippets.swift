@@ -7,7 +7,7 @@ import Testing
 import UnixSignals
 
 /// The samples of the server's guide.
-@Suite("Server snippets", .timeLimit(.minutes(5)))
+@Suite("Server snippets", .timeLimit(.minutes(15)))
 struct ServerSnippets {
     // Compiled and not run: it would serve until it is told to stop.
     func serve(_ folder: URL, _ settings: ServerSettings, _ logger: Logger) async throws {

@@ -5,7 +5,7 @@ import SanguineTesting
 import Testing
 
 /// The samples of the test kit's guide.
-@Suite("Testing snippets", .timeLimit(.minutes(5)))
+@Suite("Testing snippets", .timeLimit(.minutes(15)))
 struct TestingSnippets {
     let network = ScriptedTransport { _ in .json(["name": "Ada"]) }
     let clock = ManualWallClock()
@@ -58,7 +58,7 @@ struct TestingSnippets {
 }
 
 /// The samples of the guide to testing an app.
-@Suite("App testing snippets", .timeLimit(.minutes(5)))
+@Suite("App testing snippets", .timeLimit(.minutes(15)))
 struct AppTestingSnippets {
     private let run = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
     private let schema: RecordSchema

@@ -7,7 +7,7 @@ import Testing
 ///
 /// A new driver is done when it is a case of ``StorageDriver`` and the suites of this target
 /// pass. A promise that only one driver keeps does not belong in the protocol.
-@Suite("Storage contract: commands", .timeLimit(.minutes(5)))
+@Suite("Storage contract: commands", .timeLimit(.minutes(15)))
 struct StorageContractTests {
     @Test(arguments: StorageDriver.allCases)
     func `a thousand concurrent increments lose none`(driver: StorageDriver) async throws {

@@ -3,7 +3,7 @@ import SanguineModel
 import Testing
 
 /// What every storage driver promises of verifying the ledger: no planted fault stays hidden.
-@Suite("Storage contract: ledger", .timeLimit(.minutes(5)))
+@Suite("Storage contract: ledger", .timeLimit(.minutes(15)))
 struct StorageLedgerContractTests {
     /// Rows that a correct authority would never store, and a word of what the audit must say.
     struct Fault: Sendable, CustomTestStringConvertible {

@@ -3,7 +3,7 @@ import SanguineModel
 import Testing
 
 /// What every storage driver promises of its lists and of sweeping.
-@Suite("Storage contract: lists and sweep", .timeLimit(.minutes(5)))
+@Suite("Storage contract: lists and sweep", .timeLimit(.minutes(15)))
 struct StorageListsContractTests {
     @Test(arguments: StorageDriver.allCases)
     func `transfers come newest first, page by page, of one account`(

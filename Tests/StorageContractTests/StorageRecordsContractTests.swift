@@ -3,7 +3,7 @@ public import SanguineModel
 import SanguineTesting
 import Testing
 
-@Suite("Storage contract: records", .timeLimit(.minutes(5)))
+@Suite("Storage contract: records", .timeLimit(.minutes(15)))
 struct StorageRecordsContractTests {
     private let owner = Identifier.numbered(1)
     private let list = IndexList("things", in: .numbered(1), by: "day")

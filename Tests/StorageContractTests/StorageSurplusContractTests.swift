@@ -3,7 +3,7 @@ import SanguineModel
 import Testing
 
 /// What every storage driver promises of the sessions for which an account has no room.
-@Suite("Storage contract: surplus sessions", .timeLimit(.minutes(5)))
+@Suite("Storage contract: surplus sessions", .timeLimit(.minutes(15)))
 struct StorageSurplusContractTests {
     private func surplus(
         of account: Identifier = .numbered(1),

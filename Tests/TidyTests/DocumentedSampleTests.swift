@@ -1,7 +1,7 @@
 import Testing
 
 /// Documentation compiles: each sample in Swift stands in `SnippetTests` too.
-@Suite("Documented samples", .timeLimit(.minutes(5)))
+@Suite("Documented samples", .timeLimit(.minutes(15)))
 struct DocumentedSampleTests {
     @Test func `every sample is a part of a snippet that compiles`() throws {
         let files = try Repository.files()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What must be true of the manifest, besides what SwiftPM checks.
-@Suite("Manifest", .timeLimit(.minutes(5)))
+@Suite("Manifest", .timeLimit(.minutes(15)))
 struct ManifestTests {
     @Test func `every target has a row in the table of imports, and every row a target`() throws {
         let manifest = try #require(try Repository.files().first { $0.path == "Package.swift" })

@@ -1,7 +1,7 @@
 import Testing
 
 /// Whether code, literals and comments are told apart, since most rules rely on it.
-@Suite("Swift text", .timeLimit(.minutes(5)))
+@Suite("Swift text", .timeLimit(.minutes(15)))
 struct SwiftTextTests {
     /// Dots stand for what is blanked.
     @Test(arguments: [

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The part of the house style that a program can check, so that reviewers need not.
-@Suite("Tidy", .timeLimit(.minutes(5)))
+@Suite("Tidy", .timeLimit(.minutes(15)))
 struct TidyTests {
     private static let files = Result { try Repository.files() }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Push", .timeLimit(.minutes(5)))
+@Suite("Push", .timeLimit(.minutes(15)))
 struct PushTests {
     @Test func `an applied operation takes a number for each record that it changes`() async throws
     {
@@ -164,7 +164,7 @@ struct PushTests {
     }
 }
 
-@Suite("Push: refusals", .timeLimit(.minutes(5)))
+@Suite("Push: refusals", .timeLimit(.minutes(15)))
 struct PushRefusalTests {
     private func code(_ mutator: some Mutator) async throws -> ProblemCode? {
         try await SyncWorld().push(mutator).first?.problem?.code

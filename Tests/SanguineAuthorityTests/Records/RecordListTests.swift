@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Lists of records", .timeLimit(.minutes(5)))
+@Suite("Lists of records", .timeLimit(.minutes(15)))
 struct RecordListTests {
     private func world() async throws -> (SyncWorld, stranger: Identifier) {
         let world = try await SyncWorld()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Accounts and sessions over HTTP", .timeLimit(.minutes(5)))
+@Suite("Accounts and sessions over HTTP", .timeLimit(.minutes(15)))
 struct AccountRouteTests {
     @Test func `a new device is 201 with an account, a session and a head`() async throws {
         try await LiveServer.with { server in

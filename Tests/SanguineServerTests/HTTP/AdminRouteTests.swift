@@ -14,7 +14,7 @@ private final class KeptLines: LogSink {
     func write(_ lines: [UInt8]) { bytes.withLock { $0 += lines } }
 }
 
-@Suite("The admin port, and what must not be told", .timeLimit(.minutes(5)))
+@Suite("The admin port, and what must not be told", .timeLimit(.minutes(15)))
 struct AdminRouteTests {
     private func grant(
         _ amount: Int,

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Balance, quotas and ledger over HTTP", .timeLimit(.minutes(5)))
+@Suite("Balance, quotas and ledger over HTTP", .timeLimit(.minutes(15)))
 struct BalanceRouteTests {
     @Test func `a balance has unit, amounts, head and time, and no more`() async throws {
         try await LiveServer.with { server in

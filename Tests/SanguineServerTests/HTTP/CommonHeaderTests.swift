@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Headers that all answers share", .timeLimit(.minutes(5)))
+@Suite("Headers that all answers share", .timeLimit(.minutes(15)))
 struct CommonHeaderTests {
     private static let reads = [
         "/v1/account", "/v1/balance", "/v1/balance?operations=a", "/v1/quotas", "/v1/ledger",

@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineServer
 
 /// What happens on a connection around an answer, seen byte by byte.
-@Suite("Connections", .timeLimit(.minutes(5)))
+@Suite("Connections", .timeLimit(.minutes(15)))
 struct ConnectionTests {
     @Test func `an answer to HEAD has no body, whatever its status`() async throws {
         try await LiveServer.with { server in

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Pages of other origins", .timeLimit(.minutes(5)))
+@Suite("Pages of other origins", .timeLimit(.minutes(15)))
 struct CrossOriginTests {
     private static let origin = "https://app.example.com"
 

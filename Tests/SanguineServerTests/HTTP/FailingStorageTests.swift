@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A storage that fails meanwhile", .timeLimit(.minutes(5)))
+@Suite("A storage that fails meanwhile", .timeLimit(.minutes(15)))
 struct FailingStorageTests {
     /// Whether the keys are those with which a call is marked as sent.
     private static func areOfSending(_ keys: [Key]) -> Bool {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Functions over HTTP", .timeLimit(.minutes(5)))
+@Suite("Functions over HTTP", .timeLimit(.minutes(15)))
 struct FunctionRouteTests {
     private typealias Result = FunctionResult<String>
 

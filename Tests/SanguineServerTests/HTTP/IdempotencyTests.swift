@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Idempotency over HTTP", .timeLimit(.minutes(5)))
+@Suite("Idempotency over HTTP", .timeLimit(.minutes(15)))
 struct IdempotencyTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A server's life", .timeLimit(.minutes(5)))
+@Suite("A server's life", .timeLimit(.minutes(15)))
 struct LifecycleTests {
     @Test func `live and ready are 200 while all is well`() async throws {
         try await LiveServer.with { server in

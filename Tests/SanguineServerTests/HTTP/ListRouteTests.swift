@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Lists over HTTP", .timeLimit(.minutes(5)))
+@Suite("Lists over HTTP", .timeLimit(.minutes(15)))
 struct ListRouteTests {
     /// A guest with a ledger of so many entries, the grant included.
     private func guest(_ server: LiveServer, entries: Int) async throws -> Guest {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Malformed requests", .timeLimit(.minutes(5)))
+@Suite("Malformed requests", .timeLimit(.minutes(15)))
 struct MalformedRequestTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 

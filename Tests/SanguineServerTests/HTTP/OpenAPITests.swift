@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("openapi.json", .timeLimit(.minutes(5)))
+@Suite("openapi.json", .timeLimit(.minutes(15)))
 struct OpenAPITests {
     /// A method and a path template, as a router and a description have them in common.
     private struct Operation: Hashable, CustomStringConvertible {

@@ -24,7 +24,7 @@ private enum Rule: Int, CaseIterable {
     }
 }
 
-@Suite("The order of refusals", .timeLimit(.minutes(5)))
+@Suite("The order of refusals", .timeLimit(.minutes(15)))
 struct RefusalOrderTests {
     private static let requestsPerMinute = 400
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Records and feed over HTTP", .timeLimit(.minutes(5)))
+@Suite("Records and feed over HTTP", .timeLimit(.minutes(15)))
 struct SyncRouteTests {
     private static let device = "a-device-of-the-tests"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A live connection's state", .timeLimit(.minutes(5)))
+@Suite("A live connection's state", .timeLimit(.minutes(15)))
 struct LiveConnectionStateTests {
     private var state = LiveConnectionState(position: FeedPosition(number: 3), now: .zero)
 

@@ -10,7 +10,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Live connections together", .timeLimit(.minutes(5)))
+@Suite("Live connections together", .timeLimit(.minutes(15)))
 struct LiveHubTests {
     /// Whose sessions have ended.
     private final class Ended: Sendable {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Live pages", .timeLimit(.minutes(5)))
+@Suite("Live pages", .timeLimit(.minutes(15)))
 struct LivePagesTests {
     private let account = Identifier.new()
 

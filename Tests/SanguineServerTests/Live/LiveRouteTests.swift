@@ -10,7 +10,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("GET /v1/live", .timeLimit(.minutes(5)))
+@Suite("GET /v1/live", .timeLimit(.minutes(15)))
 struct LiveRouteTests {
     @Test func `it begins with everything, as a stream that nobody keeps`() async throws {
         try await LiveServer.with { server in

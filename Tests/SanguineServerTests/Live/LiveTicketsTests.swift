@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Tickets for live connections", .timeLimit(.minutes(5)))
+@Suite("Tickets for live connections", .timeLimit(.minutes(15)))
 struct LiveTicketsTests {
     private let clock = ManualWallClock()
     private let tickets: LiveTickets

@@ -6,7 +6,7 @@ import Testing
 /// The balance under every interleaving that a seed can think of.
 ///
 /// A failure says which seed replays it, and how.
-@Suite("Balance, simulated", .timeLimit(.minutes(5)))
+@Suite("Balance, simulated", .timeLimit(.minutes(15)))
 struct BalanceFuzzTests {
     private static let events = Fuzz.events(2_000)
 

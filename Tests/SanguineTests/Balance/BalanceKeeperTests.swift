@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, kept", .timeLimit(.minutes(5)))
+@Suite("Balance, kept", .timeLimit(.minutes(15)))
 struct BalanceKeeperTests {
     typealias Fixture = ClientFixture
 

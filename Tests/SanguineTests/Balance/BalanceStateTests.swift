@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, decided", .timeLimit(.minutes(5)))
+@Suite("Balance, decided", .timeLimit(.minutes(15)))
 struct BalanceStateTests {
     static let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
 

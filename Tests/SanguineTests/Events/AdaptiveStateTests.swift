@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Adaptive freshness", .timeLimit(.minutes(5)))
+@Suite("Adaptive freshness", .timeLimit(.minutes(15)))
 struct AdaptiveStateTests {
     private let range: ClosedRange<Duration> = .minutes(1) ... .hours(24)
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Keeping the balance fresh", .timeLimit(.minutes(5)))
+@Suite("Keeping the balance fresh", .timeLimit(.minutes(15)))
 struct BalanceEventTests {
     private let fixture = ClientFixture()
     private let lifecycle = ManualLifecycle()

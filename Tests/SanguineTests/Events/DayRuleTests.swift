@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Fresh until midnight", .timeLimit(.minutes(5)))
+@Suite("Fresh until midnight", .timeLimit(.minutes(15)))
 struct DayRuleTests {
     private func zone(_ name: String) throws -> TimeZone {
         try #require(TimeZone(identifier: name))

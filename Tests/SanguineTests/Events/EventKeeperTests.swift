@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Fetching again by itself", .timeLimit(.minutes(5)))
+@Suite("Fetching again by itself", .timeLimit(.minutes(15)))
 struct EventKeeperTests {
     private struct World {
         let test: TestClient

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("What happens around the app", .timeLimit(.minutes(5)))
+@Suite("What happens around the app", .timeLimit(.minutes(15)))
 struct EventStateTests {
     /// The state with clocks that a test moves.
     private struct World {

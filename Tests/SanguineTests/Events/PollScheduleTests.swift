@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Polling", .timeLimit(.minutes(5)))
+@Suite("Polling", .timeLimit(.minutes(15)))
 struct PollScheduleTests {
     @Test func `a key is due about once in its interval`() throws {
         var random = SplitMix64(seed: 1)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Signals", .timeLimit(.minutes(5)))
+@Suite("Signals", .timeLimit(.minutes(15)))
 struct SignalTests {
     @Test func `a follower hears of each change before the setter goes on`() {
         let signal = Signal(1)

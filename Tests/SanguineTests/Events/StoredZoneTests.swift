@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("The zone of the user's days", .timeLimit(.minutes(5)))
+@Suite("The zone of the user's days", .timeLimit(.minutes(15)))
 struct StoredZoneTests {
     private func client(
         _ folder: TemporaryFolder,

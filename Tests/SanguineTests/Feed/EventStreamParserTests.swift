@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 /// The examples of WHATWG HTML, section 9.2.6, and what lies between them.
-@Suite("Event stream parser", .timeLimit(.minutes(5)))
+@Suite("Event stream parser", .timeLimit(.minutes(15)))
 struct EventStreamParserTests {
     private typealias Output = EventStreamParser.Output
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("A feed connection's state", .timeLimit(.minutes(5)))
+@Suite("A feed connection's state", .timeLimit(.minutes(15)))
 struct FeedConnectionStateTests {
     private var state = FeedConnectionState(isForeground: true, isOnline: true)
     private var random = SplitMix64(seed: 1)

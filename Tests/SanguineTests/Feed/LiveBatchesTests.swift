@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Live batches", .timeLimit(.minutes(5)))
+@Suite("Live batches", .timeLimit(.minutes(15)))
 struct LiveBatchesTests {
     private var batches = LiveBatches(after: 10)
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Live feed", .timeLimit(.minutes(5)))
+@Suite("Live feed", .timeLimit(.minutes(15)))
 struct LiveFeedTests {
     private let network = ScriptedStreams()
     private let delay = ManualClock()

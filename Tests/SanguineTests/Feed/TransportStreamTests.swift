@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Transport streams", .timeLimit(.minutes(5)))
+@Suite("Transport streams", .timeLimit(.minutes(15)))
 struct TransportStreamTests {
     private let cancelled = Counter()
 
@@ -72,7 +72,7 @@ struct TransportStreamTests {
     }
 }
 
-@Suite("URLSession streams", .timeLimit(.minutes(5)))
+@Suite("URLSession streams", .timeLimit(.minutes(15)))
 struct URLSessionStreamTests {
     private let server: LoopbackServer
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Attempts of a call", .timeLimit(.minutes(5)))
+@Suite("Attempts of a call", .timeLimit(.minutes(15)))
 struct CallAttemptsTests {
     enum Expected { case again, refused, released, charged, unknown }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Counting, timing and bounding, without a client around.
-@Suite("Client metrics", .timeLimit(.minutes(5)))
+@Suite("Client metrics", .timeLimit(.minutes(15)))
 struct ClientMetricsTests {
     private let clock = ManualClock()
     private let log = RecordedLog()

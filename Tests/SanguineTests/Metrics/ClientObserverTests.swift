@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// What an app's telemetry hears, and what it never hears.
-@Suite("Client observer", .timeLimit(.minutes(5)))
+@Suite("Client observer", .timeLimit(.minutes(15)))
 struct ClientObserverTests {
     private let clock = ManualClock()
     private let observer = RecordingObserver()

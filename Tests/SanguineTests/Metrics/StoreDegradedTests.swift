@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("A store that cannot be used", .timeLimit(.minutes(5)))
+@Suite("A store that cannot be used", .timeLimit(.minutes(15)))
 struct StoreDegradedTests {
     @Test func `the observer hears of a disk that cannot be used, and reads go on`() async throws {
         let folder = TemporaryFolder()

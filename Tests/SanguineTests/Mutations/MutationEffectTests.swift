@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Guarantees 1, 5 and 6 for any backend: traps 1 to 5.
-@Suite("What mutations show", .timeLimit(.minutes(5)))
+@Suite("What mutations show", .timeLimit(.minutes(15)))
 struct MutationEffectTests {
     @Test func `a mutation is visible before it is sent, and shown once when it is done`()
         async throws

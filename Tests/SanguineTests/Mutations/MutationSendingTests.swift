@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Guarantees 3, 4 and 8 for any backend: traps 7 to 17.
-@Suite("How mutations are sent", .timeLimit(.minutes(5)))
+@Suite("How mutations are sent", .timeLimit(.minutes(15)))
 struct MutationSendingTests {
     @Test func `what waits is shown and sent by the next process`() async throws {
         let fixture = SongFixture(onDisk: true)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Aligning a fresh page with the rows that are held", .timeLimit(.minutes(5)))
+@Suite("Aligning a fresh page with the rows that are held", .timeLimit(.minutes(15)))
 struct PageAlignmentTests {
     private func align(_ held: String, _ fresh: String) -> PageAlignment {
         PageAlignment(held: Array(held), fresh: Array(fresh), freshSet: Set(fresh))

@@ -4,7 +4,7 @@ import Testing
 /// The list under every interleaving that a seed can think of.
 ///
 /// A failure names seed and event; `SANGUINE_FUZZ_SEED` replays that seed alone.
-@Suite("Pages, simulated", .timeLimit(.minutes(5)))
+@Suite("Pages, simulated", .timeLimit(.minutes(15)))
 struct PagesFuzzTests {
     private static let environment = ProcessInfo.processInfo.environment
 

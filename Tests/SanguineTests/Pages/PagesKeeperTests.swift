@@ -41,7 +41,7 @@ final class RequestCount: Sendable {
     func add() { value.add(1, ordering: .relaxed) }
 }
 
-@Suite("Lists through the client", .timeLimit(.minutes(5)))
+@Suite("Lists through the client", .timeLimit(.minutes(15)))
 struct PagesKeeperTests {
     private let server = FeedServer()
 

@@ -8,7 +8,7 @@ import Testing
 
 /// Lists as a view sees them, without a view.
 @MainActor
-@Suite("Pages model", .timeLimit(.minutes(5)))
+@Suite("Pages model", .timeLimit(.minutes(15)))
 struct PagesModelTests {
     private let server = FeedServer()
 

@@ -4,7 +4,7 @@ import Testing
 @testable import Sanguine
 
 /// The rules of the list, one by one; the fuzz plays them together.
-@Suite("Pages, the state", .timeLimit(.minutes(5)))
+@Suite("Pages, the state", .timeLimit(.minutes(15)))
 struct PagesStateTests {
     private struct Row: Codable, Sendable, Equatable, Identifiable {
         var id: String

@@ -53,7 +53,7 @@ extension ScriptedTransport {
 }
 
 /// Stretches of days and numbers, through a client.
-@Suite("Range cache", .timeLimit(.minutes(5)))
+@Suite("Range cache", .timeLimit(.minutes(15)))
 struct RangeCacheTests {
     private func day(_ text: String) throws -> CalendarDay { try #require(CalendarDay(text)) }
 

@@ -16,7 +16,7 @@ extension RangeQuery where Index == Int, Value == Int {
 }
 
 /// What comes while a stretch is on its way, and stretches at the ends of all numbers.
-@Suite("Range edges", .timeLimit(.minutes(5)))
+@Suite("Range edges", .timeLimit(.minutes(15)))
 struct RangeEdgeTests {
     @Test func `an invalidation by name during the first fetch is kept in mind`() async throws {
         let test = try TestClient(network: .stretches())

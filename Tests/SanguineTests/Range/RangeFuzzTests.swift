@@ -7,7 +7,7 @@ import Testing
 /// Ranges under every interleaving that a seed can think of.
 ///
 /// A failure says which seed replays it, and how.
-@Suite("Ranges, simulated", .timeLimit(.minutes(5)))
+@Suite("Ranges, simulated", .timeLimit(.minutes(15)))
 struct RangeFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
     func `what counts as fresh is the truth, and every reader gets what it asked for`(

@@ -13,7 +13,7 @@ extension RangeQuery where Index == Int, Value == Int {
 }
 
 /// One keeper for each range query, however many there are.
-@Suite("Range keepers", .timeLimit(.minutes(5)))
+@Suite("Range keepers", .timeLimit(.minutes(15)))
 struct RangeKeepersTests {
     private func crowd(_ ranges: RangeKeepers) throws {
         for number in 1...3 * RangeLimits.keepers { _ = try ranges.keeper(of: .numbered(number)) }

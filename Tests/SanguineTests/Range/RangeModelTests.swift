@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Stretches as views see them.
-@Suite("Range model", .timeLimit(.minutes(5)))
+@Suite("Range model", .timeLimit(.minutes(15)))
 @MainActor
 struct RangeModelTests {
     private func watchers(_ client: SanguineClient) throws -> Int {

@@ -4,7 +4,7 @@ import Testing
 @testable import Sanguine
 
 /// What is fetched for whom, decided without anything around it.
-@Suite("Range state", .timeLimit(.minutes(5)))
+@Suite("Range state", .timeLimit(.minutes(15)))
 struct RangeStateTests {
     private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
 

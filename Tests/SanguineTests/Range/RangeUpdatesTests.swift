@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Watching a stretch, with and without a model.
-@Suite("Range updates", .timeLimit(.minutes(5)))
+@Suite("Range updates", .timeLimit(.minutes(15)))
 struct RangeUpdatesTests {
     @Test func `a watcher sees what is known, then what was missing`() async throws {
         let test = try TestClient(network: .stretches())

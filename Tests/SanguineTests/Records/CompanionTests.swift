@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct CompanionTests {
+@Suite(.timeLimit(.minutes(15))) struct CompanionTests {
     private func companion(_ fixture: RecordsFixture) throws -> SanguineCompanion {
         var configuration = SanguineClient.Configuration()
         configuration.folder = fixture.folder?.url

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct ObservingTests {
+@Suite(.timeLimit(.minutes(15))) struct ObservingTests {
     private static let counters = RecordQuery(reading: Counter.collection) { records in
         records.records(Counter.self).map(\.count)
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// What the user sees while the network does what it does.
-@Suite(.timeLimit(.minutes(5))) struct OptimismTests {
+@Suite(.timeLimit(.minutes(15))) struct OptimismTests {
     @Test func `a pull that has the operation in it already shows it once`() async throws {
         let fixture = RecordsFixture()
         fixture.network.hold()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct PerformingTests {
+@Suite(.timeLimit(.minutes(15))) struct PerformingTests {
     @Test func `an operation is visible when perform returns, without any network`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct RecordDurabilityTests {
+@Suite(.timeLimit(.minutes(15))) struct RecordDurabilityTests {
     @Test func `a client that was dropped shows the same when it is opened again`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)

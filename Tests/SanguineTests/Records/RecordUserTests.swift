@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct RecordUserTests {
+@Suite(.timeLimit(.minutes(15))) struct RecordUserTests {
     private let another = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb")
 
     @Test func `a sign-out removes the user's records from memory and disk`() async throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct RestoreTests {
+@Suite(.timeLimit(.minutes(15))) struct RestoreTests {
     private func filled(_ count: Int, onDisk: Bool = true) -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: onDisk)
         for number in 0..<count { fixture.authority.set("c\(number)", to: Int64(number)) }

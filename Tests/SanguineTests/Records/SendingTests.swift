@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(5))) struct SendingTests {
+@Suite(.timeLimit(.minutes(15))) struct SendingTests {
     @Test func `operations carry no credentials on disk, and the present token when sent`()
         async throws
     {

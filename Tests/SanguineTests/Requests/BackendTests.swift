@@ -8,7 +8,7 @@ import Testing
 
 /// The client as an app uses it with a backend of its own: a plain HTTP server on a socket that has
 /// never heard of Sanguine, the default transport, and nothing configured but an address.
-@Suite("A backend of one's own", .timeLimit(.minutes(5)))
+@Suite("A backend of one's own", .timeLimit(.minutes(15)))
 struct BackendTests {
     private struct Post: Codable, Sendable, Equatable {
         var id: Int

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Batches", .timeLimit(.minutes(5)))
+@Suite("Batches", .timeLimit(.minutes(15)))
 struct BatchStateTests {
     @Test func `the first look-up opens a batch and the next ones join it`() {
         var state = BatchState<String>(size: 10)

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Look-ups that are joined, with real tasks and a scripted network.
-@Suite("Look-ups in batches", .timeLimit(.minutes(5)))
+@Suite("Look-ups in batches", .timeLimit(.minutes(15)))
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
         var id: String

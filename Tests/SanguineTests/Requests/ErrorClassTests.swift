@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Classes of errors", .timeLimit(.minutes(5)))
+@Suite("Classes of errors", .timeLimit(.minutes(15)))
 struct ErrorClassTests {
     /// One of each case; the switch below says when one is missing.
     private static let cases: [SanguineError] = [

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Line-up of reads", .timeLimit(.minutes(5)))
+@Suite("Line-up of reads", .timeLimit(.minutes(15)))
 struct RequestQueueStateTests {
     private static func state(
         lanes: Int = 3,

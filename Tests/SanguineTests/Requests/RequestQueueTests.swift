@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Reads before the network, with real tasks and a scripted one.
-@Suite("Reads in line", .timeLimit(.minutes(5)))
+@Suite("Reads in line", .timeLimit(.minutes(15)))
 struct RequestQueueTests {
     private static let host = URL(string: TestClient.server)?.hostKey ?? ""
 

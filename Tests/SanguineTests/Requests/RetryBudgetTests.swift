@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Budget of retries", .timeLimit(.minutes(5)))
+@Suite("Budget of retries", .timeLimit(.minutes(15)))
 struct RetryBudgetTests {
     private static func budget(reserve: Int = 3, hosts: Int = 64) -> RetryBudget {
         var limits = RetryBudget.Limits()

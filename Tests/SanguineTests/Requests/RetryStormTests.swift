@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Many reads that fail at once, as when a backend goes down.
-@Suite("Storms of retries", .timeLimit(.minutes(5)))
+@Suite("Storms of retries", .timeLimit(.minutes(15)))
 struct RetryStormTests {
     private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> Query<Profile> {
         Query(

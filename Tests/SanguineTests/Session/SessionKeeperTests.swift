@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Session, kept", .timeLimit(.minutes(5)))
+@Suite("Session, kept", .timeLimit(.minutes(15)))
 struct SessionKeeperTests {
     typealias Fixture = ClientFixture
 
@@ -287,7 +287,7 @@ struct SessionKeeperTests {
     }
 }
 
-@Suite("Device identity", .timeLimit(.minutes(5)))
+@Suite("Device identity", .timeLimit(.minutes(15)))
 struct DeviceIdentityTests {
     @Test func `an identity is a UUID and 32 bytes in base64url`() throws {
         let identity = DeviceIdentity.random()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Session, decided", .timeLimit(.minutes(5)))
+@Suite("Session, decided", .timeLimit(.minutes(15)))
 struct SessionStateTests {
     static let noon = Timestamp(millisecondsSince1970: 1_700_000_000_000)
     static let account = Identifier(at: noon)

@@ -6,9 +6,9 @@ import Testing
 
 /// Devices of one user, a bad network, and deaths: whatever happens, in the end all is as it was
 /// meant.
-@Suite("Fleet of devices", .timeLimit(.minutes(5)))
+@Suite("Fleet of devices", .timeLimit(.minutes(15)))
 struct DeviceFleetTests {
-    @Test(arguments: 1...32)
+    @Test(arguments: 1...16)
     func `nothing is lost, nothing is done twice, and all devices agree`(seed: UInt64) async throws
     {
         var fleet = Fleet(seed: seed)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Faulty network", .timeLimit(.minutes(5)))
+@Suite("Faulty network", .timeLimit(.minutes(15)))
 struct FaultyNetworkTests {
     private let server = ScriptedTransport { .json($0.url.lastPathComponent) }
     private let clock = ManualClock()

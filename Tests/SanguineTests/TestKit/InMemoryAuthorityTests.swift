@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("In-memory authority", .timeLimit(.minutes(5)))
+@Suite("In-memory authority", .timeLimit(.minutes(15)))
 struct InMemoryAuthorityTests {
     private let authority = InMemoryAuthority(schema: .counters)
     private let delay = ManualClock()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Test device", .timeLimit(.minutes(5)))
+@Suite("Test device", .timeLimit(.minutes(15)))
 struct TestDeviceTests {
     private let authority = InMemoryAuthority(schema: .counters)
 

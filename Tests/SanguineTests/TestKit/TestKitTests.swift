@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Test kit", .timeLimit(.minutes(5)))
+@Suite("Test kit", .timeLimit(.minutes(15)))
 struct TestKitTests {
     @Test func `sleepers wake when the clock has passed their deadline, and not before`()
         async throws
