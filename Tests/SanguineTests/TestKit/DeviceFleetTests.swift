@@ -8,7 +8,7 @@ import Testing
 /// meant.
 @Suite("Fleet of devices", .timeLimit(.minutes(15)))
 struct DeviceFleetTests {
-    @Test(arguments: 1...16)
+    @Test(arguments: 1...8)
     func `nothing is lost, nothing is done twice, and all devices agree`(seed: UInt64) async throws
     {
         var fleet = Fleet(seed: seed)
