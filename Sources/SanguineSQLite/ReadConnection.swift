@@ -80,7 +80,7 @@ final class ReadConnection {
             feed.bind(query.after)
             feed.bind(query.liveOnly ? 1 : 0 as Int64)
             defer { feed.reset() }
-            var cut = FeedCut(limit: query.limit, bytes: query.bytes)
+            var cut = query.cut
             while try feed.step() {
                 let row = try RecordRow(from: feed)
                 guard cut.takes(seq: row.seq, through: row.through, row.value.count) else {

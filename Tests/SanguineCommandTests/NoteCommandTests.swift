@@ -69,11 +69,6 @@ struct NoteCommandTests {
         #expect(sent == mutator.base)
     }
 
-    @Test func `the lane of a long id is no longer than lanes may be`() throws {
-        let id = try #require(RecordID(String(repeating: "a", count: 128)))
-        #expect(Note.lane(of: id).utf8.count == WireLimits.mutatorNameCharacters.upperBound)
-    }
-
     @Test func `a note that waits has a mark`() throws {
         let note = Note(id: RecordID(try #require(Self.id)), text: "Buy milk")
         #expect("\(NoteLine(note, isPending: true))" == "\(note.id)  … Buy milk")

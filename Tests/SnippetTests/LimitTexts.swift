@@ -28,6 +28,7 @@ enum LimitTexts {
         ("WireLimits.recordIdCharacters", range(WireLimits.recordIdCharacters)),
         ("WireLimits.collectionNameCharacters", count(WireLimits.collectionNameCharacters)),
         ("WireLimits.mutatorNameCharacters", range(WireLimits.mutatorNameCharacters)),
+        ("WireLimits.laneCharacters", range(WireLimits.laneCharacters)),
         ("WireLimits.indexesPerCollection", count(WireLimits.indexesPerCollection)),
         ("WireLimits.recordBytes", bytes(WireLimits.recordBytes)),
         ("WireLimits.recordsReadPerOperation", count(WireLimits.recordsReadPerOperation)),

@@ -113,10 +113,10 @@ extension Authority {
         if isReset || (slice.hasMore && slice.records.last?.through ?? 0 < least) {
             query.after = 0
             query.liveOnly = true
-            query.limit = least > 0 ? WireLimits.largestPull : limit
+            query.least = least
             slice = try await read(query)
         }
-        return try page(account, request, slice, query, least: least, isReset: isReset)
+        return try page(account, request, slice, query, isReset: isReset)
     }
 
     private func page(
@@ -124,16 +124,14 @@ extension Authority {
         _ request: PullRequest,
         _ slice: FeedSlice,
         _ query: FeedQuery,
-        least: Int64,
         isReset: Bool
     ) throws(Problem) -> FeedPage {
         guard let balance = slice.loaded.balance(account) else { throw .noAccount }
-        let limit = min(max(1, request.limit ?? WireLimits.defaultPull), WireLimits.largestPull)
         var page = FeedPage(
             slice,
             system(account, slice.loaded).filter { $0.seq > query.after },
-            cut: FeedCut(limit: limit, bytes: Self.pageBytes, least: least),
-            least: least,
+            cut: query.cut,
+            least: query.least,
             head: balance.head,
             horizon: slice.loaded.feed(account)?.horizon ?? 0,
             isReset: isReset
@@ -177,8 +175,11 @@ extension Authority {
         try await read { storage throws(StorageError) in try await storage.feed(query) }
     }
 
-    /// After how many bytes of values a page ends.
-    static let pageBytes = 4 << 20
+    /// After how many bytes of values no further operation is begun on a page: 1 MiB.
+    ///
+    /// The last one may be of 100 records of 64 KiB each, and the page is still one that clients
+    /// take.
+    static let pageBytes = 1 << 20
 
     private var sync: SyncCommands {
         SyncCommands(

@@ -26,7 +26,7 @@ struct FeedPage: Sendable {
     ///   - slice: The records.
     ///   - system: The system records after the same number.
     ///   - cut: How much goes on the page.
-    ///   - least: The number up to which the cut takes everything.
+    ///   - least: The number up to which everything was read, and the cut takes it.
     ///   - head: The newest number of the feed.
     ///   - horizon: The number up to which deletions are forgotten.
     ///   - isReset: Whether the reader must forget its records first.
@@ -44,8 +44,8 @@ struct FeedPage: Sendable {
         self.isReset = isReset
         next = head
         var cut = cut
-        // Beyond the last record that was read there may be others.
-        let known = slice.hasMore ? slice.records.last?.through ?? 0 : .max
+        // Beyond the last record that was read there may be others; up to `least` all were read.
+        let known = slice.hasMore ? max(least, slice.records.last?.through ?? 0) : .max
         let all = (slice.records.map(Entry.init) + system.filter { $0.seq <= known })
             .sorted { $0.seq < $1.seq }
         for entry in all {
@@ -56,8 +56,8 @@ struct FeedPage: Sendable {
             entries.append(entry)
         }
         hasMore = hasMore || slice.hasMore
-        // All up to `least` is here if all of it was read; nothing need lie at that number.
-        if hasMore { next = max(entries.last?.through ?? 0, known < least ? 0 : least) }
+        // Nothing need lie at that number.
+        if hasMore { next = max(entries.last?.through ?? 0, least) }
     }
 
     /// The page as a message.

@@ -51,16 +51,8 @@ struct PushBatch: Sendable {
         }
         var last: [String: Int64] = [:]
         for operation in request.operations {
-            guard WireLimits.mutatorNameCharacters.contains(operation.lane.utf8.count),
-                operation.lane.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-            else {
-                throw Problem(
-                    .invalidContent,
-                    """
-                    Set 'lane' to \(WireLimits.mutatorNameCharacters.lowerBound) to \
-                    \(WireLimits.mutatorNameCharacters.upperBound) visible ASCII characters.
-                    """
-                )
+            guard operation.lane.isPlainText(of: WireLimits.laneCharacters) else {
+                throw .badLane
             }
             guard operation.sequence > last[operation.lane] ?? 0 else {
                 throw Problem(

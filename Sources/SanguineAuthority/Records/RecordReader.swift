@@ -26,6 +26,8 @@ public struct FeedQuery: Hashable, Sendable {
     public var limit: Int
     /// After how many bytes of values no further group is begun.
     public var bytes: Int
+    /// The number up to which everything is read, whatever the limit and the bytes.
+    public var least: Int64
     /// Whether deleted records are left out.
     public var liveOnly: Bool
     /// The rows to load.
@@ -37,6 +39,7 @@ public struct FeedQuery: Hashable, Sendable {
         after: Int64,
         limit: Int,
         bytes: Int = .max,
+        least: Int64 = 0,
         liveOnly: Bool = false,
         keys: [Key] = []
     ) {
@@ -44,9 +47,13 @@ public struct FeedQuery: Hashable, Sendable {
         self.after = after
         self.limit = limit
         self.bytes = bytes
+        self.least = least
         self.liveOnly = liveOnly
         self.keys = keys
     }
+
+    /// What cuts the part off.
+    public var cut: FeedCut { FeedCut(limit: limit, bytes: bytes, least: least) }
 }
 
 /// A part of an account's feed.

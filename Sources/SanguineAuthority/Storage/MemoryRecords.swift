@@ -35,7 +35,7 @@ struct MemoryRecords: RecordReader {
             if row.isLive || !query.liveOnly { due.append(row) }
         }
         due.sort { $0.seq < $1.seq }
-        var cut = FeedCut(limit: query.limit, bytes: query.bytes)
+        var cut = query.cut
         let page = due.prefix { cut.takes(seq: $0.seq, through: $0.through, $0.value.count) }
         return (Array(page), page.count < due.count)
     }

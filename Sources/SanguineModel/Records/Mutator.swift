@@ -27,8 +27,8 @@ public protocol Mutator: Codable, Sendable {
     /// The line in which it waits.
     ///
     /// Operations of one lane are done in their order, those of others at the same time. Whatever
-    /// the lanes: an operation waits for those before it that touched the same records. Default:
-    /// `main`.
+    /// the lanes: an operation waits for those before it that touched the same records. 1 to 256
+    /// printable characters. Default: `main`.
     var lane: String { get }
 
     /// Changes the records.

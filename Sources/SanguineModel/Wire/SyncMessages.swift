@@ -181,3 +181,14 @@ public struct LiveTicket: Hashable, Codable, Sendable {
         self.expiresIn = expiresIn
     }
 }
+
+extension Problem {
+    /// What is said of a lane that cannot travel.
+    package static let badLane = Problem(
+        .invalidContent,
+        """
+        Set 'lane' to \(WireLimits.laneCharacters.lowerBound) to \
+        \(WireLimits.laneCharacters.upperBound) printable characters.
+        """
+    )
+}

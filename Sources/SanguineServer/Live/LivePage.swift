@@ -43,8 +43,8 @@ struct LivePage: Sendable {
 
 /// The last pages of one account, each beginning where the one before it ends.
 ///
-/// A page stays right for whoever stands where it begins, however old it is: the pages after it
-/// bring what came since.
+/// A page stays right for whoever stands where it begins, and knows of the same forgotten
+/// deletions, however old it is: the pages after it bring what came since.
 ///
 /// Invariants:
 ///
@@ -57,7 +57,7 @@ struct LivePages: Sendable {
 
     /// The page for a reader at this position, if it is known.
     func page(after position: FeedPosition) -> LivePage? {
-        pages.last { $0.after.number == position.number }
+        pages.last { $0.after == position }
     }
 
     /// Keeps a page, if it leads on.

@@ -159,6 +159,8 @@ extension InMemoryAuthority {
         else {
             throw Problem(.invalidContent, "Push at most 100 operations, each of its own id.")
         }
+        guard body.operations.allSatisfy({ $0.lane.isPlainText(of: WireLimits.laneCharacters) })
+        else { throw .badLane }
         let (judge, poison) = state.withLock { ($0.judge, $0.poison) }
         guard poison.isDisjoint(with: body.operations.map(\.id)) else {
             throw Problem(.malformedBody, "Send no operation that is poison.")

@@ -238,4 +238,33 @@ struct PullHorizonTests {
 
         #expect(!answer.reset && answer.changes.map(\.deleted) == [true])
     }
+
+    @Test func `who says nothing gets past the horizon with many records, too`() async throws {
+        let world = try await SyncWorld()
+        let count = WireLimits.largestPull + 50
+        for first in stride(from: 0, to: count, by: 50) {
+            _ = try await world.push(
+                (first..<first + 50).enumerated().map { place, number in
+                    let mutator = CreateRecord(.note(RecordID(stringLiteral: "n\(number)")), [:])
+                    return try PushedOperation.sample(mutator, sequence: Int64(place) + 1)
+                }
+            )
+        }
+        try await world.push(CreateRecord(.note("gone"), [:]))
+        try await world.push(DeleteRecord(.note("gone")))
+        world.clock.advance(by: .seconds(31 * 86_400))
+        _ = try await world.authority.sweep()
+
+        var answer = try await world.pull(0, limit: 100)
+        var ids = Set(answer.changes.map(\.id))
+        while answer.hasMore {
+            answer = try await world.pull(answer.next, limit: 100)
+            guard !answer.reset else {
+                Issue.record("It is sent back to the start.")
+                break
+            }
+            ids.formUnion(answer.changes.map(\.id))
+        }
+        #expect(ids.count >= count)
+    }
 }

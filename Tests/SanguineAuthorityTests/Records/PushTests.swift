@@ -279,7 +279,7 @@ struct PushRefusalTests {
             PushRequest(device: "a-device-of-mine", operations: [changed { $0.lane = "" }]),
             PushRequest(
                 device: "a-device-of-mine",
-                operations: [changed { $0.lane = String(repeating: "x", count: 65) }]
+                operations: [changed { $0.lane = String(repeating: "x", count: 257) }]
             ),
             PushRequest(device: "a-device-of-mine", operations: [changed { $0.sequence = 0 }]),
             PushRequest(device: "a-device-of-mine", operations: [good, changed { _ in }]),

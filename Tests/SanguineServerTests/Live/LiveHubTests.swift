@@ -80,6 +80,20 @@ struct LiveHubTests {
         for (task, _) in streams { try await task.value }
     }
 
+    @Test func `who is told of a commit is not answered by a read that began before it`()
+        async throws
+    {
+        let account = LiveAccount(account, feed: feed)
+        feed.hold()
+        async let older = account.page(after: FeedPosition(number: 0))
+        await feed.wait(forReads: 1)
+        account.committed(feed.commit())
+        async let newer = account.page(after: FeedPosition(number: 0))
+        await feed.wait(forReads: 2)
+        feed.release()
+        _ = try await (older, newer)
+    }
+
     @Test func `commits while it reads and writes bring each change once, in order`() async throws {
         let hub = hub()
         let (task, text) = run(try admit(to: hub))

@@ -109,4 +109,15 @@ struct LivePagesTests {
         pages.add(try await page(feed, after: 0, limit: 1))
         #expect(pages.page(after: FeedPosition(number: 3)) != nil)
     }
+
+    @Test func `a page is not for who knows of other forgotten deletions`() async throws {
+        var pages = LivePages()
+        let known = FeedPosition(number: 0, horizon: 3)
+        let feed = ScriptedFeed()
+        feed.commit(2)
+        let part = try await feed.read(Identifier.new(), after: known, limit: 10)
+        pages.add(LivePage(part, after: known))
+        #expect(pages.page(after: known) != nil)
+        #expect(pages.page(after: FeedPosition(number: 0)) == nil)
+    }
 }

@@ -12,6 +12,7 @@ final class ScriptedFeed: FeedReading {
         var reads = 0
         var isHolding = false
         var held: [CheckedContinuation<Void, Never>] = []
+        var watchers: [(reads: Int, continuation: AsyncStream<Never>.Continuation)] = []
         var failure: Problem?
     }
 
@@ -45,6 +46,17 @@ final class ScriptedFeed: FeedReading {
     /// Keeps reads back from now on.
     func hold() { state.withLock { $0.isHolding = true } }
 
+    /// Returns when it was read so often, or the test is over.
+    func wait(forReads count: Int) async {
+        let (came, continuation) = AsyncStream.makeStream(of: Never.self)
+        let isThere = state.withLock { state in
+            if state.reads < count { state.watchers.append((count, continuation)) }
+            return state.reads >= count
+        }
+        if isThere { continuation.finish() }
+        for await _ in came {}
+    }
+
     /// Lets reads go on.
     func release() {
         let held = state.withLock { state in
@@ -71,11 +83,14 @@ final class ScriptedFeed: FeedReading {
         limit: Int
     ) async throws(Problem) -> FeedPart {
         await withCheckedContinuation { continuation in
-            let isHeld = state.withLock { state in
+            let (isHeld, satisfied) = state.withLock { state in
                 state.reads += 1
                 if state.isHolding { state.held.append(continuation) }
-                return state.isHolding
+                let satisfied = state.watchers.filter { $0.reads <= state.reads }
+                state.watchers.removeAll { $0.reads <= state.reads }
+                return (state.isHolding, satisfied)
             }
+            for watcher in satisfied { watcher.continuation.finish() }
             if !isHeld { continuation.resume() }
         }
         return try state.withLock { state throws(Problem) in

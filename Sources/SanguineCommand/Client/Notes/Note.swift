@@ -10,9 +10,7 @@ struct Note: Record {
     var createdAt: Timestamp?
 
     /// The line in which the operations of a note wait: one for each note.
-    static func lane(of id: RecordID) -> String {
-        String("note:\(id)".prefix(WireLimits.mutatorNameCharacters.upperBound))
-    }
+    static func lane(of id: RecordID) -> String { "note:\(id)" }
 
     /// The name of a note's record.
     static func key(_ id: RecordID) -> RecordKey { RecordKey(collection.name, id) }

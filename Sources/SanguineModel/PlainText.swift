@@ -4,7 +4,7 @@ extension String {
     /// Control characters are out: some databases end a text at U+0000, and a line of the ledger is
     /// a line. So are characters that are built of more parts than names and signs need, because
     /// one character may be any number of bytes.
-    func isPlainText(of characters: ClosedRange<Int>) -> Bool {
+    package func isPlainText(of characters: ClosedRange<Int>) -> Bool {
         utf8.count <= Self.bytesPerCharacter * characters.upperBound
             && characters.contains(count)
             && !unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
