@@ -163,12 +163,13 @@ struct Device {
     mutating func perform(_ mutator: some Mutator, id: Identifier) throws -> Identifier? {
         guard let account = disk.account, var state else { return nil }
         let sequence = disk.lastSequence + 1
-        let operation = Replay.Operation(sequence: sequence, id: id, mutator: mutator)
+        let rehearsal: Replay.Rehearsal
         do {
-            try state.replay.rehearse(operation, over: disk.mirror)
+            rehearsal = try state.replay.rehearse(mutator, id: id, over: disk.mirror)
         } catch is Refusal {
             return nil
         }
+        let operation = Replay.Operation(sequence: sequence, id: id, mutator: mutator)
         try mayDie()
         let item = OutboxState.Item(id: id, sequence: sequence, lane: mutator.lane)
         disk.lastSequence = sequence
@@ -180,7 +181,7 @@ struct Device {
             name: type(of: mutator).name,
             arguments: try JSONValue(encoding: mutator)
         )
-        _ = try state.add(operation, as: item, over: disk.mirror)
+        _ = try state.add(operation, as: item, rehearsed: rehearsal, over: disk.mirror)
         self.state = state
         return id
     }

@@ -13,7 +13,8 @@ extension SyncKeeper {
         /// The operations of which it asks whether they are done, with their sequence numbers.
         let operations: [Identifier: Int64]
         let epoch: SessionEpoch
-        let owner: String
+        /// Up to where the base knows that deletions are forgotten.
+        let horizon: Int64
     }
 
     private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
@@ -95,7 +96,7 @@ extension SyncKeeper {
             since: guarded.state.pullPosition,
             operations: Dictionary(unresolved.map { ($0.id, $0.sequence) }) { first, _ in first },
             epoch: guarded.epoch,
-            owner: guarded.owner
+            horizon: guarded.state.pullHorizon
         )
     }
 
@@ -124,24 +125,26 @@ extension SyncKeeper {
     private func pullPage(_ ask: Ask) async throws(SanguineError) -> Bool {
         if let restore = try unfinishedRestore(ask) { return try await go(on: restore, ask) }
         // At the start it has no record, and may miss the deletion of none.
-        let answer = try await get(since: ask.since, ask, horizon: ask.since == 0 ? 0 : nil)
+        let horizon = ask.since == 0 ? 0 : ask.horizon
+        let answer = try await get(PullAnswer.self, since: ask.since, ask, horizon: horizon).value
         if answer.hasMore, answer.reset || ask.since == 0 {
             return try await go(on: try beginRestore(with: answer, ask), ask)
         }
         return receive(Self.batch(of: answer, to: ask), of: ask.epoch)
     }
 
-    func get(
+    func get<Page: Decodable & Sendable>(
+        _ page: Page.Type,
         since: Int64,
         _ ask: Ask,
-        horizon: Int64? = nil
-    ) async throws(SanguineError) -> PullAnswer {
+        horizon: Int64
+    ) async throws(SanguineError) -> ServerCall.Answer<Page> {
         guard let network else { throw .notConfigured("'server'") }
         var query = [
             URLQueryItem(name: "since", value: "\(since)"),
             URLQueryItem(name: "limit", value: "\(RecordLimits.pullChanges)"),
+            URLQueryItem(name: "horizon", value: "\(horizon)"),
         ]
-        if let horizon { query.append(URLQueryItem(name: "horizon", value: "\(horizon)")) }
         if !ask.operations.isEmpty {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
             query.append(URLQueryItem(name: "operations", value: ids))
@@ -150,9 +153,8 @@ extension SyncKeeper {
             "/v1/sync/pull",
             query: query,
             epoch: ask.epoch,
-            as: PullAnswer.self
+            as: page
         )
-        .value
     }
 
     static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
@@ -169,28 +171,42 @@ extension SyncKeeper {
 extension SyncKeeper {
     /// Takes a part of the feed in; returns whether the feed must be pulled.
     func receive(_ batch: SyncState.FeedBatch, of epoch: SessionEpoch) -> Bool {
-        serial.withLock { _ in
+        take(of: epoch) { guarded in try guarded.state.received(batch, over: guarded.base) }
+    }
+
+    /// Takes something of the server's in; returns whether the feed must be pulled.
+    func take(
+        of epoch: SessionEpoch,
+        _ body: (inout Guarded) throws -> SyncState.Effects
+    ) -> Bool {
+        let aftermath = serial.withLock { _ in
             let effects = guarded.withLock { guarded -> SyncState.Effects? in
                 guard isCurrent(epoch, guarded) else { return nil }
                 guarded.revision += 1
-                return attempt(&guarded) { guarded in
-                    try guarded.state.received(batch, over: guarded.base)
-                }
+                return attempt(&guarded, body)
             }
-            return effects.map { carryOut($0, of: epoch) } ?? false
+            return effects.map { carryOut($0, of: epoch) } ?? Aftermath()
         }
+        // The app's code, so under no lock.
+        if aftermath.hasWritten { environment.durableWrites?() }
+        return aftermath.mustPull
     }
 
-    /// Performs effects in their order, and those that they lead to; returns whether the feed must
-    /// be pulled.
+    /// What is to be done after effects were performed, under no lock.
+    private struct Aftermath {
+        var mustPull = false
+        var hasWritten = false
+    }
+
+    /// Performs effects in their order, and those that they lead to.
     ///
     /// The caller holds `serial`.
-    func carryOut(_ first: SyncState.Effects, of epoch: SessionEpoch) -> Bool {
+    private func carryOut(_ first: SyncState.Effects, of epoch: SessionEpoch) -> Aftermath {
         var next: SyncState.Effects? = first
-        var mustPull = false
+        var aftermath = Aftermath()
         while let effects = next {
             next = nil
-            mustPull = mustPull || effects.mustPull
+            aftermath.mustPull = aftermath.mustPull || effects.mustPull
             defer { tell(effects) }
             do {
                 try outbox.write(effects.records)
@@ -200,12 +216,16 @@ extension SyncKeeper {
                     "The outbox could not be written. The feed waits.",
                     metadata: ["reason": "\(error)"]
                 )
-                return false
+                aftermath.mustPull = false
+                return aftermath
             }
-            if let batch = effects.adopt { next = adopt(batch, of: epoch) }
+            guard let batch = effects.adopt else { continue }
+            next = adopt(batch, of: epoch)
+            let isChange = !batch.changes.isEmpty || batch.isReset
+            aftermath.hasWritten = aftermath.hasWritten || (next != nil && isChange)
         }
         tellOutbox()
-        return mustPull
+        return aftermath
     }
 
     /// Makes a part of the feed the base.
@@ -217,7 +237,6 @@ extension SyncKeeper {
             let effects = try write(batch, of: epoch, to: records)
             records.checkpoint()
             if batch.isReset { try records.sweep() }
-            if !batch.changes.isEmpty || batch.isReset { environment.durableWrites?() }
             return effects
         } catch {
             records.rollback()

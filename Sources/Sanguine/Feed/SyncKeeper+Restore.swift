@@ -14,9 +14,16 @@ extension SyncKeeper {
     /// The number of the range that stands for the catching up.
     private static let catchingUp = 0
 
+    /// A page of a range, without its changes: those go to the file as they came.
+    private struct RangePage: Decodable {
+        let next: Int64
+        let hasMore: Bool
+        let reset: Bool
+    }
+
     /// A restore that an earlier process, or a failure, left.
     func unfinishedRestore(_ ask: Ask) throws(SanguineError) -> RecordsFile.Restore? {
-        try writing(ask) { try $0.restore(of: ask.owner) } ?? nil
+        try writing(ask) { records, owner in try records.restore(of: owner) } ?? nil
     }
 
     /// Begins with the first page.
@@ -41,13 +48,21 @@ extension SyncKeeper {
             ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
         }
         ranges[1].reached = answer.next
-        let restore = try writing(ask) { records in
-            let restore = try records.beginRestore(of: ask.owner, ranges)
+        let restore = try writing(ask) { records, owner in
+            let restore = try records.beginRestore(of: owner, ranges)
             try records.write(answer.changes, ranges[1], of: restore.space)
             return restore
         }
         guard let restore else { throw .userChanged }
         return restore
+    }
+
+    /// How a range ended.
+    private enum Ending {
+        case done
+        /// The server no longer knows how to complete the restore: it was dropped.
+        case abandoned
+        case failed(SanguineError)
     }
 
     /// Restores what is missing; returns whether the feed must be pulled.
@@ -57,14 +72,23 @@ extension SyncKeeper {
     ) async throws(SanguineError) -> Bool {
         let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
         progress(restore.ranges)
-        let failure = await withTaskGroup(of: SanguineError?.self) { group in
+        let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
             for range in open {
                 group.addTask { [self] in await fill(range, of: restore, ask) }
             }
+            var isAbandoned = false
             var first: SanguineError?
-            for await failure in group where first == nil { first = failure }
-            return first
+            for await ending in group {
+                switch ending {
+                case .done: continue
+                case .abandoned: isAbandoned = true
+                case .failed(let failure): first = first ?? failure
+                }
+                group.cancelAll()
+            }
+            return (isAbandoned, first)
         }
+        if isAbandoned { return true }
         if let failure { throw failure }
         return try await catchUp(restore, ask)
     }
@@ -73,22 +97,31 @@ extension SyncKeeper {
         _ range: RecordsFile.Range,
         of restore: RecordsFile.Restore,
         _ ask: Ask
-    ) async -> SanguineError? {
+    ) async -> Ending {
         var range = range
         do throws(SanguineError) {
             while !range.isDone {
                 let horizon = restore.horizon
-                let answer = try await get(since: range.reached, ask, horizon: horizon)
-                guard !answer.reset else {
+                let answer = try await get(
+                    RangePage.self,
+                    since: range.reached,
+                    ask,
+                    horizon: horizon
+                )
+                let page = answer.value
+                guard !page.reset else {
                     try abandon(ask)
-                    throw .userChanged
+                    return .abandoned
                 }
-                range.reached = answer.hasMore ? max(answer.next, range.reached + 1) : range.high
-                try write(answer.changes, range, of: restore, ask)
+                range.reached = page.hasMore ? max(page.next, range.reached + 1) : range.high
+                let body = answer.response.body
+                try write(restore, ask) { [range] in
+                    try $0.write(page: body, range, of: restore.space)
+                }
             }
-            return nil
+            return .done
         } catch {
-            return error
+            return .failed(error)
         }
     }
 
@@ -103,13 +136,21 @@ extension SyncKeeper {
         while true {
             // Asked with each page what is done by now: the last page's word counts.
             let now = guarded.withLock { question($0) }
-            let answer = try await get(since: range.reached, now, horizon: restore.horizon)
+            let answer = try await get(
+                PullAnswer.self,
+                since: range.reached,
+                now,
+                horizon: restore.horizon
+            )
+            .value
             guard !answer.reset else {
                 try abandon(ask)
                 return true
             }
             range.reached = answer.next
-            try write(answer.changes, range, of: restore, ask)
+            try write(restore, ask) { [range] in
+                try $0.write(answer.changes, range, of: restore.space)
+            }
             guard !answer.hasMore else { continue }
             var batch = Self.batch(of: answer, to: now)
             batch.changes = []  // They lie there already, with all others.
@@ -122,31 +163,39 @@ extension SyncKeeper {
     }
 
     private func write(
-        _ changes: [RecordChange],
-        _ range: RecordsFile.Range,
-        of restore: RecordsFile.Restore,
-        _ ask: Ask
+        _ restore: RecordsFile.Restore,
+        _ ask: Ask,
+        _ body: (RecordsFile) throws -> Void
     ) throws(SanguineError) {
-        let written: Void? = try writing(ask) { try $0.write(changes, range, of: restore.space) }
-        guard written != nil else { throw .userChanged }
+        guard try writing(ask, { records, _ in try body(records) }) != nil else {
+            throw .userChanged
+        }
         if let ranges = try unfinishedRestore(ask)?.ranges { progress(ranges) }
     }
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon(_ ask: Ask) throws(SanguineError) {
-        _ = try writing(ask) { try $0.abandonRestore(of: ask.owner) }
+        _ = try writing(ask) { records, owner in try records.abandonRestore(of: owner) }
     }
 
     /// Writes to the records' file, if its user is still the one who asked.
+    ///
+    /// The body is given who owns the records: a guest's account may have become known since.
     private func writing<Value: Sendable>(
         _ ask: Ask,
-        _ body: (RecordsFile) throws -> Value
+        _ body: (RecordsFile, _ owner: String) throws -> Value
     ) throws(SanguineError) -> Value? {
         do {
             return try serial.withLock { _ in
-                let records = guarded.withLock { isCurrent(ask.epoch, $0) ? $0.records : nil }
-                return try records.map(body)
+                let (records, owner) = guarded.withLock { guarded in
+                    (isCurrent(ask.epoch, guarded) ? guarded.records : nil, guarded.owner)
+                }
+                return try records.map { try body($0, owner) }
             }
+        } catch let fault as RecordsFile.UnreadablePage {
+            throw .decoding("PullAnswer: \(fault.reason)")
+        } catch is RecordsFile.RestoreIsOver {
+            throw .cancelled  // Another range has dropped it.
         } catch {
             guarded.withLock { guarded in
                 if StoreFile.isDamage(error) {
@@ -162,6 +211,11 @@ extension SyncKeeper {
 
     // MARK: - Progress
 
+    /// How much of a long feed is restored, now and after each change.
+    func restores() -> AsyncStream<Double> {
+        guarded.withLock { restoreFollowers.stream(from: $0.restored) }
+    }
+
     private func progress(_ ranges: [RecordsFile.Range]) {
         let ranges = ranges.filter { $0.number != Self.catchingUp }
         let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
@@ -172,9 +226,8 @@ extension SyncKeeper {
 
     private func set(progress: Double) {
         guarded.withLock { guarded in
-            guard guarded.restored != progress else { return }
             guarded.restored = progress
-            for reader in guarded.restoreReaders.values { reader.yield(progress) }
+            restoreFollowers.tell(progress)
         }
     }
 }

@@ -119,9 +119,18 @@ package struct SyncState {
     // MARK: - Operations
 
     /// Takes an operation in that is durable already.
+    ///
+    /// - Parameters:
+    ///   - operation: What it does.
+    ///   - item: How far it is.
+    ///   - rehearsal: What it does now, if that is known.
+    ///   - base: The base.
+    /// - Returns: What to do.
+    /// - Throws: what the base threw.
     package mutating func add(
         _ operation: Replay.Operation,
         as item: OutboxState.Item,
+        rehearsed rehearsal: Replay.Rehearsal? = nil,
         over base: some RecordSource
     ) throws -> Effects {
         var effects = Effects()
@@ -132,7 +141,12 @@ package struct SyncState {
             return effects
         }
         if !item.isRefused {
-            effects.changed = try replay.add(operation, over: base)
+            effects.changed =
+                if let rehearsal {
+                    try replay.add(rehearsal, at: item.sequence, over: base)
+                } else {
+                    try replay.add(operation, over: base)
+                }
             item.dependencies = replay.dependencies(of: item.sequence)
         }
         outbox.add(item)

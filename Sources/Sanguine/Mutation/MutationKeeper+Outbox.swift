@@ -5,73 +5,24 @@ import Synchronization
 // MARK: - What the outbox shows
 
 extension MutationKeeper {
-    /// The operations that are not settled, by number.
-    func pending() -> [(sequence: Int64, operation: Outbox.Operation)] {
-        guarded.withLock { guarded in
-            guarded.state.items.values.compactMap { item in
-                guard let phase = Outbox.Phase(item), let row = guarded.rows[item.sequence]
-                else { return nil }
-                let operation = Outbox.Operation(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    phase: phase,
-                    conflict: nil
-                )
-                return (item.sequence, operation)
-            }
-        }
+    /// The operations that are not settled.
+    func pending() -> [Outbox.Numbered<Outbox.Operation>] {
+        guarded.withLock { guarded in guarded.state.pending(guarded.rows) }
     }
 
-    /// The operations that were refused, by number.
-    func tray() -> [(sequence: Int64, operation: Outbox.Refused)] {
-        guarded.withLock { guarded in
-            guarded.state.items.values.compactMap { item in
-                guard case .refused(let problem) = item.phase,
-                    let row = guarded.rows[item.sequence]
-                else { return nil }
-                let operation = Outbox.Refused(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    problem: problem
-                )
-                return (item.sequence, operation)
-            }
-        }
+    /// The operations that were refused.
+    func tray() -> [Outbox.Numbered<Outbox.Refused>] {
+        guarded.withLock { guarded in guarded.state.tray(guarded.rows) }
     }
 
-    func summary() -> Outbox.Summary {
-        guarded.withLock { Outbox.Summary($0.state.items.values) }
-    }
+    func summary() -> Outbox.Summary { guarded.withLock { $0.state.summary } }
 
     func summaries() -> AsyncStream<Outbox.Summary> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let number = guarded.withLock { guarded -> UInt64 in
-                guarded.runs += 1
-                guard !guarded.isClosed else {
-                    continuation.finish()
-                    return guarded.runs
-                }
-                guarded.readers[guarded.runs] = continuation
-                continuation.yield(Outbox.Summary(guarded.state.items.values))
-                return guarded.runs
-            }
-            continuation.onTermination = { [weak self] _ in
-                self?.guarded.withLock { $0.readers[number] = nil }
-            }
-        }
+        guarded.withLock { followers.stream(from: $0.state.summary) }
     }
 
     /// Tells those who follow the outbox.
-    func tellOutbox() {
-        guarded.withLock { guarded in
-            guard !guarded.readers.isEmpty else { return }
-            let summary = Outbox.Summary(guarded.state.items.values)
-            // Yielding only schedules; under the lock, so that summaries come in their order.
-            for reader in guarded.readers.values { reader.yield(summary) }
-        }
-    }
+    func tellOutbox() { guarded.withLock { followers.tell($0.state.summary) } }
 
     /// Sends all that waits, and returns when it was answered.
     func synchronize() async throws(SanguineError) {
@@ -82,41 +33,25 @@ extension MutationKeeper {
             let flights = guarded.withLock { Array($0.flights.values) }
             for flight in flights { await flight.value }
             if Task.isCancelled { throw .cancelled }
-            let (isDone, mustSignIn, failure) = guarded.withLock { guarded in
+            let (waiting, mustSignIn) = guarded.withLock { guarded in
                 (
-                    !guarded.state.items.values.contains(where: \.isUnanswered),
-                    guarded.state.pauses.contains(.signIn), guarded.failure
+                    guarded.state.items.values.first(where: \.isUnanswered),
+                    guarded.state.pauses.contains(.signIn)
                 )
             }
-            if isDone { return }
+            guard let waiting else { return }
             if mustSignIn {
                 throw .problem(Problem(.unauthenticated, "Sign in, then synchronize again."))
             }
             guard flights.isEmpty else { continue }
             kick()
-            if guarded.withLock({ $0.flights.isEmpty }) { throw failure ?? .closed }
-        }
-    }
-}
-
-extension Outbox.Summary {
-    init(_ items: some Sequence<OutboxState.Item>) {
-        self.init()
-        for item in items {
-            switch item.phase {
-            case .queued, .sending: unsent += 1
-            case .acknowledged: settling += 1
-            case .refused: refused += 1
+            let failure = guarded.withLock { guarded -> SanguineError? in
+                guard guarded.flights.isEmpty else { return nil }
+                guard !guarded.isClosed else { return .closed }
+                return guarded.failures[waiting.sequence]
+                    ?? .transport(.offline("the network went away meanwhile"))
             }
+            if let failure { throw failure }
         }
-    }
-
-    /// Adds others to them.
-    func with(_ other: Self) -> Self {
-        var sum = self
-        sum.unsent += other.unsent
-        sum.settling += other.settling
-        sum.refused += other.refused
-        return sum
     }
 }

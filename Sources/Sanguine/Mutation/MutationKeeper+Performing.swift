@@ -19,7 +19,7 @@ extension MutationKeeper {
             kind: .mutation,
             lane: mutation.lane,
             name: name,
-            arguments: try Self.arguments(of: mutation)
+            arguments: try OutboxFile.Row.arguments(of: mutation, .mutation)
         )
         var mutation: any Mutation = mutation
         let replaced = guarded.withLock { $0.replaced }
@@ -46,9 +46,8 @@ extension MutationKeeper {
             arguments: old.arguments
         )
         let (sequence, epoch) = try guarded.withLock { guarded throws(SanguineError) in
-            guard guarded.state.items[old.sequence]?.isRefused == true else {
-                throw .problem(Problem(.notFound, "Name an operation of the outbox's tray."))
-            }
+            guard guarded.state.items[old.sequence]?.isRefused == true
+            else { throw .problem(.notInTray) }
             do {
                 let sequence = try outbox.replace(
                     old.sequence,
@@ -74,14 +73,7 @@ extension MutationKeeper {
     func discard(_ id: Identifier) throws(SanguineError) -> Bool {
         guard let row = row(id) else { return false }
         let (receipt, epoch) = try guarded.withLock { guarded throws(SanguineError) in
-            guard guarded.state.mayDiscard(row.sequence) else {
-                throw .problem(
-                    Problem(
-                        .operationInProgress,
-                        "Wait for the operation's outcome: it was sent, and may be done."
-                    )
-                )
-            }
+            guard guarded.state.mayDiscard(row.sequence) else { throw .problem(.mayBeDone) }
             do {
                 // On disk first: what is discarded must not be back at the next launch.
                 try outbox.write([.removed([row.sequence])])
@@ -94,8 +86,7 @@ extension MutationKeeper {
             return (receipt, guarded.epoch)
         }
         queries.setEffects([], of: row.sequence, epoch: epoch.number)
-        let problem = Problem(.notFound, "The operation was discarded.")
-        receipt?.resolve(.success(.refused(problem)))
+        receipt?.resolve(.success(.refused(.discarded)))
         tellOutbox()
         kick()
         return true
@@ -149,20 +140,6 @@ extension MutationKeeper {
         configuration.durableWrites?()
         kick()
         return Receipt(id: row.id, shot: shot)
-    }
-
-    private static func arguments(of mutation: some Mutation) throws(SanguineError) -> Data {
-        guard let data = try? JSONEncoder().encode(mutation) else {
-            throw .problem(
-                Problem(.mutatorFailed, "Make the mutation's members such as JSON can hold.")
-            )
-        }
-        guard data.count <= RecordLimits.operationBytes else {
-            throw .problem(
-                Problem(.bodyTooLarge, "Keep an operation's arguments within 128 KiB of JSON.")
-            )
-        }
-        return data
     }
 }
 
@@ -242,6 +219,7 @@ extension MutationKeeper.Guarded {
             rows[sequence] = nil
             mutations[sequence] = nil
             receipts[sequence] = nil
+            failures[sequence] = nil
         }
     }
 }

@@ -161,7 +161,7 @@ extension MutationKeeper {
                     )
                 ]
             )
-            guarded.failure = nil
+            guarded.failures[departure.sequence] = nil
             return (records, guarded.receipts[sequence])
         }
         guard let landing else { return }
@@ -226,7 +226,7 @@ extension MutationKeeper {
         var isUnsent = false
         guarded.withLock { guarded in
             guard guarded.isPresent(departure.run, departure.epoch) else { return }
-            guarded.failure = error
+            guarded.failures[departure.sequence] = error
             var random = configuration.random
             let number = departure.flight.number
             let waits = guarded.state.fail(number, failure, wasSent: wasSent)

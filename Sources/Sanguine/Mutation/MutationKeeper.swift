@@ -35,14 +35,15 @@ final class MutationKeeper: Sendable {
         var runs: UInt64 = 0
         /// Which ids stand for temporary ones that somebody may still name.
         var replaced: OrderedDictionary<String, String> = [:]
-        var readers: [UInt64: AsyncStream<Outbox.Summary>.Continuation] = [:]
-        var failure: SanguineError?
+        /// What the last sending of each that waits has failed with.
+        var failures: [Int64: SanguineError] = [:]
         var followings: [SignalFollowing] = []
         var isLoaded = false
         var isClosed = false
     }
 
     let guarded: Mutex<Guarded>
+    let followers = Followers<Outbox.Summary>()
     let queries: QueryCache
     let outbox: OutboxFile
     let configuration: SanguineClient.Configuration
@@ -93,14 +94,12 @@ final class MutationKeeper: Sendable {
 
     /// Ends all that is under way; operations stay on disk.
     func close() {
-        let ((tasks, receipts), readers) = guarded.withLock { guarded in
+        let (tasks, receipts) = guarded.withLock { guarded in
             guarded.isClosed = true
             guarded.followings = []
-            defer { guarded.readers = [:] }
-            return (guarded.takeRuns(), guarded.readers)
+            return guarded.takeRuns()
         }
-        // Under no lock: whoever ends a stream is called back.
-        for reader in readers.values { reader.finish() }
+        followers.finish()
         for task in tasks { task.cancel() }
         for receipt in receipts { receipt.resolve(.failure(.closed)) }
     }
@@ -126,6 +125,7 @@ final class MutationKeeper: Sendable {
             guarded.rows = [:]
             guarded.mutations = [:]
             guarded.replaced = [:]
+            guarded.failures = [:]
             guarded.reserved = 0
             guarded.isLoaded = false
             return ended

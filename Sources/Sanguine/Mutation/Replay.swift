@@ -25,7 +25,7 @@ package import SanguineModel
 package struct Replay {
     /// An operation that is not settled.
     package struct Operation {
-        package let sequence: Int64
+        package fileprivate(set) var sequence: Int64
         package let context: OperationContext
         package let mutator: any Mutator
 
@@ -36,9 +36,17 @@ package struct Replay {
         }
     }
 
+    /// What an operation did behind all others, see ``rehearse(_:over:)``.
+    package struct Rehearsal {
+        fileprivate let entry: Entry
+
+        /// What the operation does.
+        package var mutator: any Mutator { entry.operation.mutator }
+    }
+
     /// An operation with what it did when it was last run.
-    private struct Entry {
-        let operation: Operation
+    fileprivate struct Entry {
+        var operation: Operation
         var changes: [RecordKey: RecordValue?] = [:]
         var touched: Set<RecordKey> = []
         var lookups: Set<RecordLookup> = []
@@ -110,14 +118,46 @@ package struct Replay {
 
     /// Runs an operation over what is visible, without keeping it.
     ///
+    /// - Parameters:
+    ///   - mutator: What it does.
+    ///   - id: The operation's id.
+    ///   - base: The base.
+    /// - Returns: What it did.
     /// - Throws: ``Refusal`` if it does not apply, or what the base threw.
-    package func rehearse(_ operation: Operation, over base: some RecordSource) throws {
-        var records = Records(
-            from: View(replay: self, before: operation.sequence, base: base),
-            schema: schema,
-            operation: operation.context
-        )
-        try records.run(operation.mutator)
+    package func rehearse(
+        _ mutator: any Mutator,
+        id: Identifier,
+        over base: some RecordSource
+    ) throws -> Rehearsal {
+        let operation = Operation(sequence: .max, id: id, mutator: mutator)
+        let entry = try run(operation, over: base)
+        if let refusal = entry.refusal { throw refusal }
+        return Rehearsal(entry: entry)
+    }
+
+    /// Takes in what was rehearsed over the same base, and under the same operations.
+    ///
+    /// - Parameters:
+    ///   - rehearsal: What the operation did behind all others.
+    ///   - sequence: The number that it was given since.
+    ///   - base: The base.
+    /// - Returns: The records whose visible value changed.
+    /// - Throws: what the base threw.
+    package mutating func add(
+        _ rehearsal: Rehearsal,
+        at sequence: Int64,
+        over base: some RecordSource
+    ) throws -> Set<RecordKey> {
+        var entry = rehearsal.entry
+        entry.operation.sequence = sequence
+        guard order.last.map({ $0 < sequence }) ?? true else {
+            return try add(entry.operation, over: base)
+        }
+        order.append(sequence)
+        entries[sequence] = entry
+        link(entry)
+        checkInvariants()
+        return Set(entry.changes.keys)
     }
 
     /// Takes an operation in, at the place that its sequence number gives it.
@@ -192,7 +232,7 @@ package struct Replay {
                 }
             }
         }
-        checkInvariants(over: base)
+        checkInvariants()
         return changed
     }
 
@@ -302,7 +342,7 @@ package struct Replay {
     }
 
     // Running everything again costs what incremental replay saves: only small lists are checked.
-    private func checkInvariants(over base: some RecordSource) {
+    private func checkInvariants() {
         assert(zip(order, order.dropFirst()).allSatisfy { $0 < $1 } && order.count == entries.count)
         assert(
             {

@@ -124,101 +124,104 @@ public struct Outbox: Sendable {
 }
 
 extension SyncKeeper {
-    func pending() -> [(sequence: Int64, operation: Outbox.Operation)] {
+    func pending() -> [Outbox.Numbered<Outbox.Operation>] {
         activate()
         return guarded.withLock { guarded in
-            guarded.state.outbox.items.values.compactMap { item in
-                guard let phase = Outbox.Phase(item), let row = guarded.rows[item.sequence] else {
-                    return nil
-                }
-                let operation = Outbox.Operation(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    phase: phase,
-                    conflict: guarded.state.replay.refusal(of: item.sequence)
-                )
-                return (item.sequence, operation)
-            }
+            let replay = guarded.state.replay
+            return guarded.state.outbox.pending(guarded.rows) { replay.refusal(of: $0) }
         }
     }
 
-    func tray() -> [(sequence: Int64, operation: Outbox.Refused)] {
+    func tray() -> [Outbox.Numbered<Outbox.Refused>] {
         activate()
-        return guarded.withLock { guarded in
-            guarded.state.outbox.items.values.compactMap { item in
-                guard case .refused(let problem) = item.phase,
-                    let row = guarded.rows[item.sequence]
-                else { return nil }
-                let operation = Outbox.Refused(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    problem: problem
-                )
-                return (item.sequence, operation)
-            }
-        }
+        return guarded.withLock { guarded in guarded.state.outbox.tray(guarded.rows) }
     }
 
     func summary() -> Outbox.Summary {
         activate()
-        return guarded.withLock { Outbox.Summary($0.state.outbox.items.values) }
+        return guarded.withLock { $0.state.outbox.summary }
     }
 
     func summaries() -> AsyncStream<Outbox.Summary> {
         activate()
-        return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let number = guarded.withLock { guarded -> UInt64 in
-                guarded.runs += 1
-                guard !guarded.isClosed else {
-                    continuation.finish()
-                    return guarded.runs
-                }
-                guarded.outboxReaders[guarded.runs] = continuation
-                continuation.yield(Outbox.Summary(guarded.state.outbox.items.values))
-                return guarded.runs
-            }
-            continuation.onTermination = { [weak self] _ in
-                self?.guarded.withLock { $0.outboxReaders[number] = nil }
-            }
-        }
+        return guarded.withLock { followers.stream(from: $0.state.outbox.summary) }
     }
 
     /// Tells those who follow the outbox, if there is another summary.
-    func tellOutbox() {
-        guarded.withLock { guarded in
-            guard !guarded.outboxReaders.isEmpty else { return }
-            let summary = Outbox.Summary(guarded.state.outbox.items.values)
-            guard summary != guarded.shownSummary else { return }
-            guarded.shownSummary = summary
-            // Yielding only schedules; under the lock, so that summaries come in their order.
-            for reader in guarded.outboxReaders.values { reader.yield(summary) }
+    func tellOutbox() { guarded.withLock { followers.tell($0.state.outbox.summary) } }
+}
+
+// MARK: - What both kinds of operations show
+
+extension Outbox {
+    /// An operation with its place among all of this device.
+    struct Numbered<Operation: Sendable>: Sendable {
+        let sequence: Int64
+        let operation: Operation
+    }
+}
+
+extension OutboxState {
+    /// The operations that are not settled; `rows` has what is on disk of each.
+    func pending(
+        _ rows: [Int64: OutboxFile.Row],
+        conflict: (Int64) -> Refusal? = { _ in nil }
+    ) -> [Outbox.Numbered<Outbox.Operation>] {
+        items.values.compactMap { item in
+            guard let phase = Outbox.Phase(item), let row = rows[item.sequence] else { return nil }
+            let operation = Outbox.Operation(
+                id: item.id,
+                name: row.name,
+                lane: item.lane,
+                phase: phase,
+                conflict: conflict(item.sequence)
+            )
+            return Outbox.Numbered(sequence: item.sequence, operation: operation)
         }
     }
 
-    /// How much of a long feed is restored, now and after each change.
-    func restores() -> AsyncStream<Double> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let number = guarded.withLock { guarded -> UInt64 in
-                guarded.runs += 1
-                guard !guarded.isClosed else {
-                    continuation.finish()
-                    return guarded.runs
-                }
-                guarded.restoreReaders[guarded.runs] = continuation
-                continuation.yield(guarded.restored)
-                return guarded.runs
-            }
-            continuation.onTermination = { [weak self] _ in
-                self?.guarded.withLock { $0.restoreReaders[number] = nil }
+    /// The operations that were refused.
+    func tray(_ rows: [Int64: OutboxFile.Row]) -> [Outbox.Numbered<Outbox.Refused>] {
+        items.values.compactMap { item in
+            guard case .refused(let problem) = item.phase, let row = rows[item.sequence]
+            else { return nil }
+            let operation = Outbox.Refused(
+                id: item.id,
+                name: row.name,
+                lane: item.lane,
+                problem: problem
+            )
+            return Outbox.Numbered(sequence: item.sequence, operation: operation)
+        }
+    }
+
+    /// How many operations there are.
+    var summary: Outbox.Summary {
+        var summary = Outbox.Summary()
+        for item in items.values {
+            switch item.phase {
+            case .queued, .sending: summary.unsent += 1
+            case .acknowledged: summary.settling += 1
+            case .refused: summary.refused += 1
             }
         }
+        return summary
+    }
+}
+
+extension Outbox.Summary {
+    /// Adds others to them.
+    fileprivate func with(_ other: Self) -> Self {
+        var sum = self
+        sum.unsent += other.unsent
+        sum.settling += other.settling
+        sum.refused += other.refused
+        return sum
     }
 }
 
 extension Outbox.Phase {
-    init?(_ item: OutboxState.Item) {
+    fileprivate init?(_ item: OutboxState.Item) {
         switch item.phase {
         case .queued: self = item.mayBeDone ? .sending : .queued
         case .sending: self = .sending

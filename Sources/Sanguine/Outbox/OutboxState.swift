@@ -40,7 +40,8 @@ package struct OutboxState: Sendable {
         package let id: Identifier
         package let sequence: Int64
         package fileprivate(set) var lane: String
-        /// The last operations before it that touched what it touches, by sequence number.
+        /// The last operations before it that touched what it touched when it was taken in, by
+        /// sequence number.
         package var dependencies: Set<Int64> = []
         package var phase = Phase.queued
         /// Whether a sending was not answered: it may be done, or not.
@@ -163,12 +164,6 @@ package struct OutboxState: Sendable {
             // Another process may have taken a smaller number first.
             items.updateValue(item, forKey: item.sequence, insertingAt: place)
         }
-    }
-
-    /// Names what an operation depends on; it changes when the base does.
-    package mutating func setDependencies(_ dependencies: Set<Int64>, of sequence: Int64) {
-        defer { checkInvariants() }
-        items[sequence]?.dependencies = dependencies.filter { $0 < sequence }
     }
 
     /// Takes out an operation that is refused, or was never sent.

@@ -12,12 +12,15 @@ extension SyncKeeper {
         guard environment.schema.mutator(name) != nil else {
             throw .notConfigured("the mutator '\(name)' in 'schema'")
         }
+        guard mutator.lane.isPlainText(of: WireLimits.laneCharacters) else {
+            throw .problem(.badLane)
+        }
         var random = environment.random
         let row = OutboxFile.Row(
             id: Identifier(at: environment.clock.now(), using: &random),
             lane: mutator.lane,
             name: name,
-            arguments: try Self.arguments(of: mutator)
+            arguments: try OutboxFile.Row.arguments(of: mutator, .mutator)
         )
         let shot = OneShot<Receipt.Outcome>()
         let changed = try guarded.withLock { guarded throws(SanguineError) in
@@ -26,8 +29,8 @@ extension SyncKeeper {
             guard !guarded.state.outbox.isFull else {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
-            try rehearse(mutator, row, guarded)
-            let effects = try insert(row, mutator, in: &guarded)
+            let rehearsal = try rehearse(mutator, row.id, guarded)
+            let effects = try insert(row, rehearsal, in: &guarded)
             guarded.receipts[guarded.lastTaken] = shot
             return effects.changed
         }
@@ -90,16 +93,11 @@ extension SyncKeeper {
 
     private func rehearse(
         _ mutator: some Mutator,
-        _ row: OutboxFile.Row,
+        _ id: Identifier,
         _ guarded: borrowing Guarded
-    ) throws(SanguineError) {
-        let operation = Replay.Operation(
-            sequence: .max,
-            id: row.id,
-            mutator: mutator
-        )
+    ) throws(SanguineError) -> Replay.Rehearsal {
         do {
-            try guarded.state.replay.rehearse(operation, over: guarded.base)
+            return try guarded.state.replay.rehearse(mutator, id: id, over: guarded.base)
         } catch let refusal as Refusal {
             throw .problem(refusal.problem)
         } catch {
@@ -109,7 +107,7 @@ extension SyncKeeper {
 
     private func insert(
         _ row: OutboxFile.Row,
-        _ mutator: any Mutator,
+        _ rehearsal: Replay.Rehearsal,
         in guarded: inout Guarded
     ) throws(SanguineError) -> SyncState.Effects {
         var row = row
@@ -120,7 +118,7 @@ extension SyncKeeper {
         }
         guarded.lastTaken = row.sequence
         do {
-            return try take(row, as: mutator, in: &guarded)
+            return try take(row, rehearsed: rehearsal, in: &guarded)
         } catch {
             // It is durable, and is shown when the records can be read again.
             failed(error, &guarded)
@@ -163,28 +161,4 @@ extension SyncKeeper {
         activate()
         kick()
     }
-
-    // As records travel: dates and numbers are the encoder's own.
-    private static func arguments(of mutator: some Mutator) throws(SanguineError) -> Data {
-        guard let data = try? JSONEncoder().encode(mutator) else {
-            throw .problem(
-                Problem(.mutatorFailed, "Make the mutator's members such as JSON can hold.")
-            )
-        }
-        guard data.count <= RecordLimits.operationBytes else {
-            throw .problem(
-                Problem(.bodyTooLarge, "Keep an operation's arguments within 128 KiB of JSON.")
-            )
-        }
-        return data
-    }
-}
-
-extension Problem {
-    fileprivate static let notInTray = Problem(.notFound, "Name an operation of the outbox's tray.")
-    fileprivate static let mayBeDone = Problem(
-        .operationInProgress,
-        "Wait for the operation's outcome: it was sent, and may be done."
-    )
-    fileprivate static let discarded = Problem(.notFound, "The operation was discarded.")
 }

@@ -104,21 +104,8 @@ extension SyncKeeper {
     }
 
     private func landed(_ departure: Departure, _ answer: PushAnswer) {
-        let mustPull = serial.withLock { _ in
-            let effects = guarded.withLock { guarded -> SyncState.Effects? in
-                guard guarded.epoch.number == departure.epoch.number, !guarded.isClosed else {
-                    return nil
-                }
-                guarded.revision += 1
-                return attempt(&guarded) { guarded in
-                    try guarded.state.landed(
-                        departure.flight.number,
-                        answer,
-                        over: guarded.base
-                    )
-                }
-            }
-            return effects.map { carryOut($0, of: departure.epoch) } ?? false
+        let mustPull = take(of: departure.epoch) { guarded in
+            try guarded.state.landed(departure.flight.number, answer, over: guarded.base)
         }
         if mustPull { pull() }
     }
@@ -177,9 +164,11 @@ extension SyncKeeper {
                 answer.results += part.results
                 answer.head = max(answer.head, part.head)
             } catch  where error.isUnreadable && chunk.count > 1 {
-                let parts = await one(by: chunk, departure.epoch)
-                answer.results += parts.results
-                if parts.isIncomplete { break }
+                let (results, failure) = await one(by: chunk, departure.epoch)
+                answer.results += results
+                guard let failure else { continue }
+                guard answer.results.isEmpty else { break }
+                throw failure
             } catch  where error.isUnreadable {
                 answer.results += Self.refusal(of: chunk, error)
             } catch {
@@ -198,7 +187,7 @@ extension SyncKeeper {
     private func one(
         by operations: [PushedOperation],
         _ epoch: SessionEpoch
-    ) async -> (results: [PushResult], isIncomplete: Bool) {
+    ) async -> (results: [PushResult], failure: SanguineError?) {
         var results: [PushResult] = []
         for operation in operations {
             do throws(SanguineError) {
@@ -206,10 +195,10 @@ extension SyncKeeper {
             } catch  where error.isUnreadable {
                 results += Self.refusal(of: [operation], error)
             } catch {
-                return (results, true)
+                return (results, error)
             }
         }
-        return (results, false)
+        return (results, nil)
     }
 
     private func post(
@@ -272,8 +261,14 @@ extension PushedOperation {
 
 extension SanguineError {
     /// Whether the server says that it will never take the request as it is.
+    ///
+    /// The server, by its own codes: a proxy's status says nothing of an operation.
     fileprivate var isUnreadable: Bool {
         guard case .problem(let problem) = self else { return false }
-        return [400, 413, 415, 422].contains(problem.status)
+        return [
+            .malformedBody, .malformedRequest, .bodyTooLarge, .unsupportedMediaType,
+            .invalidContent,
+        ]
+        .contains(problem.code)
     }
 }

@@ -34,6 +34,7 @@ extension SyncKeeper {
         forget(except: epoch)
         observers.changed(nil, in: self)
         if begun.wasActive { activate(anew: true) }
+        tellOutbox()
     }
 
     /// What an epoch's end leaves to be told.
@@ -96,6 +97,7 @@ extension SyncKeeper {
         guarded.mustPullAgain = false
         guarded.isOpen = false
         guarded.restored = 1
+        restoreFollowers.tell(1)
         guarded.revision += 1
         return ended
     }

@@ -74,9 +74,6 @@ final class SyncKeeper: Sendable {
         var followings: [SignalFollowing] = []
         var live: LiveFeed?
         var restored = 1.0
-        var restoreReaders: [UInt64: AsyncStream<Double>.Continuation] = [:]
-        var outboxReaders: [UInt64: AsyncStream<Outbox.Summary>.Continuation] = [:]
-        var shownSummary: Outbox.Summary?
     }
 
     let guarded: Mutex<Guarded>
@@ -85,6 +82,8 @@ final class SyncKeeper: Sendable {
     let network: SyncNetwork?
     let outbox: OutboxFile
     let observers = RecordObservers()
+    let followers = Followers<Outbox.Summary>()
+    let restoreFollowers = Followers<Double>()
 
     /// Creates the keeper for the user of this epoch; `network` is `nil` in a companion, and where
     /// there is no server.
@@ -109,15 +108,8 @@ final class SyncKeeper: Sendable {
     /// Ends all that is under way; operations stay on disk.
     func close() {
         closeLive()
-        let (restoring, following) = guarded.withLock { guarded in
-            guarded.isClosed = true
-            defer { (guarded.restoreReaders, guarded.outboxReaders) = ([:], [:]) }
-            return (guarded.restoreReaders, guarded.outboxReaders)
-        }
-        // Under no lock: whoever ends a stream is called back.
-        for reader in restoring.values { reader.finish() }
-        for reader in following.values { reader.finish() }
         let (receipts, runs, tasks, records) = guarded.withLock { guarded in
+            guarded.isClosed = true
             guarded.followings = []
             defer {
                 guarded.base = .empty
@@ -130,6 +122,8 @@ final class SyncKeeper: Sendable {
                 [guarded.waking, guarded.polling, guarded.watching], guarded.records
             )
         }
+        followers.finish()
+        restoreFollowers.finish()
         for task in tasks { task?.cancel() }
         for run in runs {
             run?.task?.cancel()
@@ -207,10 +201,10 @@ final class SyncKeeper: Sendable {
         try outbox.setPresentOwner(owner)
     }
 
-    /// Takes an operation in that is on disk; its mutator is decoded if nobody has it.
+    /// Takes an operation in that is on disk; its mutator is decoded if it was not rehearsed.
     func take(
         _ row: OutboxFile.Row,
-        as known: (any Mutator)? = nil,
+        rehearsed rehearsal: Replay.Rehearsal? = nil,
         in guarded: inout Guarded
     ) throws -> SyncState.Effects {
         guarded.rows[row.sequence] = row
@@ -218,7 +212,7 @@ final class SyncKeeper: Sendable {
         let operation = Replay.Operation(
             sequence: row.sequence,
             id: row.id,
-            mutator: known ?? mutator(of: row)
+            mutator: rehearsal?.mutator ?? mutator(of: row)
         )
         var item = OutboxState.Item(
             id: row.id,
@@ -228,7 +222,12 @@ final class SyncKeeper: Sendable {
         )
         item.mayBeDone = row.mayBeDone
         guarded.revision += 1
-        let effects = try guarded.state.add(operation, as: item, over: guarded.base)
+        let effects = try guarded.state.add(
+            operation,
+            as: item,
+            rehearsed: rehearsal,
+            over: guarded.base
+        )
         if guarded.state.outbox.items[row.sequence] == nil { guarded.rows[row.sequence] = nil }
         return effects
     }

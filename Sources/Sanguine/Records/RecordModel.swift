@@ -24,12 +24,12 @@ public final class RecordModel<Value: Sendable & Equatable> {
 
     init(_ query: RecordQuery<Value>, keeper: SyncKeeper, turn: MainTurn) {
         value = keeper.reading(query.collections, query.read)
-        let newest = LastValue<Value>()
+        let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
         let owner = turn.newOwner()
-        let number = keeper.observe(query) { value in
-            newest.set(value)
-            turn.schedule({ relay.apply(newest.present) }, for: owner)
+        let number = keeper.observe(query) { [weak keeper] answer in
+            newest.set(answer)
+            turn.schedule({ relay.apply(newest.present, of: keeper) }, for: owner)
         }
         following = Following { [weak keeper] in
             if let number { keeper?.observers.remove(number) }
@@ -47,7 +47,8 @@ public final class RecordModel<Value: Sendable & Equatable> {
 private final class RecordRelay<Value: Sendable & Equatable> {
     weak var model: RecordModel<Value>?
 
-    func apply(_ value: Value?) {
-        if let value { model?.apply(value) }
+    func apply(_ answer: RecordAnswer<Value>?, of keeper: SyncKeeper?) {
+        // What was made for a user who has left meanwhile is nobody's.
+        if let answer, keeper?.isPresent(answer) == true { model?.apply(answer.value) }
     }
 }

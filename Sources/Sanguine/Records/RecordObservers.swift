@@ -108,54 +108,70 @@ final class RecordObservers: Sendable {
     }
 }
 
+/// A value that was made of an epoch's records.
+struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
+    let value: Value
+    /// The number of the epoch: in a later one it is no longer shown.
+    let epoch: UInt64
+}
+
 /// What an observer was told last.
 ///
-/// Mutable state: the value, by its mutex; it is compared outside of it, by the one pass at a time.
-final class LastValue<Value: Sendable & Equatable>: Sendable {
-    private let value = Mutex<Value?>(nil)
-
-    /// Returns whether the value is another than the last one that was told.
-    func differs(from value: Value) -> Bool { self.value.withLock { $0 } != value }
-
-    /// It is told now.
-    func set(_ value: Value) { self.value.withLock { $0 = value } }
+/// Mutable state: the answer, by its mutex; it is compared outside of it, by the one pass at a
+/// time.
+final class LastAnswer<Value: Sendable & Equatable>: Sendable {
+    private let answer = Mutex<RecordAnswer<Value>?>(nil)
 
     /// What was told last.
-    var present: Value? { value.withLock { $0 } }
+    var present: RecordAnswer<Value>? { answer.withLock { $0 } }
+
+    /// It is told now.
+    func set(_ answer: RecordAnswer<Value>) { self.answer.withLock { $0 = answer } }
 }
 
 extension SyncKeeper {
     /// What the query gives now, then every change of it.
     func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: Value.self,
+        let (answers, continuation) = AsyncStream.makeStream(
+            of: RecordAnswer<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let number = observe(query, finish: { continuation.finish() }) { value in
-            continuation.yield(value)
+        let number = observe(query, finish: { continuation.finish() }) { answer in
+            continuation.yield(answer)
         }
-        guard let number else {
+        if let number {
+            continuation.onTermination = { [weak self] _ in self?.observers.remove(number) }
+        } else {
             continuation.finish()
-            return stream
         }
-        continuation.onTermination = { [weak self] _ in self?.observers.remove(number) }
-        return stream
+        return AsyncStream { [weak self] in
+            // What was made for a user who has left while it lay here is nobody's.
+            for await answer in answers where self?.isPresent(answer) == true {
+                return answer.value
+            }
+            return nil
+        }
+    }
+
+    /// Whether the answer is one of the present user's.
+    func isPresent(_ answer: RecordAnswer<some Sendable & Equatable>) -> Bool {
+        guarded.withLock { $0.epoch.number == answer.epoch }
     }
 
     /// Calls the closure with what the query gives, at once and after each change; under no lock.
     func observe<Value>(
         _ query: RecordQuery<Value>,
         finish: @escaping @Sendable () -> Void = {},
-        _ tell: @escaping @Sendable (Value) -> Void
+        _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
         activate()
-        let last = LastValue<Value>()
+        let last = LastAnswer<Value>()
         let number = observers.add(query.collections, in: self, finish: finish) { reader in
-            let value = query.read(reader)
-            guard last.differs(from: value) else { return nil }
+            let answer = RecordAnswer(value: query.read(reader), epoch: reader.view.epoch)
+            guard last.present != answer else { return nil }
             return {
-                last.set(value)
-                tell(value)
+                last.set(answer)
+                tell(answer)
             }
         }
         watch()

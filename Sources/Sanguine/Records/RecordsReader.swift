@@ -38,12 +38,15 @@ final class RecordsView: Sendable {
 
     private let keeper: SyncKeeper
     let readRevision: UInt64
+    /// The number of the epoch whose records these are.
+    let epoch: UInt64
     private let copy: Copy?
     private let overtaken = Mutex(false)
 
-    init(_ keeper: SyncKeeper, revision: UInt64, copy: Copy? = nil) {
+    init(_ keeper: SyncKeeper, revision: UInt64, epoch: UInt64, copy: Copy? = nil) {
         self.keeper = keeper
         readRevision = revision
+        self.epoch = epoch
         self.copy = copy
     }
 
@@ -105,10 +108,11 @@ extension SyncKeeper {
     func reading<Value>(_ collections: Set<String>, _ body: (RecordsReader) -> Value) -> Value {
         activate()
         for _ in 0..<RecordLimits.readingTries {
-            let view = RecordsView(self, revision: present())
+            let (revision, epoch) = present()
+            let view = RecordsView(self, revision: revision, epoch: epoch)
             let value = body(RecordsReader(view: view))
             // A companion's files may have changed while it read.
-            if !view.isOvertaken, !environment.isCompanion || present() == view.readRevision {
+            if !view.isOvertaken, !environment.isCompanion || present().revision == revision {
                 return value
             }
         }
@@ -121,11 +125,11 @@ extension SyncKeeper {
         return read(at: nil) { try $0.value(key) } ?? nil
     }
 
-    /// The number of the present state.
-    private func present() -> UInt64 {
+    /// The numbers of the present state, and of the epoch.
+    private func present() -> (revision: UInt64, epoch: UInt64) {
         guarded.withLock { guarded in
             if environment.isCompanion { _ = notice(&guarded) }
-            return guarded.revision
+            return (guarded.revision, guarded.epoch.number)
         }
     }
 
@@ -153,7 +157,12 @@ extension SyncKeeper {
                 let all = attempt(&guarded) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }
-            return RecordsView(self, revision: guarded.revision, copy: copy)
+            return RecordsView(
+                self,
+                revision: guarded.revision,
+                epoch: guarded.epoch.number,
+                copy: copy
+            )
         }
     }
 }

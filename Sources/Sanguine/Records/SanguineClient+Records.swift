@@ -34,9 +34,17 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
     ///   was not sent stays in the outbox. An operation that the server refused is no error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
-        try await mutations.synchronize()
-        guard configuration.server != nil || configuration.mutations.isEmpty else { return }
-        try await sync.synchronize()
+        var failure: SanguineError?
+        do throws(SanguineError) { try await mutations.synchronize() } catch { failure = error }
+        if configuration.server != nil || configuration.mutations.isEmpty {
+            // One backend that is away keeps nothing from the other.
+            do throws(SanguineError) {
+                try await sync.synchronize()
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
     }
 
     // MARK: - Reading

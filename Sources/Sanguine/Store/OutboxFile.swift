@@ -78,11 +78,7 @@ final class OutboxFile: Sendable {
     /// Ends all access.
     func close() {
         isClosed.withLock { $0 = true }
-        let database = database.withLock { database in
-            defer { database = nil }
-            return database
-        }
-        try? database?.close()
+        try? database.withLock { $0.take() }?.close()
     }
 
     // MARK: - Reading
@@ -136,13 +132,15 @@ final class OutboxFile: Sendable {
 
     // MARK: - Writing
 
-    /// Takes an operation in.
+    /// Takes an operation in, in a companion for the user whom the app shows.
     ///
     /// Durable when it returns.
     ///
     /// - Returns: Its sequence number, larger than every one before.
     func insert(_ row: Row, of owner: String, at moment: Timestamp) throws -> Int64 {
-        try write { try Self.insert(row, of: owner, at: moment, in: $0) }
+        // The app may say in this moment that the user is another one.
+        let owner = isCompanion ? nil : owner
+        return try write { try Self.insert(row, of: owner, at: moment, in: $0) }
     }
 
     /// Puts an operation to the end, under another id, in one transaction.
@@ -229,14 +227,14 @@ final class OutboxFile: Sendable {
 
     private static func insert(
         _ row: Row,
-        of owner: String,
+        of owner: String?,
         at moment: Timestamp,
         in database: Database
     ) throws -> Int64 {
         let statement = try database.cachedStatement(
             sql: """
                 INSERT INTO operation (id, owner, lane, kind, name, arguments, phase, created_at)
-                VALUES (?, ?, ?, ?, ?, ?, 'queued', ?)
+                VALUES (?, coalesce(?, (SELECT owner FROM present), ''), ?, ?, ?, ?, 'queued', ?)
                 """
         )
         statement.setUncheckedArguments([
@@ -251,7 +249,14 @@ final class OutboxFile: Sendable {
         switch record {
         case .sending(let sequences):
             for sequence in sequences {
-                try set("sending", of: sequence, in: database)
+                // A pull may have told meanwhile what became of it.
+                try database.cachedStatement(
+                    sql: """
+                        UPDATE operation SET phase = 'sending'
+                        WHERE sequence = ? AND phase IN ('queued', 'sending')
+                        """
+                )
+                .execute(arguments: [sequence])
             }
         case .acknowledged(let sequence, let head):
             try set("acknowledged", of: sequence, head: head, in: database)
@@ -286,24 +291,20 @@ final class OutboxFile: Sendable {
     }
 
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try writing { try $0.writeWithoutTransaction(body) }
+    }
+
+    private func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try writing { try $0.write(body) }
+    }
+
+    private func writing<Value>(_ body: (DatabaseQueue) throws -> Value) throws -> Value {
         // The app's own checkpoints come between its writes; only a companion has to keep away.
         let lock = isCompanion ? lockFile() : nil
         lock?.lock()
         defer { lock?.close() }
         writes.withLock { $0 += 1 }
-        return try opened().writeWithoutTransaction(body)
-    }
-
-    private func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try write { database in
-            var value: Value?
-            try database.inTransaction(.immediate) {
-                value = try body(database)
-                return .commit
-            }
-            guard let value else { throw StoreError.closed }
-            return value
-        }
+        return try body(opened())
     }
 
     private func lockFile() -> LockFile? {

@@ -9,9 +9,15 @@ import Synchronization
 /// Mutable state: `state`, by its mutex, which is held over nothing.
 final class RecordCache: Sendable {
     private struct State {
-        var young: [RecordKey: RecordValue?] = [:]
-        var old: [RecordKey: RecordValue?] = [:]
+        var young: [RecordKey: Held] = [:]
+        var old: [RecordKey: Held] = [:]
         var youngBytes = 0
+    }
+
+    /// A record, or that there is none, and the bytes of its JSON.
+    private struct Held {
+        let value: RecordValue?
+        let bytes: Int
     }
 
     private let state = Mutex(State())
@@ -30,30 +36,31 @@ final class RecordCache: Sendable {
     /// What is known of the record: `nil` if nothing is, `.some(nil)` if there is none.
     func value(_ key: RecordKey) -> RecordValue?? {
         state.withLock { state in
-            if let value = state.young[key] { return .some(value) }
-            guard let value = state.old.removeValue(forKey: key) else { return nil }
-            state.young.updateValue(value, forKey: key)
-            return .some(value)
+            if let held = state.young[key] { return .some(held.value) }
+            guard let held = state.old.removeValue(forKey: key) else { return nil }
+            keep(held, for: key, in: &state)
+            return .some(held.value)
         }
     }
 
     /// Remembers a record, or that there is none.
     func set(_ value: RecordValue?, bytes: Int, for key: RecordKey) {
-        state.withLock { state in
-            state.young.updateValue(value, forKey: key)
-            state.youngBytes += bytes
-            guard state.young.count >= halfCount || state.youngBytes >= halfBytes else { return }
-            state.old = state.young
-            state.young = [:]
-            state.youngBytes = 0
-        }
+        state.withLock { keep(Held(value: value, bytes: bytes), for: key, in: &$0) }
+    }
+
+    private func keep(_ held: Held, for key: RecordKey, in state: inout State) {
+        state.youngBytes += held.bytes - (state.young.updateValue(held, forKey: key)?.bytes ?? 0)
+        guard state.young.count >= halfCount || state.youngBytes >= halfBytes else { return }
+        state.old = state.young
+        state.young = [:]
+        state.youngBytes = 0
     }
 
     /// Forgets records that have changed.
     func forget(_ keys: some Sequence<RecordKey>) {
         state.withLock { state in
             for key in keys {
-                state.young[key] = nil
+                state.youngBytes -= state.young.removeValue(forKey: key)?.bytes ?? 0
                 state.old[key] = nil
             }
         }

@@ -174,19 +174,47 @@ extension RecordsFile {
         return Restore(space: space, ranges: ranges)
     }
 
-    /// Takes a page of a range in, and how far the range is then.
-    func write(_ changes: [RecordChange], _ range: Range, of space: Int64) throws {
+    /// Why a page of the feed could not be taken in: the server's fault, and not the disk's.
+    struct UnreadablePage: Error { let reason: String }
+
+    /// A restore was dropped before a page of it was written.
+    struct RestoreIsOver: Error {}
+
+    /// Takes a page of a range in as it came, and how far the range is then.
+    ///
+    /// - Throws: ``UnreadablePage``, ``RestoreIsOver``, or what the database threw.
+    func write(page json: Data, _ range: Range, of space: Int64) throws {
         try write { database in
-            try put(changes, in: space, database)
-            try Self.put(range, of: space, in: database)
+            try Self.move(range, of: space, in: database)
+            try put(page: String(decoding: json, as: UTF8.self), in: space, database)
         }
         checkpoint()
+    }
+
+    /// Takes changes of a range in, and how far the range is then.
+    ///
+    /// - Throws: ``RestoreIsOver``, or what the database threw.
+    func write(_ changes: [RecordChange], _ range: Range, of space: Int64) throws {
+        try write { database in
+            try Self.move(range, of: space, in: database)
+            try put(changes, in: space, database)
+        }
+        checkpoint()
+    }
+
+    private static func move(_ range: Range, of space: Int64, in database: Database) throws {
+        try database.execute(
+            sql: "UPDATE restore SET reached = ? WHERE space = ? AND number = ?",
+            arguments: [range.reached, space, range.number]
+        )
+        // What is written for a space that nobody knows would never be removed.
+        guard database.changesCount == 1 else { throw RestoreIsOver() }
     }
 
     private static func put(_ range: Range, of space: Int64, in database: Database) throws {
         try database.execute(
             sql: """
-                INSERT OR REPLACE INTO restore (space, number, low, reached, high)
+                INSERT INTO restore (space, number, low, reached, high)
                 VALUES (?, ?, ?, ?, ?)
                 """,
             arguments: [space, range.number, range.low, range.reached, range.high]
@@ -198,6 +226,49 @@ extension RecordsFile {
     private static func newSpace(of owner: String, in database: Database) throws -> Int64 {
         try database.execute(sql: "INSERT INTO space (owner) VALUES (?)", arguments: [owner])
         return database.lastInsertedRowID
+    }
+
+    /// Has SQLite take the page apart: each value stays the text that it was.
+    private func put(page: String, in space: Int64, _ database: Database) throws {
+        guard
+            try String.fetchOne(
+                database,
+                sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1, '$.changes') END",
+                arguments: [page]
+            ) == "array"
+        else { throw UnreadablePage(reason: "'changes' is missing") }
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT change ->> 'collection', change ->> 'id', change ->> 'seq',
+                    change ->> 'deleted', json_type(change, '$.value'),
+                    json_remove(change -> 'value', '$.id')
+                FROM (
+                    SELECT CASE type WHEN 'object' THEN value END AS change
+                    FROM json_each(?, '$.changes')
+                )
+                """
+        )
+        let rows = try Row.fetchCursor(statement, arguments: [page])
+        while let row = try rows.next() {
+            guard let collection = String.fromDatabaseValue(row[0]),
+                let id = String.fromDatabaseValue(row[1]).flatMap({ RecordID($0) }),
+                let seq = Int64.fromDatabaseValue(row[2])
+            else { throw UnreadablePage(reason: "a change has no collection, 'id' or 'seq'") }
+            let key = RecordKey(collection, id)
+            guard Bool.fromDatabaseValue(row[3]) != true, row[4] as String? == "object",
+                let value = row[5] as String?
+            else {
+                try RecordRow.remove(key, in: space, database)
+                continue
+            }
+            let record = RecordRow(
+                space: space,
+                key: key,
+                seq: seq,
+                value: RecordValue(json: Data(value.utf8))
+            )
+            try record.put(in: database, schema.collection(collection)?.indexes ?? [])
+        }
     }
 
     private func put(_ changes: [RecordChange], in space: Int64, _ database: Database) throws {
@@ -213,20 +284,16 @@ extension RecordsFile {
     }
 
     private func write<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try writing { database in
-            var value: Value?
-            try database.inTransaction(.immediate) {
-                value = try body(database)
-                return .commit
-            }
-            guard let value else { throw StoreError.closed }
-            return value
-        }
+        try writer().write(body)
     }
 
     private func writing<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try writer().writeWithoutTransaction(body)
+    }
+
+    private func writer() throws -> DatabaseQueue {
         guard let writer = connections.withLock({ $0?.writer }) else { throw StoreError.closed }
-        return try writer.writeWithoutTransaction(body)
+        return writer
     }
 }
 

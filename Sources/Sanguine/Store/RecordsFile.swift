@@ -80,10 +80,7 @@ final class RecordsFile: Sendable {
 
     /// Ends all access.
     func close() {
-        let ended = connections.withLock { connections in
-            defer { connections = nil }
-            return connections
-        }
+        let ended = connections.withLock { $0.take() }
         // The writer last: whoever closes last checkpoints.
         try? ended?.reader.close()
         try? ended?.writer.close()

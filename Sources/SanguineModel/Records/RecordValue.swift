@@ -26,10 +26,14 @@ public struct RecordValue: Sendable {
 
     private let box: Box
 
-    /// Creates a value from its members.
-    public init(_ fields: RecordFields) { box = Box(.init(fields: fields)) }
+    /// Creates a value from its members; an id among them is left out.
+    public init(_ fields: RecordFields) {
+        var fields = fields
+        if fields["id"] != nil { fields["id"] = nil }
+        box = Box(.init(fields: fields))
+    }
 
-    /// Creates a value from JSON, which is read when somebody asks.
+    /// Creates a value from JSON, which is read when somebody asks: an object without an id.
     public init(json: Data) { box = Box(.init(data: json)) }
 
     /// Creates a value from a record.
@@ -70,11 +74,22 @@ public struct RecordValue: Sendable {
     /// - Throws: `DecodingError` if the members are not those of the type.
     public func record<R: Record>(_ type: R.Type = R.self, id: RecordID) throws -> R {
         if let record = box.forms.withLock({ $0.record }) as? R { return record }
-        var fields = try fields()
-        fields["id"] = .string(id.text)
-        let record = try JSONDecoder().decode(R.self, from: Self.encoder().encode(fields))
+        let record = try JSONDecoder().decode(R.self, from: try json(with: id))
         box.forms.withLock { $0.record = record }
         return record
+    }
+
+    private func json(with id: RecordID) throws -> Data {
+        // JSON as we write it needs no reading: no character of an id has to be escaped.
+        let data = try json()
+        let head = Data(#"{"id":"\#(id.text)""#.utf8)
+        if data.starts(with: Data(#"{""#.utf8)) {
+            return head + Data(",".utf8) + data.dropFirst()
+        }
+        if data == Data("{}".utf8) { return head + Data("}".utf8) }
+        var fields = try fields()
+        fields["id"] = .string(id.text)
+        return try Self.encoder().encode(fields)
     }
 
     /// The member of that name, or `nil` if there is none, or no object.

@@ -2,11 +2,16 @@ import Foundation
 import Logging
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import Testing
 
 @testable import Sanguine
 
 @Suite(.timeLimit(.minutes(15))) struct PerformingTests {
+    private final class Opened: Sendable {
+        let client = Mutex<SanguineClient?>(nil)
+    }
+
     @Test func `an operation is visible when perform returns, without any network`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
@@ -137,5 +142,24 @@ import Testing
         try client.add("a")
         try client.add("a")
         #expect(seen.messages == ["1", "2"])
+    }
+
+    @Test(arguments: ["", "a\nb", String(repeating: "a", count: 257)])
+    func `an operation whose lane cannot travel is refused at once`(_ lane: String) throws {
+        let client = try RecordsFixture().client()
+        let error = #expect(throws: SanguineError.self) { try client.add("a", line: lane) }
+        #expect(error?.code == "invalid_content")
+        #expect(client.outbox.pending.isEmpty)
+    }
+
+    @Test func `who is told of durable writes may close the client`() async throws {
+        let fixture = RecordsFixture()
+        fixture.authority.set("a", to: 1)
+        let opened = Opened()
+        let client = try fixture.client { configuration in
+            configuration.durableWrites = { opened.client.withLock { $0 }?.close() }
+        }
+        opened.client.withLock { $0 = client }
+        await #expect(throws: SanguineError.closed) { try await client.synchronize() }
     }
 }

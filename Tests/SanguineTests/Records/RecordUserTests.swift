@@ -107,4 +107,44 @@ import Testing
         let last = try fixture.client(authorizer: owner, seed: 4)
         #expect(last.outbox.pending.map(\.id) == [receipt.id])
     }
+
+    @Test func `another user is never shown a record that the one before has read`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.authority.set("a", to: 1)
+        let client = try fixture.client()
+        try await client.synchronize()
+        #expect(client.count("a") == 1)
+        client.sync.adopt(fixture.authorizer.advance(to: another))
+        #expect(client.count("a") == nil && client.records(Counter.self).isEmpty)
+        try await client.synchronize()
+        #expect(client.count("a") == nil && client.records(Counter.self).isEmpty)
+    }
+
+    @Test func `what lies in a stream is not shown to the next user`() async throws {
+        let fixture = RecordsFixture()
+        fixture.authority.set("a", to: 1)
+        let client = try fixture.client()
+        try await client.synchronize()
+        let query = RecordQuery.record(Counter.self, .of("a"))
+        var updates = client.updates(of: query).makeAsyncIterator()
+        #expect(await updates.next()??.count == 1)
+        var others = client.updates(of: query).makeAsyncIterator()
+        #expect(await others.next()??.count == 1)
+        try client.add("a")
+        // Told in their order: now it lies in the first stream, too.
+        #expect(await others.next()??.count == 2)
+        client.sync.adopt(fixture.authorizer.advance(to: another))
+        #expect(await updates.next() == .some(nil))
+    }
+
+    @Test func `the outbox of the next user is empty for those who follow it`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.add("a")
+        var summaries = client.sync.summaries().makeAsyncIterator()
+        #expect(await summaries.next()?.unsent == 1)
+        client.sync.adopt(fixture.authorizer.advance(to: another))
+        #expect(await summaries.next() == Outbox.Summary())
+    }
 }

@@ -117,4 +117,45 @@ import Testing
         await eventually { client.count("a") == 4 }
         #expect(fixture.pulls.count == before + 2)
     }
+
+    @Test func `synchronize sends though the system says that the network is away`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.add("a")
+        try await client.synchronize()
+        #expect(fixture.authority.count("a") == 1 && client.outbox.pending.isEmpty)
+    }
+
+    @Test func `a proxy's 400 refuses nothing`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.network.script(.status(400))
+        let receipt = try client.add("a")
+        await fixture.delay.waitForSleepers(2)
+        #expect(client.outbox.refused.isEmpty && client.count("a") == 1)
+        fixture.delay.advance(by: .seconds(2))
+        #expect(try await receipt.outcome == .applied)
+    }
+
+    @Test func `a backend that is away does not keep the records from being synchronized`()
+        async throws
+    {
+        let fixture = RecordsFixture()
+        let client = try fixture.client { configuration in
+            configuration.baseURL = URL(string: "http://songs.test")
+            configuration.mutations = [LikeSong.self]
+        }
+        try await client.synchronize()
+        let away = TransportError.offline("away")
+        fixture.network.script(.fail(away), .fail(away))
+        let requests = fixture.network.requests.count
+        try client.perform(LikeSong(song: "a"))
+        await fixture.network.waitForRequests(requests + 1)
+        await eventually { client.outbox.pending.map(\.phase) == [.queued] }
+        fixture.authority.set("b", to: 7)
+        await #expect(throws: SanguineError.transport(away)) { try await client.synchronize() }
+        #expect(client.count("b") == 7)
+    }
 }

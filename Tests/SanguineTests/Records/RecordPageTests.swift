@@ -1,0 +1,128 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite(.timeLimit(.minutes(15))) struct RecordPageTests {
+    /// A file with a restore that has begun.
+    private struct Begun {
+        let file: RecordsFile
+        let restore: RecordsFile.Restore
+
+        init() throws {
+            let schema = RecordSchema(
+                collections: [
+                    RecordCollection("plain"), RecordCollection("found", indexes: ["group"]),
+                ]
+            )
+            file = try RecordsFile(folder: nil, schema: schema)
+            restore = try file.beginRestore(
+                of: "me",
+                [.init(number: 1, low: 0, high: 100, reached: 0)]
+            )
+        }
+
+        var base: RecordsFile.Base { RecordsFile.Base(file: file, space: restore.space) }
+
+        func write(_ page: String) throws {
+            try file.write(page: Data(page.utf8), restore.ranges[0], of: restore.space)
+        }
+
+        func all(_ collection: String) throws -> [String: RecordFields] {
+            var all: [String: RecordFields] = [:]
+            for (id, value) in try base.all(in: collection) { all[id.text] = try value.fields() }
+            return all
+        }
+    }
+
+    private func page(_ changes: String) -> String {
+        #"{"changes":[\#(changes)],"next":9,"head":9,"hasMore":false,"reset":false}"#
+    }
+
+    @Test func `a page that came as bytes makes the records that its changes make`() throws {
+        let values: [JSONValue] = [
+            ["text": "plain"], [:], ["text": "\"\\/\u{8}\n\u{1F600} é"],
+            ["n": 9_007_199_254_740_993, "x": .number(0.1), "y": .number(-1e300)],
+            ["deep": ["a": .array([1, "b", .null, ["c": true]])], "none": .null],
+        ]
+        var random = SplitMix64(seed: 5)
+        let changes = (1...200).map { number in
+            RecordChange(
+                collection: random.next() % 2 == 0 ? "plain" : "found",
+                id: .of("r\(random.next() % 50)"),
+                seq: Int64(number),
+                deleted: random.next() % 5 == 0,
+                value: values.randomElement(using: &random)
+            )
+        }
+        let answer = PullAnswer(changes: changes, next: 200, head: 200, hasMore: false)
+        let (bytes, decoded) = (try Begun(), try Begun())
+        let json = try JSONEncoder().encode(answer)
+        try bytes.file.write(page: json, bytes.restore.ranges[0], of: bytes.restore.space)
+        try decoded.file.write(changes, decoded.restore.ranges[0], of: decoded.restore.space)
+        #expect(try bytes.all("plain") == decoded.all("plain"))
+        #expect(try bytes.all("found") == decoded.all("found"))
+        #expect(try bytes.all("plain").count > 10)
+    }
+
+    @Test func `records of a page are found by their indexes`() throws {
+        let begun = try Begun()
+        try begun.write(
+            page(
+                """
+                {"collection":"found","id":"a","seq":1,"deleted":false,"value":{"group":"x"}},
+                {"collection":"found","id":"b","seq":2,"deleted":false,"value":{"group":"y"}}
+                """
+            )
+        )
+        let ids = try begun.base.ids(in: "found", where: "group", is: "y", limit: 9)
+        #expect(ids == [.of("b")])
+    }
+
+    @Test func `an id among the members is not the record's`() throws {
+        let begun = try Begun()
+        try begun.write(
+            page(
+                """
+                {"collection":"plain","id":"a","seq":1,"deleted":false,
+                "value":{"id":"z","count":3,"group":"g"}}
+                """
+            )
+        )
+        let value = try #require(try begun.base.record(RecordKey("plain", .of("a")))?.value)
+        #expect(try value.record(Counter.self, id: .of("a")).id == .of("a"))
+    }
+
+    @Test(arguments: [
+        "no JSON",
+        #"{"next":9}"#,
+        #"{"changes":{}}"#,
+        #"{"changes":["a"]}"#,
+        #"{"changes":[{"collection":"plain","seq":1,"deleted":false,"value":{}}]}"#,
+        #"{"changes":[{"collection":"plain","id":"no id","seq":1,"value":{}}]}"#,
+        #"{"changes":[{"collection":1,"id":"a","seq":1,"value":{}}]}"#,
+        #"{"changes":[{"collection":"plain","id":"a","seq":"x","value":{}}]}"#,
+    ])
+    func `a page that cannot be read is refused, and changes nothing`(_ broken: String) throws {
+        let begun = try Begun()
+        try begun.write(
+            page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{"n":1}}"#)
+        )
+        #expect(throws: RecordsFile.UnreadablePage.self) { try begun.write(broken) }
+        #expect(try begun.all("plain") == ["a": ["n": 1]])
+        #expect(try begun.file.restore(of: "me")?.ranges.map(\.reached) == [0])
+    }
+
+    @Test func `nothing is written for a restore that was dropped`() throws {
+        let begun = try Begun()
+        try begun.file.abandonRestore(of: "me")
+        #expect(throws: RecordsFile.RestoreIsOver.self) {
+            try begun.write(
+                page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{}}"#)
+            )
+        }
+        #expect(try begun.all("plain").isEmpty && begun.file.restore(of: "me") == nil)
+    }
+}
