@@ -9,15 +9,33 @@ enum RecordBenchmarks {
     private static let rounds = 5
 
     static let all: [Benchmark] = [
-        Benchmark("perform until visible") { try await perform() },
+        Benchmark("perform until visible") {
+            try await perform("an app's mutator", write) + perform("record.set", set)
+        },
         Benchmark("replay") { try replay() },
         Benchmark("first restore of 100,000 records") { try await restore() },
     ]
 
     // MARK: - Performing
 
+    /// What the app does, and what is visible after it.
+    private struct Write: Mutator {
+        static let name = "note.count"
+        let id: RecordID
+        let count: Int
+
+        func apply(to records: inout Records) throws {
+            var note = records.get(Note.self, id) ?? Note(id: id, count: 0)
+            note.count = count
+            records.set(note)
+        }
+    }
+
     /// A write until it is durable and visible, with 10,000 records and ever more that waits.
-    private static func perform() async throws -> [Figure] {
+    private static func perform(
+        _ name: String,
+        _ write: (SanguineClient, Int) throws -> Void
+    ) async throws -> [Figure] {
         let folder = try Folder()
         let feed = try RecordFeed(count: 10_000)
         let client = try SanguineClient(configuration(folder, feed))
@@ -27,16 +45,16 @@ enum RecordBenchmarks {
         var made = 0
         for pending in [0, 100, 1_000] {
             while made < pending {
-                try set(client, made)
+                try write(client, made)
                 made += 1
             }
             let samples = try (0..<100).map { _ in
                 made += 1
-                return try clock.measure { try set(client, made) } / .microseconds(1)
+                return try clock.measure { try write(client, made) } / .microseconds(1)
             }
             figures.append(
                 Figure(
-                    cost: "perform until visible, \(pending.formatted()) pending",
+                    cost: "perform \(name) until visible, \(pending.formatted()) pending",
                     samples.median,
                     unit: "µs",
                     of: "a raw SQLite insert",
@@ -47,6 +65,14 @@ enum RecordBenchmarks {
         }
         client.close()
         return figures
+    }
+
+    private static func write(_ client: SanguineClient, _ number: Int) throws {
+        let id = try key(number % 1_000 + 1).id
+        try client.perform(Write(id: id, count: -number))
+        guard client.record(Note.self, id)?.count == -number else {
+            throw BenchmarkError.wrong("perform")
+        }
     }
 
     private static func set(_ client: SanguineClient, _ number: Int) throws {
@@ -259,6 +285,10 @@ enum RecordBenchmarks {
         configuration.folder = folder.url
         configuration.transport = feed
         configuration.recordPolling = nil
+        configuration.schema = RecordSchema(
+            collections: [Note.collection],
+            mutators: [Write.self]
+        )
         return configuration
     }
 

@@ -50,11 +50,20 @@ extension SyncKeeper {
         ranges[1].reached = answer.next
         let restore = try writing(ask) { records, owner in
             let restore = try records.beginRestore(of: owner, ranges)
-            try records.write(answer.changes, ranges[1], of: restore.space)
+            try records.write(RecordPage(answer.changes), ranges[1], of: restore.space)
             return restore
         }
         guard let restore else { throw .userChanged }
         return restore
+    }
+
+    /// Has one range write at a time, while those that wait for it hold no thread.
+    private actor Turn {
+        func take<Value: Sendable>(
+            _ body: @Sendable () throws(SanguineError) -> Value
+        ) throws(SanguineError) -> Value {
+            try body()
+        }
     }
 
     /// How a range ended.
@@ -72,9 +81,10 @@ extension SyncKeeper {
     ) async throws(SanguineError) -> Bool {
         let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
         progress(restore.ranges)
+        let turn = Turn()
         let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
             for range in open {
-                group.addTask { [self] in await fill(range, of: restore, ask) }
+                group.addTask { [self] in await fill(range, of: restore, ask, turn) }
             }
             var isAbandoned = false
             var first: SanguineError?
@@ -96,10 +106,12 @@ extension SyncKeeper {
     private func fill(
         _ range: RecordsFile.Range,
         of restore: RecordsFile.Restore,
-        _ ask: Ask
+        _ ask: Ask,
+        _ turn: Turn
     ) async -> Ending {
         var range = range
         do throws(SanguineError) {
+            let reader = try pageReader()
             while !range.isDone {
                 let horizon = restore.horizon
                 let answer = try await get(
@@ -114,14 +126,31 @@ extension SyncKeeper {
                     return .abandoned
                 }
                 range.reached = page.hasMore ? max(page.next, range.reached + 1) : range.high
-                let body = answer.response.body
-                try write(restore, ask) { [range] in
-                    try $0.write(page: body, range, of: restore.space)
+                let changes = try read(answer.response.body, with: reader)
+                try await turn.take { [self, range] () throws(SanguineError) in
+                    try write(restore, ask) { try $0.write(changes, range, of: restore.space) }
                 }
             }
             return .done
         } catch {
             return .failed(error)
+        }
+    }
+
+    private func pageReader() throws(SanguineError) -> RecordPageReader {
+        do { return try RecordPageReader() } catch { throw .store(.readFailed("\(error)")) }
+    }
+
+    private func read(
+        _ body: Data,
+        with reader: RecordPageReader
+    ) throws(SanguineError) -> RecordPage {
+        do {
+            return try reader.read(body)
+        } catch let fault as RecordPage.Unreadable {
+            throw .decoding("PullAnswer: \(fault.reason)")
+        } catch {
+            throw .store(.readFailed("\(error)"))
         }
     }
 
@@ -149,7 +178,7 @@ extension SyncKeeper {
             }
             range.reached = answer.next
             try write(restore, ask) { [range] in
-                try $0.write(answer.changes, range, of: restore.space)
+                try $0.write(RecordPage(answer.changes), range, of: restore.space)
             }
             guard !answer.hasMore else { continue }
             var batch = Self.batch(of: answer, to: now)
@@ -192,8 +221,6 @@ extension SyncKeeper {
                 }
                 return try records.map { try body($0, owner) }
             }
-        } catch let fault as RecordsFile.UnreadablePage {
-            throw .decoding("PullAnswer: \(fault.reason)")
         } catch is RecordsFile.RestoreIsOver {
             throw .cancelled  // Another range has dropped it.
         } catch {

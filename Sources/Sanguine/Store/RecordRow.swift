@@ -18,9 +18,10 @@ struct RecordRow {
                 DO UPDATE SET seq = excluded.seq, value = excluded.value
                 """
         )
-        try statement.execute(
-            arguments: [space, key.collection, key.id.text, seq, try value.json()]
-        )
+        statement.setUncheckedArguments([
+            space, key.collection, key.id.text, seq, try value.json(),
+        ])
+        try statement.execute()
         guard !indexes.isEmpty else { return }
         try Self.removeIndexes(of: key, in: space, database)
         try index(indexes, in: database)

@@ -56,7 +56,7 @@ extension RecordsFile {
             } else {
                 space = try Self.newSpace(of: owner, in: database)
             }
-            try put(batch.changes, in: space, database)
+            try put(RecordPage(batch.changes), in: space, database)
             try database.execute(
                 sql: "INSERT OR REPLACE INTO base (owner, space, position) VALUES (?, ?, ?)",
                 arguments: [owner, space, batch.next]
@@ -174,30 +174,16 @@ extension RecordsFile {
         return Restore(space: space, ranges: ranges)
     }
 
-    /// Why a page of the feed could not be taken in: the server's fault, and not the disk's.
-    struct UnreadablePage: Error { let reason: String }
-
     /// A restore was dropped before a page of it was written.
     struct RestoreIsOver: Error {}
 
-    /// Takes a page of a range in as it came, and how far the range is then.
-    ///
-    /// - Throws: ``UnreadablePage``, ``RestoreIsOver``, or what the database threw.
-    func write(page json: Data, _ range: Range, of space: Int64) throws {
-        try write { database in
-            try Self.move(range, of: space, in: database)
-            try put(page: String(decoding: json, as: UTF8.self), in: space, database)
-        }
-        checkpoint()
-    }
-
-    /// Takes changes of a range in, and how far the range is then.
+    /// Takes a page of a range in, and how far the range is then.
     ///
     /// - Throws: ``RestoreIsOver``, or what the database threw.
-    func write(_ changes: [RecordChange], _ range: Range, of space: Int64) throws {
+    func write(_ page: RecordPage, _ range: Range, of space: Int64) throws {
         try write { database in
             try Self.move(range, of: space, in: database)
-            try put(changes, in: space, database)
+            try put(page, in: space, database)
         }
         checkpoint()
     }
@@ -228,58 +214,15 @@ extension RecordsFile {
         return database.lastInsertedRowID
     }
 
-    /// Has SQLite take the page apart: each value stays the text that it was.
-    private func put(page: String, in space: Int64, _ database: Database) throws {
-        guard
-            try String.fetchOne(
-                database,
-                sql: "SELECT CASE WHEN json_valid(?1) THEN json_type(?1, '$.changes') END",
-                arguments: [page]
-            ) == "array"
-        else { throw UnreadablePage(reason: "'changes' is missing") }
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT change ->> 'collection', change ->> 'id', change ->> 'seq',
-                    change ->> 'deleted', json_type(change, '$.value'),
-                    json_remove(change -> 'value', '$.id')
-                FROM (
-                    SELECT CASE type WHEN 'object' THEN value END AS change
-                    FROM json_each(?, '$.changes')
-                )
-                """
-        )
-        let rows = try Row.fetchCursor(statement, arguments: [page])
-        while let row = try rows.next() {
-            guard let collection = String.fromDatabaseValue(row[0]),
-                let id = String.fromDatabaseValue(row[1]).flatMap({ RecordID($0) }),
-                let seq = Int64.fromDatabaseValue(row[2])
-            else { throw UnreadablePage(reason: "a change has no collection, 'id' or 'seq'") }
-            let key = RecordKey(collection, id)
-            guard Bool.fromDatabaseValue(row[3]) != true, row[4] as String? == "object",
-                let value = row[5] as String?
-            else {
-                try RecordRow.remove(key, in: space, database)
+    private func put(_ page: RecordPage, in space: Int64, _ database: Database) throws {
+        for change in page.changes {
+            guard let value = change.value else {
+                try RecordRow.remove(change.key, in: space, database)
                 continue
             }
-            let record = RecordRow(
-                space: space,
-                key: key,
-                seq: seq,
-                value: RecordValue(json: Data(value.utf8))
-            )
-            try record.put(in: database, schema.collection(collection)?.indexes ?? [])
-        }
-    }
-
-    private func put(_ changes: [RecordChange], in space: Int64, _ database: Database) throws {
-        for change in changes {
-            let key = RecordKey(change.collection, change.id)
-            guard !change.deleted, case .object(let fields) = change.value else {
-                try RecordRow.remove(key, in: space, database)
-                continue
-            }
-            try RecordRow(space: space, key: key, seq: change.seq, value: RecordValue(fields))
-                .put(in: database, schema.collection(change.collection)?.indexes ?? [])
+            let row = RecordRow(space: space, key: change.key, seq: change.seq, value: value)
+            let indexes = schema.collection(change.key.collection)?.indexes ?? []
+            try row.put(in: database, indexes)
         }
     }
 

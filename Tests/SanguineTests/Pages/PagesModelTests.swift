@@ -21,8 +21,10 @@ struct PagesModelTests {
 
     @Test func `a model goes from loading to ready and on to the next page`() async throws {
         let test = try TestClient(network: server.network())
+        test.network.hold()
         let model = test.client.pages(.feed("a"))
         #expect(model.phase == .loading)
+        test.network.release()
         await wait { model.phase == .ready }
         #expect(model.items.map(\.id) == Array(server.ids.prefix(20)))
         #expect(model.hasMore)

@@ -27,7 +27,8 @@ import Testing
         var base: RecordsFile.Base { RecordsFile.Base(file: file, space: restore.space) }
 
         func write(_ page: String) throws {
-            try file.write(page: Data(page.utf8), restore.ranges[0], of: restore.space)
+            let page = try RecordPageReader().read(Data(page.utf8))
+            try file.write(page, restore.ranges[0], of: restore.space)
         }
 
         func all(_ collection: String) throws -> [String: RecordFields] {
@@ -60,8 +61,9 @@ import Testing
         let answer = PullAnswer(changes: changes, next: 200, head: 200, hasMore: false)
         let (bytes, decoded) = (try Begun(), try Begun())
         let json = try JSONEncoder().encode(answer)
-        try bytes.file.write(page: json, bytes.restore.ranges[0], of: bytes.restore.space)
-        try decoded.file.write(changes, decoded.restore.ranges[0], of: decoded.restore.space)
+        try bytes.write(String(decoding: json, as: UTF8.self))
+        let (range, space) = (decoded.restore.ranges[0], decoded.restore.space)
+        try decoded.file.write(RecordPage(changes), range, of: space)
         #expect(try bytes.all("plain") == decoded.all("plain"))
         #expect(try bytes.all("found") == decoded.all("found"))
         #expect(try bytes.all("plain").count > 10)
@@ -110,7 +112,7 @@ import Testing
         try begun.write(
             page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{"n":1}}"#)
         )
-        #expect(throws: RecordsFile.UnreadablePage.self) { try begun.write(broken) }
+        #expect(throws: RecordPage.Unreadable.self) { try begun.write(broken) }
         #expect(try begun.all("plain") == ["a": ["n": 1]])
         #expect(try begun.file.restore(of: "me")?.ranges.map(\.reached) == [0])
     }

@@ -1,0 +1,102 @@
+import Foundation
+import GRDB
+import SanguineModel
+
+/// A page of the feed as it goes to the file: each value is the text that came.
+struct RecordPage: Sendable {
+    /// A record as it is now, or without a value one that is gone.
+    struct Change: Sendable {
+        let key: RecordKey
+        let seq: Int64
+        let value: RecordValue?
+    }
+
+    /// Why a page could not be read: the server's fault, and not the disk's.
+    struct Unreadable: Error { let reason: String }
+
+    let changes: [Change]
+
+    init(changes: [Change]) { self.changes = changes }
+
+    /// A page that was decoded.
+    init(_ changes: [RecordChange]) {
+        self.changes = changes.map { change in
+            var value: RecordValue?
+            if !change.deleted, case .object(let fields) = change.value {
+                value = RecordValue(fields)
+            }
+            let key = RecordKey(change.collection, change.id)
+            return Change(key: key, seq: change.seq, value: value)
+        }
+    }
+}
+
+/// Takes pages apart with SQLite's JSON functions: no value is decoded only to be written again.
+///
+/// In a database of its own, in memory and empty, so that a page is read while another is written.
+struct RecordPageReader: Sendable {
+    private let database: DatabaseQueue
+
+    /// Opens the database.
+    ///
+    /// - Throws: What SQLite threw.
+    init() throws { database = try DatabaseQueue() }
+
+    /// Reads the body of a pull's answer.
+    ///
+    /// - Throws: ``RecordPage/Unreadable``, or what SQLite threw.
+    func read(_ body: Data) throws -> RecordPage {
+        let json = String(decoding: body, as: UTF8.self)
+        return try database.unsafeRead { database in
+            let count = try Self.countChanges(of: json, database)
+            let statement = try database.cachedStatement(
+                sql: """
+                    SELECT value ->> 'collection', value ->> 'id', value ->> 'seq',
+                        value ->> 'deleted', value -> 'value'
+                    FROM json_each(?, '$.changes') WHERE type = 'object'
+                    """
+            )
+            var changes: [RecordPage.Change] = []
+            changes.reserveCapacity(count)
+            let rows = try Row.fetchCursor(statement, arguments: [json])
+            while let row = try rows.next() { changes.append(try RecordPage.Change(row)) }
+            guard changes.count == count else {
+                throw RecordPage.Unreadable(reason: "a change is no object")
+            }
+            return RecordPage(changes: changes)
+        }
+    }
+
+    private static func countChanges(of json: String, _ database: Database) throws -> Int {
+        let count = try Int.fetchOne(
+            database,
+            sql: """
+                SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.changes') = 'array'
+                THEN json_array_length(?1, '$.changes') END
+                """,
+            arguments: [json]
+        )
+        guard let count else { throw RecordPage.Unreadable(reason: "'changes' is missing") }
+        return count
+    }
+}
+
+extension RecordPage.Change {
+    /// Reads a row of collection, id, number, whether it is gone, and value.
+    fileprivate init(_ row: Row) throws {
+        guard let collection = String.fromDatabaseValue(row[0]),
+            let id = String.fromDatabaseValue(row[1]).flatMap({ RecordID($0) }),
+            let seq = Int64.fromDatabaseValue(row[2])
+        else {
+            throw RecordPage.Unreadable(reason: "a change has no 'collection', 'id' or 'seq'")
+        }
+        key = RecordKey(collection, id)
+        self.seq = seq
+        let isGone = Bool.fromDatabaseValue(row[3]) == true
+        if !isGone, let text = row[4] as String?, text.utf8.first == UInt8(ascii: "{") {
+            value = RecordValue(json: Data(text.utf8))
+        } else {
+            value = nil
+        }
+    }
+}
