@@ -83,7 +83,7 @@ extension EndToEnd {
                 #expect(refused.refused.map(\.code) == ["not_found"])
                 let first = try #require(refused.refused.first?.operation)
                 let retried = try await laptop.run("retry", first)
-                #expect(retried.status == 0)
+                #expect(retried.status == 1)
                 #expect(retried.errors.contains("Create the record"))
                 let second = try #require(try await laptop.settled().refused.first?.operation)
                 #expect(second != first)

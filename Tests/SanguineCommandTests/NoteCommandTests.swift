@@ -75,6 +75,13 @@ struct NoteCommandTests {
         #expect("\(NoteLine(note, isPending: false))" == "\(note.id)    Buy milk")
     }
 
+    @Test func `a note is one line, whatever it holds`() throws {
+        let text = "a\nb\u{1B}[31mc\u{9B}d é😀"
+        let note = Note(id: RecordID(try #require(Self.id)), text: text)
+        let line = "\(NoteLine(note, isPending: false))"
+        #expect(line.hasSuffix(#"a\nb\u{1B}[31mc\u{009B}d é😀"#) && !line.contains("\n"))
+    }
+
     @Test func `without a server a client asks none, and keeps what is done`() throws {
         try Self.fold { here, _ in
             let options = try ClientOptions.parse(["--folder", here.path])

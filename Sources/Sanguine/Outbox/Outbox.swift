@@ -77,6 +77,11 @@ public struct Outbox: Sendable {
     /// How many operations there are.
     public var summary: Summary { keeper.summary().with(mutations.summary()) }
 
+    /// How many operations of other users lie on this device, for their return.
+    ///
+    /// Nobody else sees or sends them.
+    public var ofOthers: Int { keeper.countOfOthers() }
+
     /// How many operations there are, now and after each change.
     ///
     /// A reader who is slow gets the newest numbers. The sequence ends when the client is closed.
@@ -140,6 +145,13 @@ extension SyncKeeper {
     func summary() -> Outbox.Summary {
         activate()
         return guarded.withLock { $0.state.outbox.summary }
+    }
+
+    func countOfOthers() -> Int {
+        activate()
+        let owner = guarded.withLock { $0.owner }
+        // Not to be read is not to be counted; whoever performs something is told why.
+        return (try? outbox.count(except: owner)) ?? 0
     }
 
     func summaries() -> AsyncStream<Outbox.Summary> {

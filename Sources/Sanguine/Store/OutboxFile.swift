@@ -109,6 +109,14 @@ final class OutboxFile: Sendable {
         }
     }
 
+    /// How many operations there are of other owners, the refused left out.
+    func count(except owner: String) throws -> Int {
+        try read { database in
+            let sql = "SELECT count(*) FROM operation WHERE owner <> ? AND phase <> 'refused'"
+            return try Int.fetchOne(database, sql: sql, arguments: [owner]) ?? 0
+        }
+    }
+
     /// The sequence number that was given last, to anybody.
     func lastSequence() throws -> Int64 {
         try read { database in

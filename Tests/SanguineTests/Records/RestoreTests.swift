@@ -12,14 +12,19 @@ import Testing
         return fixture
     }
 
-    @Test func `a long feed is restored in ranges at the same time`() async throws {
-        let fixture = filled(9_000)
-        let client = try fixture.client()
+    /// Returns when each range of a restore waits for its first page.
+    private func begin(_ client: SanguineClient, _ fixture: RecordsFixture) async {
         fixture.network.hold()
         _ = client.count("c1")
         await fixture.network.waitForHeld(1)
         fixture.network.releaseFirst()
         await fixture.network.waitForHeld(4)
+    }
+
+    @Test func `a long feed is restored in ranges at the same time`() async throws {
+        let fixture = filled(9_000)
+        let client = try fixture.client()
+        await begin(client, fixture)
         #expect(fixture.network.mostInFlight == 4)
         fixture.network.release()
         try await client.synchronize()
@@ -117,11 +122,7 @@ import Testing
     @Test func `a restore that the server cannot complete any more begins anew`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
-        fixture.network.hold()
-        _ = client.count("c1")
-        await fixture.network.waitForHeld(1)
-        fixture.network.releaseFirst()
-        await fixture.network.waitForHeld(4)
+        await begin(client, fixture)
         fixture.authority.delete(Counter.self, .of("c8999"))
         fixture.authority.forgetDeletions()
         fixture.network.release()

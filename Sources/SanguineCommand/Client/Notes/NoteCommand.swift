@@ -28,24 +28,38 @@ extension NoteCommand {
         func run() async throws {
             let client = try options.open()
             defer { client.close() }
+            var adder = Adder(client: client, options: options)
             if text == "-" {
-                while let line = readLine() { try add(line, to: client) }
+                while let line = readLine() { try adder.add(line) }
             } else {
-                try add(text, to: client)
+                try adder.add(text)
             }
-            await options.send(client)
+            try await options.send(client, adder.operations)
         }
 
-        private func add(
-            _ text: String,
-            to client: SanguineClient,
-            clock: any WallClock = SystemWallClock()
-        ) throws {
-            let now = clock.now()
-            let note = Note(id: RecordID(Identifier(at: now)), text: text, createdAt: now)
-            let fields: RecordFields = ["text": .string(text), "createdAt": now.json]
-            try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
-            try options.show(NoteLine(note, isPending: true))
+        /// Adds notes one after the other.
+        struct Adder {
+            let client: SanguineClient
+            let options: NoteOptions
+            var clock: any WallClock = SystemWallClock()
+            private(set) var operations: Set<Identifier> = []
+            private var last: Timestamp?
+
+            init(client: SanguineClient, options: NoteOptions) {
+                (self.client, self.options) = (client, options)
+            }
+
+            mutating func add(_ text: String) throws {
+                // Lines of one millisecond stay in their order.
+                let now = clock.now()
+                let moment = last.map { max(now, $0 + .milliseconds(1)) } ?? now
+                last = moment
+                let note = Note(id: RecordID(Identifier(at: moment)), text: text, createdAt: moment)
+                let fields: RecordFields = ["text": .string(text), "createdAt": moment.json]
+                let create = CreateRecord(Note.key(note.id), fields)
+                operations.insert(try client.perform(NoteMutator(create)).id)
+                try options.show(NoteLine(note, isPending: true))
+            }
         }
     }
 
@@ -68,11 +82,11 @@ extension NoteCommand {
                 _ = await options.synchronize(client)
             }
             let fields: RecordFields = ["text": .string(text)]
-            try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
+            let receipt = try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
             if let note = client.record(Note.self, id) {
                 try options.show(NoteLine(note, isPending: true))
             }
-            await options.send(client)
+            try await options.send(client, [receipt.id])
         }
     }
 
@@ -90,8 +104,15 @@ extension NoteCommand {
         func run() async throws {
             let client = try options.open()
             defer { client.close() }
-            try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
-            await options.send(client)
+            if client.record(Note.self, id) == nil {
+                // Another device may have made it.
+                _ = await options.synchronize(client)
+                if client.record(Note.self, id) == nil {
+                    Output.complain("This device knows no note '\(id)'. See 'sanguine note list'.")
+                }
+            }
+            let receipt = try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
+            try await options.send(client, [receipt.id])
         }
     }
 
@@ -106,6 +127,8 @@ extension NoteCommand {
             var notes: [NoteLine]
             /// How many operations the server has not answered.
             var waiting: Int
+            /// How many operations of other accounts wait in the folder for their return.
+            var waitingForOthers: Int
             var refused: [RefusedNote]
             var error: String?
         }
@@ -117,12 +140,14 @@ extension NoteCommand {
             let shown = Shown(
                 notes: NoteLine.all(of: client),
                 waiting: client.outbox.summary.unsent,
+                waitingForOthers: client.outbox.ofOthers,
                 refused: RefusedNote.all(of: client),
                 error: failure?.code
             )
             if options.client.json { return try Output.write(json: shown) }
             for note in shown.notes { Output.write("\(note)") }
             for refused in shown.refused { Output.complain("\(refused)") }
+            options.complainOfOthers(client)
             if let failure { Output.complain("\(failure)") }
         }
     }
@@ -140,14 +165,14 @@ extension NoteCommand {
         func run() async throws {
             let client = try options.open()
             defer { client.close() }
-            try client.outbox.retry(operation)
-            await options.send(client)
+            let receipt = try client.outbox.retry(operation)
+            try await options.send(client, [receipt.id])
         }
     }
 
     struct Discard: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Forget what the server has refused, or what was never sent."
+            abstract: "Forget what the server has refused."
         )
 
         @Argument(help: "The id of what was refused.", transform: Identifier.argument)

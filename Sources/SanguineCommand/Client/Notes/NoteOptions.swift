@@ -33,27 +33,60 @@ struct NoteOptions: ParsableArguments {
         return try client.client(retries: false, asksServer: !offline)
     }
 
-    /// Sends what waits and takes in what is new, for a moment.
+    /// Sends what waits and takes in what is new, for a moment, and for as long as it goes on.
     ///
     /// Returns why that failed, or `nil`.
     func synchronize(_ client: SanguineClient) async -> SanguineError? {
         guard !offline else { return nil }
-        return await LastKnown.attempt {
-            do throws(SanguineError) {
-                try await client.synchronize()
-                return nil
-            } catch {
-                return error
+        var isSecondUser = false
+        while true {
+            let before = (client.outbox.summary.unsent, client.restored)
+            let failure = await LastKnown.attempt {
+                do throws(SanguineError) {
+                    try await client.synchronize()
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            let hasMoved = client.outbox.summary.unsent < before.0 || client.restored != before.1
+            switch failure {
+            case .transport(.timedOut) where hasMoved: continue
+            // The server does not know the account, and this folder has a new one.
+            case .userChanged where !isSecondUser: isSecondUser = true
+            default: return failure
             }
         }
     }
 
     /// Sends what was just done, for a moment, and complains of what is not done then.
-    func send(_ client: SanguineClient) async {
+    ///
+    /// - Throws: `ExitCode.failure` if one of these operations was refused.
+    func send(_ client: SanguineClient, _ operations: Set<Identifier>) async throws {
         let failure = await synchronize(client)
-        for refused in RefusedNote.all(of: client) { Output.complain("\(refused)") }
-        guard let failure, client.outbox.summary.unsent > 0 else { return }
-        Output.complain("It waits, and is sent with the next 'sanguine note'. \(failure)")
+        let refused = RefusedNote.all(of: client)
+        for refused in refused { Output.complain("\(refused)") }
+        complainOfOthers(client)
+        if let failure, client.outbox.summary.unsent > 0 {
+            let count = client.outbox.summary.unsent
+            let waiting = count == 1 ? "It waits, and is" : "\(count) changes wait, and are"
+            Output.complain("\(waiting) sent with the next 'sanguine note'. \(failure)")
+        }
+        if refused.contains(where: { operations.contains($0.operation) }) {
+            throw ExitCode.failure
+        }
+    }
+
+    /// Says so if changes of another account lie here.
+    func complainOfOthers(_ client: SanguineClient) {
+        let count = client.outbox.ofOthers
+        guard count > 0 else { return }
+        Output.complain(
+            """
+            \(count) changes of another account wait in this folder: of another server's, or of \
+            one that its server no longer knows. They are sent when that account is back.
+            """
+        )
     }
 
     /// Shows a note as it is on this device.
@@ -83,7 +116,24 @@ struct NoteLine: Encodable, Equatable, CustomStringConvertible {
         }
     }
 
-    var description: String { "\(id)  \(pending ? "…" : " ") \(text)" }
+    var description: String { "\(id)  \(pending ? "…" : " ") \(text.onOneLine)" }
+}
+
+extension String {
+    /// The text with control characters written out: a line stays a line, and moves no terminal.
+    fileprivate var onOneLine: String {
+        var line = ""
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "\n": line += "\\n"
+            case "\t": line += "\\t"
+            case _ where scalar.properties.generalCategory == .control:
+                line += scalar.escaped(asASCII: true)
+            default: line.unicodeScalars.append(scalar)
+            }
+        }
+        return line
+    }
 }
 
 /// Something done to a note that the server has refused.
