@@ -127,6 +127,8 @@ struct StorageRecordsContractTests {
             #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 1)) == (3, true))
             #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 4)) == (4, true))
             #expect(try await counts(FeedQuery(of: owner, after: 0, limit: 5)) == (5, false))
+            let least = FeedQuery(of: owner, after: 0, limit: 1, bytes: 1, least: 4)
+            #expect(try await counts(least) == (4, true))
             #expect(
                 try await counts(FeedQuery(of: owner, after: 2, limit: 9, bytes: 8)) == (2, true)
             )

@@ -109,11 +109,10 @@ extension Authority {
         let isReset = missed || since > balance.head
         // A reader that says nothing of the horizon would be sent back to the start again and again
         // if a page ended before it.
-        let least = (isReset || since == 0) && request.horizon == nil ? horizon : 0
-        if isReset || (slice.hasMore && slice.records.last?.through ?? 0 < least) {
+        query.least = (isReset || since == 0) && request.horizon == nil ? horizon : 0
+        if isReset || (slice.hasMore && slice.records.last?.through ?? 0 < query.least) {
             query.after = 0
             query.liveOnly = true
-            query.least = least
             slice = try await read(query)
         }
         return try page(account, request, slice, query, isReset: isReset)

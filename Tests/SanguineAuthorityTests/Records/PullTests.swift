@@ -267,4 +267,21 @@ struct PullHorizonTests {
         }
         #expect(ids.count >= count)
     }
+
+    @Test(arguments: 1...6)
+    func `who says nothing gets past the horizon, however small the pages`(
+        _ limit: Int
+    )
+        async throws
+    {
+        let (world, old) = try await world()
+
+        let first = try await world.pull(0, limit: limit)
+
+        #expect(first.next > old)
+        let rest = try await world.pull(first.next, limit: limit)
+        #expect(!rest.reset)
+        let changes = first.changes + rest.changes
+        #expect(changes.filter { $0.collection == "notes" }.map(\.id) == ["a", "b"])
+    }
 }
