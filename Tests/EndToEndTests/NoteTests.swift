@@ -92,6 +92,28 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a note that is not there is said to be missing`() async throws {
+            try await Self.withServer { _, phone, _ in
+                let removed = try await phone.run("rm", "nosuch")
+                #expect(removed.errors.contains("This device knows no note 'nosuch'."))
+            }
+        }
+
+        @Test func `what waits for another server's account is named`() async throws {
+            try await Self.withServer { _, phone, _ in
+                _ = try await phone.add("Milk")
+                _ = try await phone.add("Bread", "--offline")
+                try await Self.withServer { _, other, _ in
+                    let moved = NoteDevice(folder: phone.folder, port: other.port)
+                    let added = try await moved.run("add", "Tea")
+                    #expect(added.errors.contains("Changes of another account wait"))
+                    #expect(try await moved.run("list").errors.contains("2 of them"))
+                }
+                let back = try await phone.settled()
+                #expect(Set(back.texts.values) == ["Milk", "Bread", "Tea"])
+            }
+        }
+
         @Test func `a folder that is a device of another account joins no second one`()
             async throws
         {

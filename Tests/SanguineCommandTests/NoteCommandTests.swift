@@ -122,4 +122,14 @@ struct NoteCommandTests {
             #expect(left.isEmpty)
         }
     }
+
+    @Test func `notes of one millisecond stay in their order`() {
+        var moments = RisingMoments()
+        let now = Timestamp(millisecondsSince1970: 1_000)
+        let first = (0..<3).map { _ in moments.next(at: now) }
+        #expect(first == (0..<3).map { now + .milliseconds($0) })
+        #expect(moments.next(at: now + .seconds(1)) == now + .seconds(1))
+        // A clock that is set back changes nothing of the order.
+        #expect(moments.next(at: now) > now + .seconds(1))
+    }
 }

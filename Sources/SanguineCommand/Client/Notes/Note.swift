@@ -16,6 +16,19 @@ struct Note: Record {
     static func key(_ id: RecordID) -> RecordKey { RecordKey(collection.name, id) }
 }
 
+/// The moments of notes that are made one after the other: of one millisecond, too, they are listed
+/// in their order.
+struct RisingMoments {
+    private var last: Timestamp?
+
+    /// The time of day, or a millisecond after the last one.
+    mutating func next(at now: Timestamp) -> Timestamp {
+        let moment = last.map { max(now, $0 + .milliseconds(1)) } ?? now
+        last = moment
+        return moment
+    }
+}
+
 /// A change of one record that needs no code of the app.
 protocol RecordMutator: Mutator {
     var id: RecordID { get }

@@ -28,38 +28,29 @@ extension NoteCommand {
         func run() async throws {
             let client = try options.open()
             defer { client.close() }
-            var adder = Adder(client: client, options: options)
+            let clock: any WallClock = SystemWallClock()
+            var moments = RisingMoments()
+            var operations: Set<Identifier> = []
             if text == "-" {
-                while let line = readLine() { try adder.add(line) }
+                while let line = readLine() {
+                    operations.insert(try add(line, at: moments.next(at: clock.now()), to: client))
+                }
             } else {
-                try adder.add(text)
+                operations.insert(try add(text, at: moments.next(at: clock.now()), to: client))
             }
-            try await options.send(client, adder.operations)
+            try await options.send(client, operations)
         }
 
-        /// Adds notes one after the other.
-        struct Adder {
-            let client: SanguineClient
-            let options: NoteOptions
-            var clock: any WallClock = SystemWallClock()
-            private(set) var operations: Set<Identifier> = []
-            private var last: Timestamp?
-
-            init(client: SanguineClient, options: NoteOptions) {
-                (self.client, self.options) = (client, options)
-            }
-
-            mutating func add(_ text: String) throws {
-                // Lines of one millisecond stay in their order.
-                let now = clock.now()
-                let moment = last.map { max(now, $0 + .milliseconds(1)) } ?? now
-                last = moment
-                let note = Note(id: RecordID(Identifier(at: moment)), text: text, createdAt: moment)
-                let fields: RecordFields = ["text": .string(text), "createdAt": moment.json]
-                let create = CreateRecord(Note.key(note.id), fields)
-                operations.insert(try client.perform(NoteMutator(create)).id)
-                try options.show(NoteLine(note, isPending: true))
-            }
+        private func add(
+            _ text: String,
+            at moment: Timestamp,
+            to client: SanguineClient
+        ) throws -> Identifier {
+            let note = Note(id: RecordID(Identifier(at: moment)), text: text, createdAt: moment)
+            let fields: RecordFields = ["text": .string(text), "createdAt": moment.json]
+            let receipt = try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
+            try options.show(NoteLine(note, isPending: true))
+            return receipt.id
         }
     }
 

@@ -40,7 +40,7 @@ struct NoteOptions: ParsableArguments {
         guard !offline else { return nil }
         var isSecondUser = false
         while true {
-            let before = (client.outbox.summary.unsent, client.restored)
+            let (unsent, restored) = (client.outbox.summary.unsent, client.restored)
             let failure = await LastKnown.attempt {
                 do throws(SanguineError) {
                     try await client.synchronize()
@@ -49,7 +49,7 @@ struct NoteOptions: ParsableArguments {
                     return error
                 }
             }
-            let hasMoved = client.outbox.summary.unsent < before.0 || client.restored != before.1
+            let hasMoved = client.outbox.summary.unsent < unsent || client.restored != restored
             switch failure {
             case .transport(.timedOut) where hasMoved: continue
             // The server does not know the account, and this folder has a new one.
@@ -83,8 +83,8 @@ struct NoteOptions: ParsableArguments {
         guard count > 0 else { return }
         Output.complain(
             """
-            \(count) changes of another account wait in this folder: of another server's, or of \
-            one that its server no longer knows. They are sent when that account is back.
+            Changes of another account wait in this folder, \(count) of them: of another server's, \
+            or of one that its server no longer knows. They are sent when that account is back.
             """
         )
     }
