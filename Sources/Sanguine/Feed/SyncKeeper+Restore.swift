@@ -59,9 +59,9 @@ extension SyncKeeper {
 
     /// Has one range write at a time, while those that wait for it hold no thread.
     private actor Turn {
-        func take<Value: Sendable>(
-            _ body: @Sendable () throws(SanguineError) -> Value
-        ) throws(SanguineError) -> Value {
+        func take(
+            _ body: @Sendable () throws(SanguineError) -> Void
+        ) throws(SanguineError) {
             try body()
         }
     }
@@ -205,6 +205,7 @@ extension SyncKeeper {
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon(_ ask: Ask) throws(SanguineError) {
         _ = try writing(ask) { records, owner in try records.abandonRestore(of: owner) }
+        set(progress: 1)  // What follows may be no restore.
     }
 
     /// Writes to the records' file, if its user is still the one who asked.

@@ -36,7 +36,7 @@ package struct Replay {
         }
     }
 
-    /// What an operation did behind all others, see ``rehearse(_:over:)``.
+    /// What an operation did behind all others, see ``rehearse(_:id:over:)``.
     package struct Rehearsal {
         fileprivate let entry: Entry
 

@@ -35,7 +35,6 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
             state.tell(value)
             state.lastNumber += 1
             state.readers[state.lastNumber] = continuation
-            state.told = value
             return state.lastNumber
         }
         guard let number else {

@@ -262,13 +262,13 @@ extension PushedOperation {
 extension SanguineError {
     /// Whether the server says that it will never take the request as it is.
     ///
-    /// The server, by its own codes: a proxy's status says nothing of an operation.
+    /// The server, by its own codes: of a proxy's status none says something of an operation, but
+    /// that it is too large.
     fileprivate var isUnreadable: Bool {
         guard case .problem(let problem) = self else { return false }
-        return [
-            .malformedBody, .malformedRequest, .bodyTooLarge, .unsupportedMediaType,
-            .invalidContent,
+        let codes: [ProblemCode] = [
+            .malformedBody, .malformedRequest, .unsupportedMediaType, .invalidContent,
         ]
-        .contains(problem.code)
+        return problem.status == 413 || codes.contains(problem.code)
     }
 }

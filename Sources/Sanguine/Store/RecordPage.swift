@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SanguineModel
 
-/// A page of the feed as it goes to the file: each value is the text that came.
+/// A page of the feed as it goes to the file.
 struct RecordPage: Sendable {
     /// A record as it is now, or without a value one that is gone.
     struct Change: Sendable {
@@ -15,9 +15,9 @@ struct RecordPage: Sendable {
     struct Unreadable: Error { let reason: String }
 
     let changes: [Change]
+}
 
-    init(changes: [Change]) { self.changes = changes }
-
+extension RecordPage {
     /// A page that was decoded.
     init(_ changes: [RecordChange]) {
         self.changes = changes.map { change in
@@ -31,7 +31,8 @@ struct RecordPage: Sendable {
     }
 }
 
-/// Takes pages apart with SQLite's JSON functions: no value is decoded only to be written again.
+/// Takes pages apart with SQLite's JSON functions: each value stays the text that came, and is not
+/// decoded only to be written again.
 ///
 /// In a database of its own, in memory and empty, so that a page is read while another is written.
 struct RecordPageReader: Sendable {

@@ -147,4 +147,15 @@ import Testing
         #expect(try file.restore(of: known.owner)?.ranges.isEmpty == false)
         file.close()
     }
+
+    @Test func `nothing is being restored when what is left fits on one page`() async throws {
+        let fixture = filled(9_000)
+        let client = try fixture.client()
+        await begin(client, fixture)
+        for number in 100..<9_000 { fixture.authority.delete(Counter.self, .of("c\(number)")) }
+        fixture.authority.forgetDeletions()
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).count == 100 && client.restored == 1)
+    }
 }

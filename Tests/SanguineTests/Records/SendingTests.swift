@@ -158,4 +158,16 @@ import Testing
         await #expect(throws: SanguineError.transport(away)) { try await client.synchronize() }
         #expect(client.count("b") == 7)
     }
+
+    @Test func `what a proxy finds too large is sent one by one`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        fixture.connectivity.disconnect()
+        for id in ["a", "b"] { try client.add(id) }
+        fixture.network.script(.status(413))
+        try await client.synchronize()
+        #expect(fixture.pushes.map(\.operations.count) == [2, 1, 1])
+        #expect(fixture.authority.count("a") == 1 && fixture.authority.count("b") == 1)
+    }
 }
