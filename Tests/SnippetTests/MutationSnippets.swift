@@ -96,4 +96,28 @@ struct MutationSnippets {
         #expect(try await receipt.outcome == .applied)
         client.outbox.resume()
     }
+
+    @Test(arguments: ["ada", "bob"])
+    func `who is back claims what they have left`(user: String) async throws {
+        let lastUser = "ada"
+        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        var configuration = SanguineClient.Configuration()
+        configuration.folder = folder
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = ScriptedTransport()
+        configuration.mutations = [Like.self]
+        let client = try SanguineClient(configuration)
+        try client.perform(Like(track: "1"))
+        await client.signOut()
+        #expect(client.outbox.unclaimed == 1)
+
+        if user == lastUser {
+            try client.outbox.claim()
+        } else {
+            try client.outbox.discardUnclaimed()
+        }
+        #expect(client.outbox.unclaimed == 0)
+        #expect(client.outbox.pending.count == (user == lastUser ? 1 : 0))
+    }
 }

@@ -15,6 +15,34 @@ extension MutationKeeper {
         guarded.withLock { guarded in guarded.state.tray(guarded.rows) }
     }
 
+    func countUnclaimed() -> Int {
+        guard outbox.isThere else { return 0 }
+        // Not to be read is not to be counted; whoever claims them is told why.
+        return (try? outbox.countUnclaimed()) ?? 0
+    }
+
+    /// Gives the present user what a user without a name has left.
+    func claim() throws(SanguineError) {
+        try open()
+        do {
+            try guarded.withLock { try outbox.claim(by: $0.owner) }
+        } catch {
+            throw .store(.writeFailed("the outbox: \(error)"))
+        }
+        loadMore()
+        wake()
+        refetchSettling()
+    }
+
+    /// Removes what a user without a name has left.
+    func discardUnclaimed() throws(SanguineError) {
+        do {
+            try outbox.discardUnclaimed()
+        } catch {
+            throw .store(.writeFailed("the outbox: \(error)"))
+        }
+    }
+
     func summary() -> Outbox.Summary { guarded.withLock { $0.state.summary } }
 
     func summaries() -> AsyncStream<Outbox.Summary> {
@@ -31,15 +59,17 @@ extension MutationKeeper {
         wake()
         while true {
             let flights = guarded.withLock { Array($0.flights.values) }
-            for flight in flights { await flight.value }
-            if Task.isCancelled { throw .cancelled }
+            try await Self.finish(flights)
             let (waiting, mustSignIn) = guarded.withLock { guarded in
                 (
                     guarded.state.items.values.first(where: \.isUnanswered),
                     guarded.state.pauses.contains(.signIn)
                 )
             }
-            guard let waiting else { return }
+            guard let waiting else {
+                refetchSettling()
+                return try await Self.finish(guarded.withLock { Array($0.settling.values) })
+            }
             if mustSignIn {
                 throw .problem(Problem(.unauthenticated, "Sign in, then synchronize again."))
             }
@@ -53,5 +83,16 @@ extension MutationKeeper {
             }
             if let failure { throw failure }
         }
+    }
+
+    /// Returns when the tasks have ended, or throws when the caller's is cancelled.
+    private static func finish(_ tasks: [Task<Void, Never>]) async throws(SanguineError) {
+        guard !tasks.isEmpty else { return }
+        let end = OneShot<Void>()
+        Task {
+            for task in tasks { await task.value }
+            end.resolve(.success(()))
+        }
+        try await end.value()
     }
 }

@@ -82,6 +82,26 @@ public struct Outbox: Sendable {
     /// Nobody else sees or sends them.
     public var ofOthers: Int { keeper.countOfOthers() }
 
+    /// How many operations on the app's own backend a user has left who signed out.
+    ///
+    /// The client does not know the users of another backend than Sanguine's, so it cannot tell who
+    /// may have these: nobody sees or sends them until the app says so. ``claim()`` gives them to
+    /// the present user, ``discardUnclaimed()`` removes them.
+    public var unclaimed: Int { mutations.countUnclaimed() }
+
+    /// Gives the present user what ``unclaimed`` counts: the app knows that they are the one who
+    /// left it.
+    ///
+    /// It is visible when this returns, and is sent, or in the tray, as if they had never left.
+    ///
+    /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
+    public func claim() throws(SanguineError) { try mutations.claim() }
+
+    /// Removes what ``unclaimed`` counts, from the disk, too.
+    ///
+    /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
+    public func discardUnclaimed() throws(SanguineError) { try mutations.discardUnclaimed() }
+
     /// How many operations there are, now and after each change.
     ///
     /// A reader who is slow gets the newest numbers. The sequence ends when the client is closed.

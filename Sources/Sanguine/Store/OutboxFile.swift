@@ -206,6 +206,39 @@ final class OutboxFile: Sendable {
         }
     }
 
+    /// How many operations on the app's own backend nobody can name the owner of.
+    func countUnclaimed() throws -> Int {
+        try read { database in
+            let sql = "SELECT count(*) FROM operation WHERE owner = ? AND kind = ?"
+            return try Int.fetchOne(database, sql: sql, arguments: Self.unclaimed) ?? 0
+        }
+    }
+
+    /// Gives those to an owner.
+    func claim(by owner: String) throws {
+        try transaction { database in
+            try database.execute(
+                sql: "UPDATE operation SET owner = ? WHERE owner = ? AND kind = ?",
+                arguments: [owner] + Self.unclaimed
+            )
+        }
+    }
+
+    /// Removes those.
+    func discardUnclaimed() throws {
+        try transaction { database in
+            try database.execute(
+                sql: "DELETE FROM operation WHERE owner = ? AND kind = ?",
+                arguments: Self.unclaimed
+            )
+        }
+        // What the log has of them goes as well.
+        writes.withLock { $0 += 1 }
+        tidyUp(truncating: true)
+    }
+
+    private static var unclaimed: StatementArguments { [stranded, Kind.mutation.rawValue] }
+
     /// Says to companions whose operations are shown.
     func setPresentOwner(_ owner: String) throws {
         guard try presentOwner() != owner else { return }
@@ -223,14 +256,18 @@ final class OutboxFile: Sendable {
     }
 
     /// Moves what was written from the log to the file, unless a companion writes.
-    func tidyUp() {
+    ///
+    /// - Parameter isTruncating: Whether the log is emptied, too. Default: it is written over later.
+    func tidyUp(truncating isTruncating: Bool = false) {
         guard folder != nil, !isCompanion, writes.withLock({ $0 > 0 }), let lock = lockFile()
         else { return }
         defer { lock.close() }
         guard lock.tryLock() else { return }
         writes.withLock { $0 = 0 }
         // The log grows if it fails, and the next one is as good.
-        _ = try? opened().writeWithoutTransaction { try $0.checkpoint(.passive) }
+        _ = try? opened().writeWithoutTransaction {
+            try $0.checkpoint(isTruncating ? .truncate : .passive)
+        }
     }
 
     private static func insert(

@@ -20,7 +20,7 @@ struct TestClient {
         wall: ManualWallClock = ManualWallClock(),
         delay: ManualClock = ManualClock(),
         folder: TemporaryFolder? = nil,
-        authorizer: any Authorizer = TestAuthorizer(),
+        authorizer: (any Authorizer)? = TestAuthorizer(),
         seed: UInt64 = 1,
         change: (inout SanguineClient.Configuration) -> Void = { _ in }
     ) throws {

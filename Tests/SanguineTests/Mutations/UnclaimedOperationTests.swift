@@ -1,0 +1,72 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What a user of the app's own backend leaves when they sign out: traps 16 to 18.
+@Suite("Unclaimed operations", .timeLimit(.minutes(1)))
+struct UnclaimedOperationTests {
+    private let fixture = TrackFixture()
+    private static let words = "for my eyes only"
+
+    /// A client whose user has left something unsent.
+    private func left() async throws -> SanguineClient {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client(session: true)
+        try client.perform(RetitleTrack(track: 1, title: Self.words))
+        await client.signOut()
+        return client
+    }
+
+    private func words() throws -> [String] {
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.folder.url.path)
+        return files.filter { file in
+            let data = FileManager.default.contents(
+                atPath: fixture.folder.url.appending(path: file).path
+            )
+            return data?.firstRange(of: Data(Self.words.utf8)) != nil
+        }
+    }
+
+    @Test func `the next user does not see them, and sends nothing`() async throws {
+        let client = try await left()
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        #expect(client.outbox.pending.isEmpty && fixture.network.requests.isEmpty)
+        #expect(client.outbox.unclaimed == 1)
+    }
+
+    @Test func `they are counted in the next process`() async throws {
+        let client = try await left()
+        client.close()
+        let second = try fixture.client(seed: 2, session: true)
+        #expect(second.outbox.unclaimed == 1)
+    }
+
+    @Test func `the user who left them claims and sends them`() async throws {
+        let client = try await left()
+        try client.outbox.claim()
+        #expect(client.outbox.unclaimed == 0)
+        #expect(client.outbox.pending.map(\.name) == [RetitleTrack.name])
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        #expect(fixture.backend.tracks.first?.title == Self.words)
+    }
+
+    @Test func `a claimed operation can be discarded`() async throws {
+        let client = try await left()
+        try client.outbox.claim()
+        try client.outbox.discard(try #require(client.outbox.pending.first?.id))
+        #expect(client.outbox.unclaimed == 0 && client.outbox.pending.isEmpty)
+    }
+
+    @Test func `discarded ones are gone from the disk`() async throws {
+        let client = try await left()
+        #expect(try !words().isEmpty)
+        try client.outbox.discardUnclaimed()
+        #expect(client.outbox.unclaimed == 0)
+        #expect(try words().isEmpty)
+    }
+}
