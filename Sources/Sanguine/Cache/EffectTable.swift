@@ -1,21 +1,37 @@
 import SanguineModel
 
-/// What the app's own operations do to the values of one key: the pending part of what is shown.
+/// What one of the app's own operations does to the values of one key.
 struct Effect: Sendable {
     /// The operation's number: effects are applied in its order.
     let sequence: Int64
     /// Whose values are changed.
     let query: ErasedQuery
     /// Changes a value; the app's code, so never called under a lock.
-    let apply: @Sendable (ValueBox) -> ValueBox
-    /// The cache's count when the operation was sent for the first time; `nil` if it never was.
+    let change: @Sendable (ValueBox, Effect) -> ValueBox
+    /// How it becomes a part of a list; `nil` for a single value.
+    var list: ListEffect?
+    /// The cache's count at the first sending that may have been done; `nil` if there is none.
     var sentAt: UInt64?
     /// The cache's count when it was acknowledged.
     var acknowledgedAt: UInt64?
-    /// The time of day of it, to be compared with rows of earlier processes.
-    var acknowledgedOn: Timestamp?
-    /// Whether a value has it in it, where that can be seen; the app's code.
+    /// Whether a value contains it, where that can be seen; the app's code.
     var isReached: (@Sendable (ValueBox) -> Bool)?
+
+    /// The value with the effect.
+    func applied(to box: ValueBox) -> ValueBox { change(box, self) }
+}
+
+/// How an effect on the rows of a list becomes a part of them.
+///
+/// A fetch brings one page of a list. So what an operation has done to the others is laid into
+/// their rows, *folded*, when it is done.
+struct ListEffect: Sendable {
+    /// Whether it was folded into a list.
+    let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
+    /// Folds it into a list, if it was not.
+    let folded: @Sendable (ValueBox, Effect) -> ValueBox
+    /// Who has the rows as they are shown; made if there is nobody.
+    let keeper: @Sendable () -> (any AnyPagesKeeper)?
 }
 
 /// The effects of all operations that are not settled, by key.
@@ -29,8 +45,15 @@ struct EffectTable: Sendable {
         var version: UInt64 = 0
 
         /// What is shown of a base.
-        func applied(to base: ValueBox) -> ValueBox {
-            effects.reduce(base) { value, effect in effect.apply(value) }
+        ///
+        /// - Parameters:
+        ///   - base: The base.
+        ///   - doubts: The operations that the base may contain already: their effects wait.
+        /// - Returns: The value.
+        func applied(to base: ValueBox, doubts: Set<Int64> = []) -> ValueBox {
+            effects.reduce(base) { value, effect in
+                effect.isIn(doubts) ? value : effect.applied(to: value)
+            }
         }
     }
 
@@ -58,7 +81,7 @@ struct EffectTable: Sendable {
         for var effect in effects {
             effect.sentAt = known?.sentAt ?? effect.sentAt
             effect.acknowledgedAt = known?.acknowledgedAt ?? effect.acknowledgedAt
-            effect.acknowledgedOn = known?.acknowledgedOn ?? effect.acknowledgedOn
+            effect.isReached = known?.isReached ?? effect.isReached
             var list = lists[effect.query.key] ?? List()
             let place = list.effects.firstIndex { $0.sequence > sequence } ?? list.effects.count
             list.effects.insert(effect, at: place)
@@ -93,55 +116,7 @@ struct EffectTable: Sendable {
     }
 }
 
-extension EffectTable.List {
-    /// What is to become of a value that was asked for at that count of the cache.
-    struct Verdict {
-        /// The effects that the value has in it: they are over.
-        var settled: [Int64] = []
-        /// Those that are still to be applied to it.
-        var remaining: [Effect] = []
-        /// Whether it may or may not have one of them in it.
-        var isAmbiguous = false
-    }
-
-    /// Judges a value that was asked for at that count, `except` for the operation that brought it.
-    ///
-    /// What was acknowledged before is in the value; what was not sent yet is not. What was under
-    /// way meanwhile may be or not: applied to it, it would be shown twice, and left out, not at
-    /// all. Where a value shows by itself what it has in it, that counts.
-    func verdict(
-        on value: ValueBox,
-        of number: UInt64,
-        except own: Int64? = nil
-    ) -> Verdict {
-        var verdict = Verdict()
-        for effect in effects {
-            let isOver =
-                effect.isReached.map { $0(value) }
-                ?? (effect.acknowledgedAt.map { $0 < number } == true)
-            if isOver || effect.sequence == own {
-                verdict.settled.append(effect.sequence)
-            } else {
-                verdict.remaining.append(effect)
-                if effect.isReached == nil, effect.sentAt != nil { verdict.isAmbiguous = true }
-            }
-        }
-        return verdict
-    }
-
-    /// Judges a row that an earlier process has written.
-    ///
-    /// One that arrived after the acknowledgement and is not stale was asked for after it: the
-    /// acknowledgement makes stale whatever is under way.
-    func verdict(onRowOf moment: Timestamp, isStale: Bool) -> Verdict {
-        var verdict = Verdict()
-        for effect in effects {
-            if !isStale, let on = effect.acknowledgedOn, on < moment {
-                verdict.settled.append(effect.sequence)
-            } else {
-                verdict.remaining.append(effect)
-            }
-        }
-        return verdict
-    }
+extension Effect {
+    /// Whether it is one of those, and was not found to have reached nobody since.
+    func isIn(_ doubts: Set<Int64>) -> Bool { sentAt != nil && doubts.contains(sequence) }
 }

@@ -12,10 +12,13 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. Of two changes of one key the later is the one that stays.
-/// 2. A change waits, is being written, or is on disk; readers look in this order.
+/// 2. A change waits, is being written, has failed, or is on disk; readers look in this order.
 /// 3. What is marked as stale is marked wherever it is: waiting, being written, and on disk.
-/// 4. Marks that a failing store did not take are tried again: by a timer, which waits longer each
-///    time and gives up in the end, and with whatever else is done here.
+/// 4. Marks and values that a failing store did not take are tried again: by a timer, which waits
+///    longer each time and gives up in the end, and with whatever else is done here.
+/// 5. A mark that was journaled is in the journal until the store has it.
+/// 6. What waits for values to be stored, see ``afterWriting(_:)``, is done when the store has all
+///    values that were put before it; not at all, if the process ends before.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
 /// app's code or over a call of the cache. Writes run one after the other on `queue`. Whoever holds
@@ -30,6 +33,8 @@ final class EntryWriter: Sendable {
         let day: CalendarDay?
         let epoch: UInt64
         var isStale: Bool
+        /// See ``StoredEntry/contained``.
+        var contained: Set<Int64> = []
         /// The last mark that came before the draft, and says nothing of it.
         var lastMark: UInt64 = 0
         /// What the value costs if it is not to be stored, where that is known without encoding it.
@@ -49,9 +54,16 @@ final class EntryWriter: Sendable {
                 version: policy.version,
                 labels: StoredEntry.labels(of: policy),
                 isStale: isStale,
+                contained: contained,
                 value: json
             )
         }
+    }
+
+    /// An invalidation that is on its way to the disk.
+    struct Mark: Sendable {
+        let scope: InvalidationMarks.Scope
+        let number: UInt64
     }
 
     /// What a value costs, in bytes of its JSON; `nil` for one that cannot be encoded.
@@ -68,6 +80,8 @@ final class EntryWriter: Sendable {
         var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
         /// Marks that could not be written yet: until then all rows that they cover are stale.
         var failedMarks: Set<InvalidationMarks.Scope> = []
+        /// Values that could not be written yet.
+        var failedDrafts: [QueryKey: Draft] = [:]
         /// How often in a row a write failed.
         var failures = 0
         var retry: Task<Void, Never>?
@@ -75,12 +89,18 @@ final class EntryWriter: Sendable {
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
         var isScheduled = false
+        /// What is to be done when all that waits now is on disk.
+        var followUps: [@Sendable () -> Void] = []
+
+        /// Whether something waits for the disk alone, and the disk works.
+        var hasFollowUps: Bool { failedMarks.isEmpty && !followUps.isEmpty }
     }
 
     private let guarded = Mutex(Guarded())
     private let queue = DispatchQueue(label: "sanguine.entry-writer", qos: .utility)
     private let store: ClientStore
     private let delay: any Clock<Duration>
+    private let journal: MarkJournal?
     private let measured = Mutex<(@Sendable ([Measure]) -> Void)?>(nil)
 
     /// - Parameters:
@@ -89,6 +109,9 @@ final class EntryWriter: Sendable {
     init(store: ClientStore, delay: any Clock<Duration>) {
         self.store = store
         self.delay = delay
+        journal = store.markJournal()
+        // What an earlier process has invalidated and not written.
+        for scope in journal?.read() ?? [] { markStale(scope) }
     }
 
     deinit { guarded.withLock { $0.retry?.cancel() } }
@@ -108,11 +131,33 @@ final class EntryWriter: Sendable {
     }
 
     /// Has entries marked as stale soon; it costs the same however many wait.
-    func markStale(_ scope: InvalidationMarks.Scope) {
+    ///
+    /// - Returns: What ``journal(_:)`` takes.
+    @discardableResult
+    func markStale(_ scope: InvalidationMarks.Scope) -> Mark {
+        var number: UInt64 = 0
         schedule { guarded in
             guarded.lastMark += 1
-            guarded.waitingMarks[scope] = guarded.lastMark
+            number = guarded.lastMark
+            guarded.waitingMarks[scope] = number
         }
+        return Mark(scope: scope, number: number)
+    }
+
+    /// Makes a mark outlive the process; called under no lock.
+    func journal(_ mark: Mark) {
+        do {
+            try journal?.append(mark.scope, number: mark.number)
+        } catch {
+            store.report(failure: "An invalidation could not be noted on disk: \(error)")
+        }
+    }
+
+    /// Does something when all values and marks that wait now are on disk.
+    ///
+    /// On the writer's queue, and not before a failing store works again.
+    func afterWriting(_ work: @escaping @Sendable () -> Void) {
+        schedule { $0.followUps.append(work) }
     }
 
     /// Whether more waits than should; whoever wrote calls ``flush()`` then, outside of all locks.
@@ -138,7 +183,7 @@ final class EntryWriter: Sendable {
     /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
     func entry(_ key: QueryKey, policy: Policy, of epoch: SessionEpoch) -> StoredEntry? {
         let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
-            let draft = guarded.waiting[key] ?? guarded.writing[key]
+            let draft = guarded.waiting[key] ?? guarded.writing[key] ?? guarded.failedDrafts[key]
             let hasFailed = guarded.failedMarks.contains {
                 draft == nil && $0.covers(key: key.text, policy: policy)
             }
@@ -168,11 +213,14 @@ final class EntryWriter: Sendable {
     /// Durable when it returns.
     func removeUserEntries(before epoch: UInt64) {
         guarded.withLock { guarded in
-            guarded.waiting = guarded.waiting.filter {
-                $0.value.policy.audience != .user || $0.value.epoch >= epoch
+            let isKept = { (change: (key: QueryKey, value: Draft)) in
+                change.value.policy.audience != .user || change.value.epoch >= epoch
             }
+            guarded.waiting = guarded.waiting.filter(isKept)
+            guarded.failedDrafts = guarded.failedDrafts.filter(isKept)
         }
         try? store.removeUserEntries(before: epoch)
+        journal?.anonymize()
     }
 
     /// Removes soon what may no longer be shown.
@@ -205,25 +253,48 @@ final class EntryWriter: Sendable {
     private func drain(retrying: Bool = false) {
         var isRetrying = retrying
         while true {
-            let (marks, drafts, mustWrite) = guarded.withLock { guarded in
+            let batch = guarded.withLock { guarded -> Batch? in
                 guarded.writing = guarded.waiting
                 guarded.writingMarks = guarded.waitingMarks
                 guarded.waiting = [:]
                 guarded.waitingMarks = [:]
-                if guarded.writing.isEmpty && guarded.writingMarks.isEmpty {
-                    guarded.isScheduled = false
-                }
+                let hasWork = !guarded.writing.isEmpty || !guarded.writingMarks.isEmpty
                 let mustRetry = isRetrying && !guarded.failedMarks.isEmpty
-                return (guarded.writingMarks, guarded.writing, guarded.isScheduled || mustRetry)
+                guard hasWork || mustRetry || guarded.hasFollowUps else {
+                    guarded.isScheduled = false
+                    return nil
+                }
+                // What failed goes with it, unless something newer does.
+                let drafts = guarded.failedDrafts.merging(guarded.writing) { $1 }
+                return Batch(
+                    marks: guarded.writingMarks,
+                    drafts: Array(drafts.values),
+                    lastMark: guarded.lastMark,
+                    followUps: guarded.followUps.count
+                )
             }
-            guard mustWrite else { return }
+            guard let batch else { return }
             isRetrying = false
-            write(marks, drafts.values)
-            guarded.withLock { guarded in
+            write(batch.marks, batch.drafts)
+            let followUps = guarded.withLock { guarded -> [@Sendable () -> Void]? in
                 guarded.writing = [:]
                 guarded.writingMarks = [:]
+                guard guarded.failedMarks.isEmpty else { return nil }
+                defer { guarded.followUps.removeFirst(batch.followUps) }
+                return Array(guarded.followUps.prefix(batch.followUps))
             }
+            guard let followUps else { continue }
+            journal?.clear(upTo: batch.lastMark)
+            for work in followUps { work() }
         }
+    }
+
+    /// What is written together.
+    private struct Batch {
+        let marks: [InvalidationMarks.Scope: UInt64]
+        let drafts: [Draft]
+        let lastMark: UInt64
+        let followUps: Int
     }
 
     /// Has what failed tried again after a while, if nothing else brings it about before.
@@ -258,6 +329,16 @@ final class EntryWriter: Sendable {
         }
     }
 
+    /// Keeps values that the store did not take, up to its limit.
+    private func keep(_ drafts: [Draft]) {
+        guarded.withLock { guarded in
+            guarded.failedDrafts = [:]
+            for draft in drafts.prefix(ClientLimits.unwrittenEntries) {
+                guarded.failedDrafts[draft.key] = draft
+            }
+        }
+    }
+
     private func write(
         _ marks: [InvalidationMarks.Scope: UInt64],
         _ drafts: some Collection<Draft>
@@ -265,6 +346,7 @@ final class EntryWriter: Sendable {
         let failed = guarded.withLock { $0.failedMarks }
         var changes = failed.union(marks.keys).map(ClientStore.EntryChange.markStale)
         var measures: [Measure] = []
+        var written: [Draft] = []
         for var draft in drafts {
             // Marks that came while it waited.
             if Self.mark(marks, after: draft.lastMark, draft.key, draft.policy) {
@@ -278,6 +360,7 @@ final class EntryWriter: Sendable {
             measures.append(Measure(key: draft.key, bytes: json?.count))
             guard draft.policy.tier == .onDisk else { continue }
             if let entry = draft.entry(json) {
+                written.append(draft)
                 changes.append(.put(entry, epoch: draft.epoch))
             } else {
                 // What lies there is older than what is shown.
@@ -289,6 +372,7 @@ final class EntryWriter: Sendable {
                 try store.applyEntries(changes)
                 guarded.withLock { guarded in
                     guarded.failedMarks.subtract(failed)
+                    guarded.failedDrafts = [:]
                     guarded.failures = 0
                     guarded.retry?.cancel()
                     guarded.retry = nil
@@ -297,6 +381,7 @@ final class EntryWriter: Sendable {
                 // The store has said so, and the values stay in memory. The rows that are there
                 // are older than what should be: they count as stale until it works again.
                 keepMarks(of: changes)
+                keep(written)
                 retryLater()
             }
         }

@@ -69,14 +69,16 @@ extension QueryCache {
         _ arrival: Arrival
     ) -> Bool {
         let (old, list) = ground(of: query)
-        let verdict = list?.verdict(on: box, of: flight)
-        let view = EffectTable.List(effects: verdict?.remaining ?? [])
-        let shown = view.applied(to: box)
+        // Without one the held value stays: what is new in the other cannot be told.
+        let landing = fetchedBase(box, of: query, askedAt: flight, list, over: old)
+        let shown = landing?.shown ?? old?.shown ?? box
         let isEqual = old?.shown.isEqual(to: shown) ?? false
         var answer = shown
         var (isKept, mustRetry) = (false, false)
         change(query, answer: .success(answer)) { record, guarded in
-            guard guarded.effects.list(of: query.key)?.version == list?.version else {
+            guard guarded.effects.list(of: query.key)?.version == list?.version,
+                landing?.notes.isPatched != true || matches(record, old, list, in: guarded)
+            else {
                 mustRetry = true
                 return nil
             }
@@ -86,26 +88,26 @@ extension QueryCache {
                     epoch: epoch,
                     at: arrival.asOf,
                     day: arrival.day(in: guarded.zone),
-                    isAmbiguous: verdict?.isAmbiguous ?? false,
+                    isAmbiguous: landing == nil,
                     nextFlight: guarded.nextNumber()
                 )
             else { return nil }
             record.flight = nil
             if effect.isOvertaken {
                 answer = record.box ?? shown
-            } else {
+            } else if let landing {
                 let isUnchanged = old.map { $0.version == record.version } ?? true
                 if isUnchanged, query.policy.adaptive != nil {
                     record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
                 }
-                drop(verdict?.settled ?? [], from: query.key, in: &guarded)
-                record.show(
+                isKept = take(
+                    landing,
                     shown,
-                    of: view.effects.isEmpty ? nil : box,
                     isEqual: isEqual && record.version == old?.version,
-                    number: guarded.nextNumber()
+                    arrival,
+                    record,
+                    in: &guarded
                 )
-                isKept = keep(box, record, arrival)
             }
             return effect
         }

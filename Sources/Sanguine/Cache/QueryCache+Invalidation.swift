@@ -8,12 +8,14 @@ extension QueryCache {
 
     func invalidate(_ query: ErasedQuery) {
         // In one step, for rows and memory: between two a landing would write a fresh old row.
-        guarded.withLock { guarded in
+        let mark = guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
-            if query.policy.tier == .onDisk { writer.markStale(.key(query.key.text)) }
-            guard let record = guarded.records[query.key] else { return }
-            record.state.note(generation: guarded.marks.generation)
+            let isOnDisk = query.policy.tier == .onDisk
+            let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
+            guarded.records[query.key]?.state.note(generation: guarded.marks.generation)
+            return mark
         }
+        if let mark { writer.journal(mark) }
         change(query) { record, guarded in
             record.state.invalidate(
                 generation: record.state.generation,
@@ -28,10 +30,11 @@ extension QueryCache {
     /// Costs the same however many entries there are: see ``InvalidationMarks``. What is observed
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
+        var mark: EntryWriter.Mark?
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
             // In one step with the memory: between two a landing would write a fresh old row.
-            writer.markStale(scope)
+            mark = writer.markStale(scope)
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
                 for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
@@ -41,6 +44,7 @@ extension QueryCache {
                 scope.covers(key: record.key.text, policy: record.policy)
             }
         }
+        if let mark { writer.journal(mark) }
         for ending in endings { ending.perform() }
         deliver()
         if writer.isBehind { writer.flush() }

@@ -45,6 +45,7 @@ extension QueryCache {
         _ box: ValueBox,
         _ record: QueryRecord,
         _ arrival: Arrival,
+        in guarded: borrowing Guarded,
         size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
         record.isLookedUp = true
@@ -53,6 +54,8 @@ extension QueryCache {
         let isDue = record.changes != record.measuredChanges && record.changes.isPowerOfTwo
         guard policy.tier == .onDisk || isDue || size != nil else { return false }
         record.measuredChanges = record.changes
+        if !record.contained.isEmpty { record.contained.formIntersection(guarded.unremoved) }
+        let contained = record.contained
         writer.put(
             EntryWriter.Draft(
                 key: record.key,
@@ -63,6 +66,7 @@ extension QueryCache {
                 epoch: arrival.epoch.number,
                 // An invalidation came while the flight was under way.
                 isStale: record.state.held?.generation != record.state.generation,
+                contained: contained,
                 size: size
             ) { box.encoded() }
         )
@@ -124,9 +128,15 @@ extension QueryCache {
         since invalidations: UInt64
     ) -> Bool {
         let list = effects(on: query.key)
-        let verdict = list?.verdict(onRowOf: entry.asOf, isStale: entry.isStale)
-        let view = EffectTable.List(effects: verdict?.remaining ?? [])
-        let shown = view.applied(to: box)
+        var landing = FetchedBase(box)
+        for effect in list?.effects ?? [] {
+            if entry.contained.contains(effect.sequence) {
+                landing.settled.append(effect.sequence)
+            } else {
+                landing.remaining.append(effect)
+            }
+        }
+        let shown = landing.shown
         var mustRetry = false
         change(query, creating: true) { record, guarded in
             guard record.mayRestore(query, of: epoch) else { return nil }
@@ -145,8 +155,9 @@ extension QueryCache {
                     epoch: record.state.epoch
                 )
             else { return .nothing }
-            drop(verdict?.settled ?? [], from: query.key, in: &guarded)
-            let base = view.effects.isEmpty ? nil : box
+            drop(landing.settled, from: query.key, record, in: &guarded)
+            record.contained = entry.contained
+            let base = landing.remaining.isEmpty ? nil : box
             record.show(shown, of: base, isEqual: false, number: guarded.nextNumber())
             record.cost = ClientLimits.entryOverheadBytes + entry.cost
             return .nothing

@@ -30,6 +30,8 @@ final class QueryCache: Sendable {
         var marks = InvalidationMarks()
         /// What operations that are not settled do to values.
         var effects = EffectTable()
+        /// The operations that are done, and that the outbox's file still has.
+        var unremoved: Set<Int64> = []
         var epoch: SessionEpoch
         /// The zone of the user's days.
         var zone: TimeZone
@@ -310,7 +312,7 @@ final class QueryCache: Sendable {
                     isEqual: isEqual && record.version == old?.version,
                     number: guarded.nextNumber()
                 )
-                isKept = keep(box, record, arrival)
+                isKept = keep(box, record, arrival, in: guarded)
                 return effect
             }
             if isKept, writer.isBehind { writer.flush() }
@@ -360,7 +362,7 @@ final class QueryCache: Sendable {
         let isUsers = query.policy.audience == .user
         guard !isUsers || epoch ?? present.number == present.number else { return false }
         let list = effects(on: query.key)
-        let shown = list?.applied(to: box) ?? box
+        let shown = list?.applied(to: box, doubts: ground.notes.doubts) ?? box
         let looksSame = list == nil ? isEqual : ground.shown.isEqual(to: shown)
         var (isKept, mustRetry) = (false, false)
         let isTaken = change(query) { record, guarded in
@@ -382,9 +384,15 @@ final class QueryCache: Sendable {
             }
             let base = list == nil ? nil : box
             let number = guarded.nextNumber()
-            record.show(shown, of: base, isEqual: looksSame, number: number)
+            record.show(
+                shown,
+                of: base,
+                notes: ground.notes,
+                isEqual: looksSame,
+                number: number
+            )
             let arrival = Arrival(of: query, at: held.asOf, epoch: present)
-            isKept = keep(box, record, arrival, size: size)
+            isKept = keep(box, record, arrival, in: guarded, size: size)
             return effect
         }
         if isKept, writer.isBehind { writer.flush() }

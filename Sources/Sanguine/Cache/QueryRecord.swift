@@ -48,6 +48,10 @@ class QueryRecord: @unchecked Sendable {
     var box: ValueBox?
     /// The value without the effects of operations, where there are any.
     var base: ValueBox?
+    /// What else is known of the base, where there are effects.
+    var notes = BaseNotes()
+    /// The operations that the base contains, and that may still be in the outbox's file.
+    var contained: Set<Int64> = []
     /// Names the base, as ``version`` names the value; stays 0 where there are no effects.
     var baseVersion: UInt64 = 0
     /// Names the value: no other value of the key, before or after an eviction, has the number.
@@ -150,9 +154,16 @@ class QueryRecord: @unchecked Sendable {
     }
 
     /// Takes over what is shown and the base that it is made of; `nil` if that is the same.
-    func show(_ value: ValueBox, of base: ValueBox?, isEqual: Bool, number: UInt64) {
+    func show(
+        _ value: ValueBox,
+        of base: ValueBox?,
+        notes: BaseNotes = BaseNotes(),
+        isEqual: Bool,
+        number: UInt64
+    ) {
         if base != nil || self.base != nil { baseVersion = number }
         self.base = base
+        self.notes = base == nil ? BaseNotes() : notes
         set(value, isEqual: isEqual, version: number)
     }
 
@@ -160,6 +171,8 @@ class QueryRecord: @unchecked Sendable {
     func forget() {
         box = nil
         base = nil
+        notes = BaseNotes()
+        contained = []
         changes = 0
         measuredChanges = 0
         adaptive = AdaptiveState()

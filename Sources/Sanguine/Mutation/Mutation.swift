@@ -44,8 +44,10 @@ public protocol Mutation: Codable, Sendable {
     ///
     /// - It returns, or the answer of a status from 200 to 299 cannot be decoded: it is done.
     /// - Status 401: nothing is sent until somebody has signed in; see ``Outbox/resume()``.
-    /// - Status 408, 425, 429 or 500 and above, code `operation_in_progress`, or no answer within a
-    ///   minute: it is sent again after a while, not before `Retry-After`.
+    /// - Status 408, 425, 429 or 503: it was not done, and is sent again after a while, not before
+    ///   `Retry-After`.
+    /// - Another status from 500 on, code `operation_in_progress`, or no answer within a minute: it
+    ///   may be done, and is sent again likewise, under the same key.
     /// - Any other status, and any error of the app's own: it is refused, its effects go, and it is
     ///   in the tray; see ``Outbox/refused``.
     func send(_ request: MutationRequest) async throws
@@ -61,7 +63,8 @@ extension Mutation {
 /// A value that is not there is not changed; it is when it comes.
 public struct MutationEffects {
     private var queries: [ErasedQuery] = []
-    private var bodies: [QueryKey: [@Sendable (ValueBox) -> ValueBox]] = [:]
+    private var bodies: [QueryKey: [@Sendable (ValueBox, Effect) -> ValueBox]] = [:]
+    private var lists: [QueryKey: ListEffect] = [:]
     private let registry: PagesRegistry
     private let cache: QueryCache
 
@@ -78,8 +81,7 @@ public struct MutationEffects {
         _ body: @escaping @Sendable (inout Value) -> Void
     ) {
         guard !query.erased.isDerived else { return }
-        if bodies[query.key] == nil { queries.append(query.erased) }
-        bodies[query.key, default: []].append { box in
+        add(query.erased) { box, _ in
             guard var value = box.value(as: Value.self) else { return box }
             body(&value)
             return .of(value)
@@ -91,8 +93,11 @@ public struct MutationEffects {
         of pages: Pages<Item>,
         _ body: @escaping @Sendable (inout Item) -> Void
     ) {
-        update(entry(of: pages)) { list in
-            for place in list.rows.indices { body(&list.rows[place]) }
+        updateList(pages) { list, effect in
+            for place in list.rows.indices {
+                let doubts = list.doubts[list.rows[place].id] ?? []
+                if !effect.isIn(doubts) { body(&list.rows[place]) }
+            }
         }
     }
 
@@ -103,7 +108,7 @@ public struct MutationEffects {
     ///   - pages: The list.
     ///   - place: Before which row; at the end if there are fewer. Default: the first.
     public mutating func insert<Item>(_ item: Item, into pages: Pages<Item>, at place: Int = 0) {
-        update(entry(of: pages)) { list in
+        updateList(pages) { list, _ in
             guard !list.rows.contains(where: { $0.id == item.id }) else { return }
             list.rows.insert(item, at: min(max(0, place), list.rows.count))
         }
@@ -111,20 +116,55 @@ public struct MutationEffects {
 
     /// Shows a list without a row.
     public mutating func remove<Item>(_ id: Item.ID, from pages: Pages<Item>) {
-        update(entry(of: pages)) { list in list.rows.removeAll { $0.id == id } }
+        updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
     }
 
-    private func entry<Item>(of pages: Pages<Item>) -> Query<PageList<Item>> {
-        registry.keeper(of: pages, in: cache).entry
+    private mutating func updateList<Item>(
+        _ pages: Pages<Item>,
+        _ body: @escaping @Sendable (inout PageList<Item>, Effect) -> Void
+    ) {
+        let query = registry.keeper(of: pages, in: cache).entry.erased
+        add(query) { box, effect in
+            guard var list = box.value(as: PageList<Item>.self),
+                !list.folded.contains(effect.sequence)
+            else { return box }
+            body(&list, effect)
+            return .of(list)
+        }
+        lists[query.key] = ListEffect(
+            isFolded: { box, sequence in
+                box.value(as: PageList<Item>.self)?.folded.contains(sequence) ?? false
+            },
+            folded: { box, effect in
+                guard let list = box.value(as: PageList<Item>.self),
+                    let changed = effect.applied(to: box).value(as: PageList<Item>.self)
+                else { return box }
+                return .of(list.folding(effect.sequence, rows: changed.rows))
+            },
+            keeper: { [weak registry, weak cache] in
+                guard let registry, let cache else { return nil }
+                return registry.keeper(of: pages, in: cache)
+            }
+        )
+    }
+
+    private mutating func add(
+        _ query: ErasedQuery,
+        _ body: @escaping @Sendable (ValueBox, Effect) -> ValueBox
+    ) {
+        if bodies[query.key] == nil { queries.append(query) }
+        bodies[query.key, default: []].append(body)
     }
 
     /// What it does to each key's values.
     func effects(of sequence: Int64) -> [Effect] {
         queries.map { query in
             let bodies = bodies[query.key] ?? []
-            return Effect(sequence: sequence, query: query) { box in
-                bodies.reduce(box) { $1($0) }
+            var effect = Effect(sequence: sequence, query: query) { box, effect in
+                bodies.reduce(box) { $1($0, effect) }
             }
+            effect.list = lists[query.key]
+            return effect
         }
     }
 }

@@ -220,6 +220,7 @@ extension MutationKeeper.Guarded {
             mutations[sequence] = nil
             receipts[sequence] = nil
             failures[sequence] = nil
+            settlingTries[sequence] = nil
         }
     }
 }

@@ -171,7 +171,7 @@ extension MutationKeeper {
         where !queries.settle(sequence, query, with: box, epoch: epoch.number) {
             unsettled.append(query)
         }
-        let rest = queries.acknowledge(sequence, on: moment, said.conditions)
+        let rest = queries.acknowledge(sequence, said.conditions)
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
             queries.invalidate(query)
         }
@@ -264,10 +264,12 @@ extension MutationKeeper {
         case .problem(let problem) where problem.status == 401:
             return .failed(.needsSignIn, wasSent: false)
         case .problem(let problem):
-            let isBusy = [408, 425, 429].contains(problem.status) || problem.status >= 500
+            // These say that the request was not worked on (RFC 9110, RFC 6585, RFC 8470).
+            let isTurnedAway = [408, 425, 429, 503].contains(problem.status)
+            let isBusy = isTurnedAway || problem.status >= 500
             guard isBusy || problem.code == .operationInProgress else { return .refused(problem) }
             let failure = error.retryAfter.map { OutboxState.Failure.retryAfter($0) } ?? .retry
-            return .failed(failure, wasSent: problem.status != 429)
+            return .failed(failure, wasSent: !isTurnedAway)
         case .queryFailed, .transport(.invalid):
             return .refused(Problem(.mutatorFailed, "Mend what the mutation sends: \(error)"))
         default: return .failed(.retry, wasSent: true)
@@ -286,14 +288,25 @@ extension MutationKeeper {
         if !sequences.isEmpty { refetch(sequences) }
     }
 
-    private func refetch(_ sequences: [Int64]) {
+    private func refetch(_ sequences: [Int64], after wait: Duration? = nil) {
         guarded.withLock { guarded in
             guard !guarded.isClosed else { return }
             guarded.runs += 1
             let run = guarded.runs
-            guarded.settling[run] = Task { [weak self] in
+            let task = Task { [weak self, delay = configuration.delay] in
+                if let wait {
+                    guard (try? await delay.sleep(for: wait)) != nil else { return }
+                }
                 for sequence in sequences { await self?.refetch(sequence) }
-                self?.guarded.withLock { $0.settling[run] = nil }
+                self?.guarded.withLock { guarded in
+                    guarded.settling[run] = nil
+                    guarded.waitingToSettle[run] = nil
+                }
+            }
+            if wait == nil {
+                guarded.settling[run] = task
+            } else {
+                guarded.waitingToSettle[run] = task
             }
         }
     }
@@ -301,28 +314,52 @@ extension MutationKeeper {
     private func refetch(_ sequence: Int64) async {
         for query in queries.effectQueries(of: sequence) {
             guard !Task.isCancelled else { return }
-            if !queries.forgetEffect(of: sequence, onUnknown: query) {
-                // A failure leaves the effect where it is, for the next fetch to settle.
-                _ = await queries.answer(to: query, refreshing: true, priority: nil)
-            }
+            if queries.forgetEffect(of: sequence, onUnknown: query) { continue }
+            _ = await queries.answer(to: query, refreshing: true, priority: nil)
+            guard !Task.isCancelled else { return }
+            // If that failed, or brought one page of many, the rest is known all the same.
+            queries.fold(sequence, into: query)
         }
-        settled(sequence)
+        if !settled(sequence) { refetchLater(sequence) }
+    }
+
+    /// Has fetched again what does not show yet that it contains the operation.
+    private func refetchLater(_ sequence: Int64) {
+        let wait = guarded.withLock { guarded -> Duration? in
+            guard guarded.state.items[sequence] != nil else { return nil }
+            let tries = guarded.settlingTries[sequence, default: 0] + 1
+            guarded.settlingTries[sequence] = tries
+            guard tries <= RecordLimits.settlingFetches else { return nil }
+            var random = configuration.random
+            return Self.schedule.backoff(afterFailures: tries, using: &random)
+        }
+        if let wait { refetch([sequence], after: wait) }
     }
 
     /// An effect is over; if it was the last one, so is the operation.
-    func settled(_ sequence: Int64) {
-        guard queries.effectQueries(of: sequence).isEmpty else { return }
-        let isOver = guarded.withLock { guarded in
+    ///
+    /// - Returns: Whether nothing of the operation is left to settle.
+    @discardableResult
+    func settled(_ sequence: Int64) -> Bool {
+        guard queries.effectQueries(of: sequence).isEmpty else { return false }
+        let records = guarded.withLock { guarded in
             let records = guarded.state.settle([sequence])
-            guard !records.isEmpty else { return false }
-            do { try outbox.write(records) } catch { report(error) }
-            guarded.forget([sequence])
-            return true
+            if !records.isEmpty { guarded.forget([sequence]) }
+            return records
         }
-        if isOver {
-            tellOutbox()
-            outbox.tidyUpIfLong()
+        guard !records.isEmpty else { return true }
+        tellOutbox()
+        // It leaves the disk after the values that contain it are there.
+        queries.writer.afterWriting { [weak queries, outbox, configuration] in
+            do {
+                try outbox.write(records)
+                queries?.noteRemoved(sequence)
+                outbox.tidyUpIfLong()
+            } catch {
+                configuration.logger.error("The outbox failed.", metadata: ["reason": "\(error)"])
+            }
         }
+        return true
     }
 }
 

@@ -31,7 +31,11 @@ final class MutationKeeper: Sendable {
         var flights: [UInt64: Task<Void, Never>] = [:]
         /// Waits for the next try of a lane.
         var waking: [String: Task<Void, Never>] = [:]
+        /// Fetches of what was done, under way and waiting for their next try.
         var settling: [UInt64: Task<Void, Never>] = [:]
+        var waitingToSettle: [UInt64: Task<Void, Never>] = [:]
+        /// How often what an operation has changed was fetched without showing that.
+        var settlingTries: [Int64: Int] = [:]
         var runs: UInt64 = 0
         /// Which ids stand for temporary ones that somebody may still name.
         var replaced: OrderedDictionary<String, String> = [:]
@@ -179,7 +183,7 @@ final class MutationKeeper: Sendable {
     }
 
     /// What an earlier stay of the same user has left.
-    private func loadMore() {
+    func loadMore() {
         let (epoch, owner, known) = guarded.withLock { ($0.epoch, $0.owner, $0.rows) }
         do {
             for row in try outbox.rows(of: owner, .mutation) where known[row.sequence] == nil {
@@ -208,9 +212,7 @@ final class MutationKeeper: Sendable {
             var effects = effects(of: mutation, row.sequence)
             for place in effects.indices {
                 if row.mayBeDone { effects[place].sentAt = 0 }
-                guard case .acknowledged(let moment) = row.phase else { continue }
-                effects[place].acknowledgedAt = 0
-                effects[place].acknowledgedOn = Timestamp(millisecondsSince1970: moment)
+                if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
             }
             queries.setEffects(effects, of: row.sequence, epoch: epoch.number)
         }
@@ -263,10 +265,11 @@ final class MutationKeeper: Sendable {
 extension MutationKeeper.Guarded {
     fileprivate mutating func takeRuns() -> ([Task<Void, Never>], [MutationKeeper.Shot]) {
         defer {
-            (flights, waking, settling, receipts) = ([:], [:], [:], [:])
+            (flights, waking, settling, waitingToSettle) = ([:], [:], [:], [:])
+            (receipts, settlingTries) = ([:], [:])
         }
-        let tasks = Array(flights.values) + Array(waking.values) + Array(settling.values)
-        return (tasks, Array(receipts.values))
+        let tasks = [flights.values, settling.values, waitingToSettle.values].flatMap { $0 }
+        return (tasks + waking.values, Array(receipts.values))
     }
 }
 

@@ -33,6 +33,10 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
     var next: String?
     /// How often the list was refreshed.
     var round: UInt64 = 0
+    /// The operations whose effects on the rows are a part of them, see ``ListEffect``.
+    var folded: Set<Int64> = []
+    /// The operations that a row may contain: their effects are not applied to it.
+    var doubts: [Item.ID: Set<Int64>] = [:]
     /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
     var revision: UInt64 = 0
 
@@ -90,6 +94,41 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
         rows = kept
         marks = keptMarks
         return orphan
+    }
+
+    /// The list with an operation's effect as a part of it.
+    ///
+    /// - Parameters:
+    ///   - sequence: The operation.
+    ///   - changed: The rows with its effect. One that is new belongs to the page of the row
+    ///     before it.
+    /// - Returns: The list.
+    func folding(_ sequence: Int64, rows changed: [Item]) -> Self {
+        var list = self
+        list.folded.insert(sequence)
+        list.rows = []
+        var pages: [Item.ID: Int] = [:]
+        for page in marks.indices {
+            let first = offset(ofMark: page)
+            for row in rows[first..<(first + marks[page].count)] { pages[row.id] = page }
+        }
+        list.marks = marks.isEmpty ? [PageMark(start: nil, count: 0, round: round)] : marks
+        for page in list.marks.indices { list.marks[page].count = 0 }
+        var page = 0
+        var seen: Set<Item.ID> = []
+        for row in changed where seen.insert(row.id).inserted {
+            page = max(page, pages[row.id] ?? page)
+            list.marks[page].count += 1
+            list.rows.append(row)
+        }
+        var orphan: PageMark?
+        list.marks = list.marks.compactMap { mark in
+            var mark = mark
+            if let start = orphan { mark.takeOver(start) }
+            orphan = mark.count == 0 ? mark : nil
+            return mark.count == 0 ? nil : mark
+        }
+        return list
     }
 
     /// Joins neighbours that together are no more than a page.

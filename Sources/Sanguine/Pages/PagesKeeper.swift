@@ -29,7 +29,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     }
 
     /// The list as it was declared, and its entry in the cache.
-    private final class Declaration: Sendable {
+    final class Declaration: Sendable {
         let pages: Pages<Item>
         let entry: Query<PageList<Item>>
 
@@ -39,7 +39,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         }
     }
 
-    private struct Guarded {
+    struct Guarded {
         var declaration: Declaration
         var state: State
         var epoch: UInt64
@@ -48,6 +48,11 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         var priorities: [UInt64: RequestPriority] = [:]
         var waiters: [UInt64: CheckedContinuation<SanguineError?, Never>] = [:]
         var observers: [UInt64: Observer] = [:]
+        /// When requests under way were sent, by the cache's count.
+        var sent: [UInt64: UInt64] = [:]
+        /// What operations mean for the rows, see ``PageList``.
+        var folded: Set<Int64> = []
+        var doubts: [Item.ID: Set<Int64>] = [:]
         var lastNumber: UInt64 = 0
         var isClosed: Bool
 
@@ -55,10 +60,25 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
             lastNumber += 1
             return lastNumber
         }
+
+        /// A request is over.
+        mutating func forget(_ request: PagesRequest) {
+            tasks[request.number] = nil
+            priorities[request.number] = nil
+            sent[request.number] = nil
+        }
+
+        /// A list with what operations mean for its rows.
+        func noted(_ list: PageList<Item>) -> PageList<Item> {
+            var list = list
+            list.folded = folded
+            list.doubts = doubts
+            return list
+        }
     }
 
     let queries: QueryCache
-    private let guarded: Mutex<Guarded>
+    let guarded: Mutex<Guarded>
     private weak let registry: PagesRegistry?
 
     init(
@@ -129,6 +149,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         else { return }
         change { guarded in
             guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
+            (guarded.folded, guarded.doubts) = (list.folded, list.doubts)
             return State.Effect()
         }
     }
@@ -146,16 +167,12 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         userChanged()
         restore()
         let status = queries.snapshot(of: entry)
-        // Before the rows: what settles an operation brings them first.
-        let (ground, effects) = queries.ground(of: entry.erased)
+        // Before the rows: an effect ends when it is a part of them.
+        let effects = queries.effects(on: entry.key)
         let (look, list) = glance(status, since: span)
-        guard let effects, let ground else { return look }
-        // A refresh is taken over when the cache has: then it is known which operations it has in
-        // it.
-        let isAhead = ground.base.value(as: PageList<Item>.self).map { $0.round < list.round }
-        let shown = isAhead == true ? ground.shown : effects.applied(to: .of(list))
-        let rows = shown.value(as: PageList<Item>.self)?.rows ?? list.rows
-        return (look.state, .all(rows), PageSpan(era: .max))
+        guard let effects else { return look }
+        let rows = effects.applied(to: .of(list)).value(as: PageList<Item>.self)?.rows
+        return (look.state, .all(rows ?? list.rows), PageSpan(era: .max))
     }
 
     // As `look(since:)`, without what operations do to the rows.
@@ -180,7 +197,8 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
                 case (true, true): .refreshing
                 case (true, false): isLoadingMore ? .loadingMore : .ready
                 }
-            return ((snapshot, state.change(since: span), state.span), state.list)
+            let look = (snapshot, state.change(since: span), state.span)
+            return (look, guarded.noted(state.list))
         }
     }
 
@@ -275,8 +293,8 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         defer { priority.forget(observer) }
         try await wait(for: .refresh, priority: priority)
         return guarded.withLock { guarded in
-            guard guarded.state.hasPrevious else { return guarded.state.list }
-            var list = guarded.state.beginning
+            guard guarded.state.hasPrevious else { return guarded.noted(guarded.state.list) }
+            var list = guarded.noted(guarded.state.beginning)
             list.revision = guarded.state.list.revision
             return list
         }
@@ -345,7 +363,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     ///
     /// What the cache has is looked at before the list is, and is taken over only if the cache
     /// still has that: so no list replaces a newer one.
-    private func save(onlyIfWorthwhile: Bool) {
+    func save(onlyIfWorthwhile: Bool) {
         let entry = entry
         let isOnDisk = entry.policy.tier == .onDisk
         while let (saved, ground) = queries.heldBase(of: entry) {
@@ -356,7 +374,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
                 guard guarded.state.isLoaded, !guarded.state.hasPrevious,
                     list.revision > saved.revision, list.rows.count - held >= step
                 else { return nil }
-                return (list, guarded.epoch)
+                return (guarded.noted(list), guarded.epoch)
             }
             guard let (list, epoch) = unsaved else { return }
             if queries.amend(
@@ -382,6 +400,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         change { guarded in
             guard guarded.epoch < present else { return nil }
             guarded.epoch = present
+            (guarded.folded, guarded.doubts, guarded.sent) = ([], [:], [:])
             return guarded.state.reset(.userChanged)
         }
     }
@@ -404,10 +423,12 @@ extension PagesKeeper {
     ///
     /// - Returns: Whether something has changed.
     @discardableResult
-    private func change(_ event: (inout Guarded) -> State.Effect?) -> Bool {
+    func change(_ event: (inout Guarded) -> State.Effect?) -> Bool {
+        // Not under the lock; a request is sent later than this, if at all.
+        let moment = queries.count()
         let ending = guarded.withLock { guarded -> (@Sendable () -> Void)? in
             guard !guarded.isClosed, let effect = event(&guarded) else { return nil }
-            return perform(effect, in: &guarded)
+            return perform(effect, at: moment, in: &guarded)
         }
         ending?()
         return ending != nil
@@ -416,6 +437,7 @@ extension PagesKeeper {
     // Under the lock; what it returns must be done outside of it.
     private func perform(
         _ effect: State.Effect,
+        at moment: UInt64,
         in guarded: inout Guarded
     ) -> @Sendable () -> Void {
         let cancelled = effect.cancel.compactMap { guarded.tasks.removeValue(forKey: $0) }
@@ -423,12 +445,16 @@ extension PagesKeeper {
             guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
         }
         if effect.hasNewList { guarded.state.list.revision = PageRevision.next() }
-        for number in effect.cancel { guarded.priorities[number] = nil }
+        for number in effect.cancel {
+            guarded.priorities[number] = nil
+            guarded.sent[number] = nil
+        }
         let raised = effect.raise.compactMap { raise in
             guarded.priorities[raise.number].map { ($0, raise.priority) }
         }
         for request in effect.start {
             let epoch = guarded.epoch
+            guarded.sent[request.number] = moment
             let priority = RequestPriority(request.priority)
             guarded.priorities[request.number] = priority
             // Detached: the load belongs to all its callers, so it has the cancellation of none.
@@ -469,14 +495,14 @@ extension PagesKeeper {
         ) { try await pages.fetch($0, page) }
         // Whoever changed the user has done so before this look; an answer of before is refused.
         if isUsers, queries.authorizer.epoch.number != epoch { return userChanged() }
-        change { guarded in
-            guard guarded.epoch == epoch || !isUsers else { return nil }
-            guarded.tasks[request.number] = nil
-            guarded.priorities[request.number] = nil
-            switch result {
-            case .success(let page):
-                return guarded.state.land(request.number, page)
-            case .failure(let error):
+        switch result {
+        case .success(let page):
+            fold()
+            land(request, page, epoch: epoch, isUsers: isUsers)
+        case .failure(let error):
+            change { guarded in
+                guard guarded.epoch == epoch || !isUsers else { return nil }
+                guarded.forget(request)
                 return guarded.state.fail(
                     request.number,
                     error,
@@ -485,6 +511,7 @@ extension PagesKeeper {
                 )
             }
         }
+        fold()
         if request.load == .review { save(onlyIfWorthwhile: false) }
     }
 }

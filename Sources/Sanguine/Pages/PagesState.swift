@@ -189,6 +189,13 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         return true
     }
 
+    /// The same pages, with rows that operations have changed, brought or taken away.
+    mutating func amend(_ list: PageList<Item>) -> Effect {
+        defer { checkInvariants() }
+        replaceList(by: list)
+        return Effect(hasNewList: true)
+    }
+
     /// Everything is forgotten, and all that is under way ends: another user is there, or the
     /// client is closed.
     mutating func reset(_ error: SanguineError) -> Effect {

@@ -26,6 +26,10 @@ public enum RecordLimits {
     public static let mutationFlights = 4
     /// One sending of a mutation, with all its requests: a minute.
     public static let mutationTimeout: Duration = .seconds(60)
+    /// Fetches in a row of a value that does not show yet that it contains a done mutation: 8.
+    ///
+    /// Then the next fetch of the value, whoever asks for it, is waited for.
+    public static let settlingFetches = 8
     /// Temporary ids whose real ones are remembered after the mutations that named them: 1,000.
     ///
     /// Past it the oldest is forgotten.

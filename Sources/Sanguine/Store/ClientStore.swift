@@ -73,6 +73,12 @@ final class ClientStore: Sendable {
     /// How the store is doing.
     var report: StoreReport { guarded.withLock { $0.report } }
 
+    /// The journal of what was invalidated; `nil` if the store is not on disk.
+    func markJournal() -> MarkJournal? {
+        guard let folder, report.place == .disk else { return nil }
+        return MarkJournal(folder: folder)
+    }
+
     /// Says in the report and the log that a file beside the store had to make room for a new one.
     func report(movedAside file: URL, as failure: String) {
         guarded.withLock { guarded in
@@ -154,8 +160,8 @@ final class ClientStore: Sendable {
             try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT audience, owner, as_of, day, kept_until, version, labels, stale, value,
-                        checksum
+                    SELECT audience, owner, as_of, day, kept_until, version, labels, stale,
+                        contained, value, checksum
                     FROM entry WHERE \(Self.isVisible)
                     """,
                 arguments: [key, owner]
@@ -170,6 +176,7 @@ final class ClientStore: Sendable {
             let keptUntil = Int64.fromDatabaseValue(row["kept_until"]),
             let labels = String.fromDatabaseValue(row["labels"]),
             let isStale = Bool.fromDatabaseValue(row["stale"]),
+            let contained = String.fromDatabaseValue(row["contained"]),
             Int.fromDatabaseValue(row["version"]) == version,
             Int64.fromDatabaseValue(row["checksum"]) == RowChecksum.of(key, value)
         else {
@@ -187,6 +194,7 @@ final class ClientStore: Sendable {
             version: version,
             labels: labels,
             isStale: isStale,
+            contained: Set(contained.split(separator: ",").compactMap { Int64($0) }),
             value: value
         )
     }
@@ -313,15 +321,16 @@ final class ClientStore: Sendable {
         try database.execute(
             sql: """
                 INSERT OR REPLACE INTO entry
-                    (key, audience, owner, as_of, day, kept_until, version, labels, stale, cost,
-                    checksum, value)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    (key, audience, owner, as_of, day, kept_until, version, labels, stale,
+                    contained, cost, checksum, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 entry.key, entry.audience.rawValue, entry.owner,
                 entry.asOf.millisecondsSince1970, entry.day?.description,
                 entry.keptUntil.millisecondsSince1970, entry.version, entry.labels,
-                entry.isStale, entry.cost,
+                entry.isStale,
+                entry.contained.sorted().map(String.init).joined(separator: ","), entry.cost,
                 RowChecksum.of(entry.key, entry.value), entry.value,
             ]
         )

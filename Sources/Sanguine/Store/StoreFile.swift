@@ -20,7 +20,7 @@ import Darwin
 /// write-ahead log that two connections write.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
-    static let schemaVersion = 2
+    static let schemaVersion = 3
 
     /// Why a file that is there was not used.
     enum Unusable: Error {
@@ -180,6 +180,7 @@ enum StoreFile {
             version INTEGER NOT NULL,
             labels TEXT NOT NULL,
             stale INTEGER NOT NULL,
+            contained TEXT NOT NULL,
             cost INTEGER NOT NULL,
             checksum INTEGER NOT NULL,
             value BLOB NOT NULL

@@ -23,6 +23,10 @@ struct StoredEntry: Sendable, Hashable {
     var labels = ""
     /// Whether it was invalidated since.
     var isStale = false
+    /// The operations that the value contains and that the outbox's file may still have.
+    ///
+    /// So that an operation is not shown twice if the process dies between the two.
+    var contained: Set<Int64> = []
     /// The value in JSON.
     var value: Data
 

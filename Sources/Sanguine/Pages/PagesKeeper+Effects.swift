@@ -1,0 +1,78 @@
+import SanguineModel
+import Synchronization
+
+// MARK: - Effects
+
+extension PagesKeeper {
+    func effectsChanged() {
+        let observers = guarded.withLock { Array($0.observers.values) }
+        for observer in observers { observer.tell() }
+    }
+
+    /// Makes what operations have done a part of the rows.
+    ///
+    /// Not what was done after a request under way was sent: its page may not contain it, and would
+    /// never show it.
+    func fold() {
+        while true {
+            guard let effects = queries.effects(on: entry.key)?.effects else { return }
+            let (list, span, isLoaded, epoch, oldest) = guarded.withLock { guarded in
+                let state = guarded.state
+                let oldest = guarded.sent.values.min() ?? .max
+                return (
+                    guarded.noted(state.list), state.span, state.isLoaded, guarded.epoch, oldest
+                )
+            }
+            let done = effects.filter { effect in
+                effect.acknowledgedAt.map { $0 < oldest } ?? false
+            }
+            guard !done.isEmpty else { return }
+            let new = done.filter { !list.folded.contains($0.sequence) }
+            if !new.isEmpty, isLoaded {
+                let folded = new.reduce(ValueBox.of(list)) { box, effect in
+                    effect.list?.folded(box, effect) ?? box
+                }
+                guard let folded = folded.value(as: PageList<Item>.self) else { return }
+                let isTaken = change { guarded in
+                    guard guarded.epoch == epoch, guarded.state.span == span,
+                        guarded.folded == list.folded
+                    else { return nil }
+                    // What is no longer an effect need not be remembered.
+                    guarded.folded = folded.folded.intersection(effects.map(\.sequence))
+                    return guarded.state.amend(folded)
+                }
+                guard isTaken else {
+                    if guarded.withLock({ $0.isClosed || $0.epoch != epoch }) { return }
+                    continue
+                }
+            }
+            for effect in done { queries.foldBase(of: effect) }
+            return save(onlyIfWorthwhile: false)
+        }
+    }
+
+    /// Takes a page over, with what operations mean for its rows.
+    func land(_ request: PagesRequest, _ page: Page<Item>, epoch: UInt64, isUsers: Bool) {
+        var mustRetry = true
+        while mustRetry {
+            mustRetry = false
+            let (list, span) = guarded.withLock { ($0.noted($0.state.list), $0.state.span) }
+            let effects = queries.effects(on: entry.key)?.effects ?? []
+            let landing = PageLanding(page, over: list, effects: effects)
+            change { guarded in
+                guard guarded.epoch == epoch || !isUsers else { return nil }
+                guard effects.isEmpty || guarded.state.span == span else {
+                    mustRetry = true
+                    return nil
+                }
+                guarded.forget(request)
+                if !effects.isEmpty {
+                    for row in page.items { guarded.doubts[row.id] = landing.doubts[row.id] }
+                } else if !guarded.doubts.isEmpty {
+                    guarded.doubts = [:]
+                }
+                return guarded.state.land(request.number, landing.page)
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// What was invalidated and is not marked in the store yet: a line for each scope.
+///
+/// A mark in the database costs a flush of the disk, and `invalidate` is called on the main thread.
+/// So the mark is appended here first, which outlives the process and costs some microseconds; the
+/// store is marked later, and the journal emptied then. A line too many makes a value stale that
+/// was fetched since, and costs one fetch.
+///
+/// Mutable state: `guarded`, by its mutex, which is held over the appending: the order of lines and
+/// emptyings must be that of the file.
+final class MarkJournal: Sendable {
+    static let name = "sanguine-stale"
+
+    private struct Guarded {
+        /// The number of the newest mark in the file; 0 if it is empty.
+        var newest: UInt64 = 0
+        var lines = 0
+    }
+
+    private let guarded = Mutex(Guarded())
+    private let path: String
+
+    /// The journal in this folder.
+    init(folder: URL) { path = folder.appending(path: Self.name).path }
+
+    /// What an earlier process left.
+    ///
+    /// A line that was cut off by the end of the process stands for everything.
+    func read() -> [InvalidationMarks.Scope] {
+        guard let data = FileManager.default.contents(atPath: path), !data.isEmpty else {
+            return []
+        }
+        let lines = data.split(separator: UInt8(ascii: "\n"))
+        guarded.withLock { guarded in
+            guarded.newest = max(guarded.newest, 1)
+            guarded.lines = lines.count
+        }
+        return lines.map { line in
+            let words = try? JSONDecoder().decode([String].self, from: Data(line))
+            return words.flatMap(InvalidationMarks.Scope.init) ?? .everything
+        }
+    }
+
+    /// Adds a mark.
+    ///
+    /// It outlives the process when this returns. Past the limit of marks one for everything stands
+    /// for all of them.
+    ///
+    /// - Throws: What the system said.
+    func append(_ scope: InvalidationMarks.Scope, number: UInt64) throws {
+        try guarded.withLock { guarded in
+            let isFull = guarded.lines >= ClientLimits.invalidationMarks
+            let scope = isFull ? InvalidationMarks.Scope.everything : scope
+            var line = try JSONEncoder().encode(scope.words)
+            line.append(UInt8(ascii: "\n"))
+            try write(line, emptying: isFull)
+            guarded.lines = isFull ? 1 : guarded.lines + 1
+            guarded.newest = max(guarded.newest, number)
+        }
+    }
+
+    /// Empties the journal, unless it has a mark that is newer than that.
+    func clear(upTo number: UInt64) {
+        guarded.withLock { guarded in
+            guard guarded.lines > 0, guarded.newest <= number,
+                (try? write(Data(), emptying: true)) != nil
+            else { return }
+            guarded = Guarded()
+        }
+    }
+
+    /// Says the same of everything without naming anything: keys hold parameters of the user's.
+    func anonymize() {
+        guarded.withLock { guarded in
+            guard guarded.lines > 0,
+                let line = try? JSONEncoder().encode(InvalidationMarks.Scope.everything.words)
+            else { return }
+            guarded.lines = 1
+            try? write(line + [UInt8(ascii: "\n")], emptying: true)
+        }
+    }
+
+    private func write(_ data: Data, emptying: Bool) throws {
+        let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (emptying ? O_TRUNC : 0)
+        let file = open(path, flags, 0o600)
+        guard file >= 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
+        defer { close(file) }
+        let count = data.withUnsafeBytes { writeBytes(file, $0) }
+        guard count == data.count else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
+    }
+}
+
+// Outside of the type, whose own `write` would hide the system's.
+private func writeBytes(_ file: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    bytes.isEmpty ? 0 : write(file, bytes.baseAddress, bytes.count)
+}
+
+extension InvalidationMarks.Scope {
+    /// Kind and name, as the journal has them.
+    fileprivate var words: [String] {
+        switch self {
+        case .key(let key): ["key", key]
+        case .prefix(let prefix): ["prefix", prefix]
+        case .tag(let tag): ["tag", tag]
+        case .dependency(let name): ["dependency", name]
+        case .everything: ["everything"]
+        }
+    }
+
+    fileprivate init?(_ words: [String]) {
+        switch (words.first, words.dropFirst().first) {
+        case ("key", let key?): self = .key(key)
+        case ("prefix", let prefix?): self = .prefix(prefix)
+        case ("tag", let tag?): self = .tag(tag)
+        case ("dependency", let name?): self = .dependency(name)
+        case ("everything", nil): self = .everything
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// Writes to rows behind the page that a refresh fetches.
+@Suite("Writes to lists", .timeLimit(.minutes(1)))
+struct ListWriteTests {
+    private let fixture = TrackFixture()
+
+    @Test func `a row behind the first page keeps what was done to it`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        let receipt = try client.perform(PlayTrack(track: 3))
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+        #expect(try await receipt.outcome == .applied)
+        await client.settle()
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+        try await client.refresh(.tracks)
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+    }
+
+    @Test func `a row behind the first page that was deleted stays away`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        try client.perform(DropTrack(track: 4))
+        await client.settle()
+        #expect(client.rows.map(\.id) == [1, 2, 3])
+        try await client.refresh(.tracks)
+        #expect(client.rows.map(\.id) == [1, 2, 3])
+    }
+
+    @Test func `a row that was appended behind the first page stays`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        try client.perform(AppendTrack(track: 9))
+        await client.settle()
+        #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
+        try await client.refresh(.tracks)
+        #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
+    }
+
+    @Test func `a page with all its rows deleted leaves the list whole`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        try client.perform(DropTrack(track: 3))
+        try client.perform(DropTrack(track: 4))
+        await client.settle()
+        #expect(client.rows.map(\.id) == [1, 2])
+        for id in 5...7 { fixture.backend.state.withLock { $0.tracks[id] = Track(id: id) } }
+        try await client.refresh(.tracks)
+        while client.snapshot(of: .tracks).hasMore { try await client.loadNext(.tracks) }
+        #expect(client.rows.map(\.id) == [1, 2, 5, 6, 7])
+    }
+
+    @Test func `a page that is loaded after a write is done has it once`() async throws {
+        let client = try fixture.client()
+        try await client.load(.tracks)
+        fixture.backend.failRead(.status(500))
+        try client.perform(PlayTrack(track: 3))
+        await client.settle()
+        try await client.loadNext(.tracks)
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+    }
+
+    @Test func `a done write to a list is there once after a death`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        try client.perform(PlayTrack(track: 3))
+        await client.settle()
+        client.queries.flush()
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
+    }
+
+    @Test func `a write to a row that the cache does not have yet is told`() async throws {
+        let fixture = TrackFixture(tracks: 1...40)
+        let client = try fixture.client()
+        try await client.load(.tracks)
+        while client.rows.count < 36 { try await client.loadNext(.tracks) }
+        let last = try #require(client.rows.last?.id)
+        fixture.network.hold()
+        let updates = client.updates(of: .tracks)
+        try client.perform(PlayTrack(track: last))
+        try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
+        #expect(client.rows.last?.plays == 1)
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import GRDB
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What is left of a write that was done, and what a death at that time leaves: traps 7 and 8.
+@Suite("Settling", .timeLimit(.minutes(1)))
+struct SettlingTests {
+    private let fixture = TrackFixture()
+
+    private func execute(_ sql: String, in file: String = StoreFile.name) throws {
+        let database = try DatabaseQueue(path: fixture.folder.url.appending(path: file).path)
+        try database.write { try $0.execute(sql: sql) }
+        try database.close()
+    }
+
+    /// A client whose track is on disk.
+    private func stored() async throws -> SanguineClient {
+        let client = try fixture.client()
+        _ = try await client.value(of: .track(1))
+        client.queries.flush()
+        return client
+    }
+
+    @Test func `a death before the value is stored shows what was done`() async throws {
+        let client = try await stored()
+        try execute("CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
+        let receipt = try client.perform(PlayTrack(track: 1))
+        #expect(try await receipt.outcome == .applied)
+        await client.settle()
+        client.queries.flush()
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.plays(1) == 1)
+    }
+
+    @Test func `a death before the operation has left the disk shows it once`() async throws {
+        let client = try await stored()
+        try execute(
+            "CREATE TRIGGER t BEFORE DELETE ON operation BEGIN SELECT RAISE(ABORT, 'no'); END",
+            in: OutboxFile.name
+        )
+        try client.perform(PlayTrack(track: 1))
+        await client.settle()
+        client.queries.flush()
+        // What a clock says that was set back meanwhile changes nothing.
+        fixture.wall.set(fixture.wall.now() - .seconds(3_600))
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.plays(1) == 1)
+        await second.settle()
+        #expect(second.plays(1) == 1)
+    }
+
+    @Test func `what is settled leaves the disk`() async throws {
+        let client = try await stored()
+        try client.perform(PlayTrack(track: 1))
+        await client.settle()
+        client.queries.flush()
+        let owner = fixture.authorizer.epoch.owner
+        #expect(try client.mutations.outbox.rows(of: owner, .mutation).isEmpty)
+    }
+
+    @Test func `a value that was invalidated before a death is stale after it`() async throws {
+        let client = try await stored()
+        try execute("CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
+        client.invalidate(.track(1))
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.plays(1) == 0)
+        #expect(!second.queries.isFresh(.track(1)))
+    }
+
+    @Test func `values that were invalidated together before a death are stale after it`()
+        async throws
+    {
+        let client = try await stored()
+        try execute("CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
+        client.invalidate(all: "track")
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(!second.queries.isFresh(.track(1)))
+    }
+
+    @Test func `what is fetched after an invalidation is fresh in the next process`() async throws {
+        let client = try await stored()
+        client.invalidate(.track(1))
+        _ = try await client.value(of: .track(1))
+        client.queries.flush()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.queries.isFresh(.track(1)))
+    }
+
+    @Test(arguments: [false, true])
+    func `a done write settles although the fetch that follows fails`(
+        isObserved: Bool
+    ) async throws {
+        let client = try await stored()
+        let following = isObserved ? client.observe(.track(1)) { _ in } : nil
+        fixture.backend.failRead(.status(500))
+        try client.perform(PlayTrack(track: 1))
+        await client.settle()
+        #expect(client.plays(1) == 1)
+        #expect(client.outbox.summary == Outbox.Summary())
+        #expect(!client.queries.isFresh(.track(1)))
+        fixture.backend.change(1) { $0.plays = 9 }
+        #expect(try await client.value(of: .track(1)).plays == 9)
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a death after a fetch that failed shows what was done once`() async throws {
+        let client = try await stored()
+        fixture.backend.failRead(.status(500))
+        try client.perform(PlayTrack(track: 1))
+        await client.settle()
+        client.queries.flush()
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.plays(1) == 1)
+        #expect(!second.queries.isFresh(.track(1)))
+    }
+
+    @Test func `a value that is gone settles what has changed it`() async throws {
+        let client = try await stored()
+        fixture.backend.failRead(.status(404))
+        try client.perform(PlayTrack(track: 1))
+        await client.settle()
+        #expect(client.outbox.summary == Outbox.Summary())
+    }
+
+    @Test func `a synchronization that is cancelled ends before the write is answered`()
+        async throws
+    {
+        let client = try await stored()
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 1))
+        await fixture.network.waitForHeld(1)
+        let synchronization = Task { try await client.synchronize() }
+        synchronization.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await synchronization.value }
+        #expect(client.outbox.summary.unsent == 1)
+    }
+}

@@ -1,0 +1,240 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+@testable import Sanguine
+
+struct Track: Codable, Sendable, Equatable, Identifiable {
+    var id: Int
+    var plays = 0
+    var title = "Untitled"
+}
+
+extension Query where Value == Track {
+    static func track(_ id: Int) -> Self {
+        Query("track", id, policy: .fresh(for: .minutes(5)).stored(.onDisk).retry(.never)) {
+            try await $0.get("tracks/\(id)")
+        }
+    }
+}
+
+extension Pages where Item == Track {
+    /// Two rows a page.
+    static var tracks: Self {
+        let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).retry(.never)
+        return Pages("tracks", path: "tracks", policy: policy, size: 2)
+    }
+}
+
+/// Adds: shown twice, it is seen.
+struct PlayTrack: Mutation {
+    static let name = "track.play"
+    let track: Int
+    var lane = "play"
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.plays += 1 }
+        view.updateRows(of: .tracks) { if $0.id == track { $0.plays += 1 } }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)/play")
+    }
+}
+
+/// Sets: shown twice, it is not seen.
+struct RetitleTrack: Mutation {
+    static let name = "track.retitle"
+    let track: Int
+    let title: String
+    var lane: String { "title" }
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.title = title }
+        view.updateRows(of: .tracks) { if $0.id == track { $0.title = title } }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)/title", ["title": title])
+    }
+}
+
+struct DropTrack: Mutation {
+    static let name = "track.drop"
+    let track: Int
+
+    func effects(on view: inout MutationEffects) { view.remove(track, from: .tracks) }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.response("tracks/\(track)", method: "DELETE")
+    }
+}
+
+struct AppendTrack: Mutation {
+    static let name = "track.append"
+    let track: Int
+
+    func effects(on view: inout MutationEffects) {
+        view.insert(Track(id: track), into: .tracks, at: .max)
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)")
+    }
+}
+
+/// A REST backend of tracks in the order of their ids, whose answers carry no version.
+final class TrackBackend: Sendable {
+    struct State {
+        var tracks: [Int: Track] = [:]
+        var keys: Set<String> = []
+        /// What the next writes are answered with, done or not.
+        var writeFaults: [(isDone: Bool, answer: ScriptedTransport.Answer)] = []
+        /// What the next reads are answered with.
+        var readFaults: [ScriptedTransport.Answer] = []
+    }
+
+    let state: Mutex<State>
+
+    init(tracks: ClosedRange<Int> = 1...4) {
+        var state = State()
+        for id in tracks { state.tracks[id] = Track(id: id) }
+        self.state = Mutex(state)
+    }
+
+    func failWrite(_ answer: ScriptedTransport.Answer, done isDone: Bool = false) {
+        state.withLock { $0.writeFaults.append((isDone, answer)) }
+    }
+
+    func failRead(_ answer: ScriptedTransport.Answer) {
+        state.withLock { $0.readFaults.append(answer) }
+    }
+
+    func change(_ id: Int, _ body: (inout Track) -> Void) {
+        state.withLock { state in
+            guard var track = state.tracks[id] else { return }
+            body(&track)
+            state.tracks[id] = track
+        }
+    }
+
+    var tracks: [Track] { state.withLock { $0.tracks.values.sorted { $0.id < $1.id } } }
+
+    func network() -> ScriptedTransport {
+        ScriptedTransport { [self] request in state.withLock { Self.answer(request, &$0) } }
+    }
+
+    private static func answer(
+        _ request: TransportRequest,
+        _ state: inout State
+    ) -> ScriptedTransport.Answer {
+        let path = request.url.path().split(separator: "/").map(String.init)
+        let id = path.count > 1 ? Int(path[1]) ?? 0 : 0
+        if request.method == "GET" {
+            if !state.readFaults.isEmpty { return state.readFaults.removeFirst() }
+            guard path.count == 1 else { return state.tracks[id].map { .json($0) } ?? .status(404) }
+            return .json(page(request.url, state))
+        }
+        let fault = state.writeFaults.isEmpty ? nil : state.writeFaults.removeFirst()
+        if let fault, !fault.isDone { return fault.answer }
+        if state.keys.insert(request.headers["Idempotency-Key"] ?? "").inserted {
+            switch (request.method, path.last) {
+            case ("DELETE", _): state.tracks[id] = nil
+            case (_, "play"): state.tracks[id]?.plays += 1
+            case (_, "title"):
+                let body = try? JSONDecoder().decode(
+                    [String: String].self,
+                    from: request.body ?? Data()
+                )
+                state.tracks[id]?.title = body?["title"] ?? ""
+            default: state.tracks[id] = state.tracks[id] ?? Track(id: id)
+            }
+        }
+        return fault?.answer ?? .json(["ok": true])
+    }
+
+    private static func page(_ url: URL, _ state: State) -> Page<Track> {
+        let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        func number(_ name: String) -> Int? {
+            items.first { $0.name == name }?.value.flatMap { Int($0) }
+        }
+        let after = state.tracks.values.sorted { $0.id < $1.id }
+            .filter { $0.id > number("cursor") ?? .min }
+        let rows = Array(after.prefix(number("limit") ?? 2))
+        let next = rows.count < after.count ? rows.last.map { String($0.id) } : nil
+        return Page(items: rows, hasMore: next != nil, nextCursor: next)
+    }
+}
+
+/// Clients of a ``TrackBackend``, with clocks that a test moves.
+struct TrackFixture {
+    let backend: TrackBackend
+    let network: ScriptedTransport
+    let delay = ManualClock()
+    let wall = ManualWallClock()
+    let connectivity = ManualConnectivity()
+    let authorizer = TestAuthorizer()
+    let folder: TemporaryFolder
+
+    init(tracks: ClosedRange<Int> = 1...4, folder: TemporaryFolder = TemporaryFolder()) {
+        backend = TrackBackend(tracks: tracks)
+        network = backend.network()
+        self.folder = folder
+    }
+
+    /// Another process, as it were: in a folder of its own or the fixture's, and with the user that
+    /// the fixture says, or its own session.
+    func client(
+        seed: UInt64 = 1,
+        in folder: TemporaryFolder? = nil,
+        session: Bool = false
+    ) throws -> SanguineClient {
+        try TestClient(
+            network: network,
+            wall: wall,
+            delay: delay,
+            folder: folder ?? self.folder,
+            authorizer: session ? nil : authorizer,
+            seed: seed
+        ) { configuration in
+            configuration.server = nil
+            configuration.baseURL = URL(string: "http://tracks.test")
+            configuration.mutations = [
+                PlayTrack.self, RetitleTrack.self, DropTrack.self, AppendTrack.self,
+            ]
+            configuration.connectivity = connectivity
+            configuration.lifecycle = ManualLifecycle()
+        }
+        .client
+    }
+
+    /// Returns when a write waits for its next try.
+    ///
+    /// A sending has a minute; the first waits are shorter.
+    func waitForRetry() async throws {
+        try await eventually("a write to wait for its next try") {
+            delay.timeToNextWake.map { $0 < .seconds(30) } ?? false
+        }
+    }
+
+    /// What a process that dies now leaves on disk.
+    func death() throws -> TemporaryFolder {
+        let copy = TemporaryFolder()
+        try FileManager.default.copyItem(at: folder.url, to: copy.url)
+        return copy
+    }
+}
+
+extension SanguineClient {
+    func plays(_ track: Int) -> Int? { cached(.track(track))?.plays }
+
+    /// The rows that are shown.
+    var rows: [Track] { snapshot(of: .tracks).items }
+
+    /// Loads both pages of the list.
+    func loadTracks() async throws {
+        try await load(.tracks)
+        try await loadNext(.tracks)
+    }
+}

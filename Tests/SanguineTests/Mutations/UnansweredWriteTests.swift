@@ -1,0 +1,182 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What a fetch shows while it is not known whether a write was done: traps 2 to 4.
+///
+/// The backend's answers carry no version.
+@Suite("Fetches beside unanswered writes", .timeLimit(.minutes(1)))
+struct UnansweredWriteTests {
+    private let fixture = TrackFixture()
+
+    /// A client with a track, and a write of it that the backend has done and not answered.
+    private func playing(isCached: Bool = true) async throws -> SanguineClient {
+        let client = try fixture.client()
+        if isCached { _ = try await client.value(of: .track(1)) }
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 1))
+        await fixture.network.waitForHeld(1)
+        return client
+    }
+
+    /// What a fetch brings while writes are held.
+    private func refresh(_ client: SanguineClient, held: Int = 1) async throws -> Track {
+        let fetch = Task { try await client.refresh(.track(1)) }
+        await fixture.network.waitForHeld(held + 1)
+        fixture.network.releaseFirst { !$0.isWrite }
+        return try await fetch.value
+    }
+
+    @Test(arguments: [0, 1])
+    func `what others change is shown while an adding write is in flight`(
+        plays: Int
+    ) async throws {
+        let client = try await playing()
+        // The fetch may be served from before the write, or from after it.
+        fixture.backend.change(1) { $0 = Track(id: 1, plays: plays, title: "New") }
+        #expect(try await refresh(client) == Track(id: 1, plays: 1, title: "New"))
+        #expect(client.cached(.track(1)) == Track(id: 1, plays: 1, title: "New"))
+    }
+
+    @Test func `what others change is shown while a setting write is in flight`() async throws {
+        let client = try fixture.client()
+        _ = try await client.value(of: .track(1))
+        fixture.network.hold()
+        try client.perform(RetitleTrack(track: 1, title: "Mine"))
+        await fixture.network.waitForHeld(1)
+        fixture.backend.change(1) { $0 = Track(id: 1, plays: 7, title: "Theirs") }
+        #expect(try await refresh(client) == Track(id: 1, plays: 7, title: "Mine"))
+    }
+
+    @Test func `two adding writes in flight are each shown once`() async throws {
+        let client = try await playing()
+        try client.perform(PlayTrack(track: 1, lane: "other"))
+        await fixture.network.waitForHeld(2)
+        fixture.backend.change(1) { $0.title = "New" }
+        #expect(try await refresh(client, held: 2) == Track(id: 1, plays: 2, title: "New"))
+        fixture.network.release()
+        await client.settle()
+        #expect(client.cached(.track(1)) == Track(id: 1, plays: 2, title: "New"))
+    }
+
+    @Test func `a first answer with a write in flight does not show it twice`() async throws {
+        let client = try await playing(isCached: false)
+        #expect(try await refresh(client).plays == 1)
+        fixture.network.release()
+        await client.settle()
+        #expect(client.plays(1) == 1)
+    }
+
+    @Test func `a first answer shows a setting write in flight`() async throws {
+        let client = try fixture.client()
+        fixture.network.hold()
+        try client.perform(RetitleTrack(track: 1, title: "Mine"))
+        await fixture.network.waitForHeld(1)
+        fixture.backend.change(1) { $0.title = "Before" }
+        #expect(try await refresh(client).title == "Mine")
+    }
+
+    @Test func `a write that was turned away is shown on the first answer`() async throws {
+        fixture.backend.failWrite(.status(503))
+        let client = try await playing(isCached: false)
+        #expect(try await refresh(client).plays == 0)
+        fixture.network.releaseFirst { $0.isWrite }
+        try await fixture.waitForRetry()
+        #expect(client.plays(1) == 1)
+    }
+
+    @Test func `a 503 hides nothing that others change`() async throws {
+        let client = try fixture.client()
+        _ = try await client.value(of: .track(1))
+        fixture.backend.failWrite(.status(503))
+        try client.perform(PlayTrack(track: 1))
+        try await fixture.waitForRetry()
+        fixture.backend.change(1) { $0 = Track(id: 1, plays: 40, title: "New") }
+        #expect(try await client.refresh(.track(1)) == Track(id: 1, plays: 41, title: "New"))
+    }
+
+    @Test(arguments: [false, true])
+    func `a lost answer hides nothing that others change, and is not shown twice`(
+        isDone: Bool
+    ) async throws {
+        let client = try fixture.client()
+        _ = try await client.value(of: .track(1))
+        fixture.backend.failWrite(.fail(.interrupted("test")), done: isDone)
+        try client.perform(PlayTrack(track: 1))
+        try await fixture.waitForRetry()
+        fixture.backend.change(1) { $0.title = "New" }
+        #expect(try await client.refresh(.track(1)) == Track(id: 1, plays: 1, title: "New"))
+    }
+
+    @Test func `what was kept back for a write is fetched when it was turned away`() async throws {
+        let client = try fixture.client()
+        let following = client.observe(.track(1)) { _ in }
+        fixture.backend.failWrite(.status(503))
+        _ = try await client.value(of: .track(1))
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 1))
+        await fixture.network.waitForHeld(1)
+        fixture.backend.change(1) { $0.plays = 40 }
+        #expect(try await refresh(client).plays == 1)
+        fixture.network.release()
+        try await eventually("the backend's number with the play") { client.plays(1) == 41 }
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a refused write leaves what was fetched meanwhile`() async throws {
+        fixture.backend.failWrite(.status(422))
+        let client = try await playing()
+        fixture.backend.change(1) { $0.title = "New" }
+        #expect(try await refresh(client) == Track(id: 1, plays: 1, title: "New"))
+        fixture.network.release()
+        await client.settle()
+        #expect(client.cached(.track(1)) == Track(id: 1, title: "New"))
+    }
+
+    @Test func `a value in doubt is not on disk`() async throws {
+        let client = try await playing(isCached: false)
+        _ = try await refresh(client)
+        client.queries.flush()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+        #expect(second.plays(1) == nil)
+    }
+
+    @Test func `rows that others change are shown while an adding write is in flight`()
+        async throws
+    {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 1))
+        await fixture.network.waitForHeld(1)
+        fixture.backend.change(1) { $0.title = "New" }
+        fixture.backend.change(2) { $0.title = "Other" }
+        let fetch = Task { try await client.refresh(.tracks) }
+        await fixture.network.waitForHeld(2)
+        fixture.network.releaseFirst { !$0.isWrite }
+        try await fetch.value
+        #expect(client.rows.first == Track(id: 1, plays: 1, title: "New"))
+        #expect(client.rows[1] == Track(id: 2, title: "Other"))
+    }
+
+    @Test func `a row that comes while its write is in flight does not show it twice`()
+        async throws
+    {
+        let client = try fixture.client()
+        try await client.load(.tracks)
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 3))
+        await fixture.network.waitForHeld(1)
+        let fetch = Task { try await client.loadNext(.tracks) }
+        await fixture.network.waitForHeld(2)
+        fixture.network.releaseFirst { !$0.isWrite }
+        try await fetch.value
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+        fixture.network.release()
+        await client.settle()
+        #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
+    }
+}

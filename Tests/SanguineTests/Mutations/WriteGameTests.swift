@@ -1,0 +1,15 @@
+import Testing
+
+@testable import Sanguine
+
+@Suite("A game of writes", .timeLimit(.minutes(5)))
+struct WriteGameTests {
+    @Test(arguments: Fuzz.seeds(1...60))
+    func `own writes are never shown twice, and never lost`(seed: UInt64) async throws {
+        do {
+            try await WriteGame(seed: seed).play(steps: Fuzz.events(60))
+        } catch {
+            Issue.record(error, Fuzz.replay(Self.self, seed: seed))
+        }
+    }
+}
