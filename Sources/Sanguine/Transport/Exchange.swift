@@ -57,7 +57,7 @@ extension TransportRequest {
     ///   - base: The address of the backend, with or without a path and a slash at its end.
     ///   - path: Below the base, with or without a slash in front; or an absolute address.
     ///   - query: Parameters to append; encoded here.
-    ///   - headers: Header fields by name.
+    ///   - headers: Header fields by name; an `Accept` or a `Content-Type` among them counts.
     ///   - json: A body in JSON.
     ///   - timeout: How long the exchange may take.
     /// - Throws: ``SanguineError/notConfigured(_:)`` without a base; an invalid exchange if no
@@ -93,8 +93,8 @@ extension TransportRequest {
             throw .transport(.invalid("the address '\(text)' is not valid"))
         }
         var headers = headers
-        headers["Accept"] = headers["Accept"] ?? "application/json"
-        if json != nil { headers["Content-Type"] = "application/json" }
+        headers.setHeader("Accept", ifMissing: "application/json")
+        if json != nil { headers.setHeader("Content-Type", ifMissing: "application/json") }
         self.init(method: method, url: url, headers: headers, body: json, timeout: timeout)
     }
 }
