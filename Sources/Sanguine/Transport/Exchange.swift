@@ -101,19 +101,36 @@ extension TransportRequest {
 
 extension Problem {
     /// The problem in a response, or one made of its status if it carries none.
+    ///
+    /// Of whatever type the body is: many backends send a problem as plain JSON.
     init(_ response: TransportResponse, now: Timestamp) {
-        if let problem = try? WireCoding.decode(Problem.self, from: response.body) {
-            self = problem
+        let status = response.status
+        if let members = try? WireCoding.decode(Members.self, from: response.body),
+            !members.isEmpty
+        {
+            self.init(members, status: status)
         } else {
-            self.init(
-                ProblemCode(rawValue: "http_\(response.status)"),
-                "The backend answered with status \(response.status) and no further word."
-            )
-            title = "The request was refused."
+            self.init(ProblemCode(status: status), response.wordlessness)
+            self.status = status
         }
-        status = response.status
         if retryAfter == nil, let header = response.header("retry-after") {
             retryAfter = RetryAfter.seconds(header, now: now)
         }
+    }
+}
+
+extension TransportResponse {
+    /// What is to be said of an answer without a problem; nothing of the body, which may be
+    /// personal.
+    fileprivate var wordlessness: String {
+        guard !body.isEmpty else {
+            return "The backend answered with status \(status) and an empty body."
+        }
+        let named = header("content-type")?.prefix { $0 != ";" }
+        let type = named.map(String.init)?.trimmingCharacters(in: .whitespaces) ?? "no named type"
+        return """
+            The backend answered with status \(status). Its body, \(body.count) bytes of \(type), \
+            is no problem (RFC 9457).
+            """
     }
 }
