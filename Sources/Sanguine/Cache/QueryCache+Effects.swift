@@ -148,7 +148,7 @@ extension QueryCache {
         restore(query)
         while true {
             let (ground, list) = ground(of: query)
-            let sent = list?.effects.first { $0.sequence == sequence }?.sentAt
+            let sent = list?.effect(of: sequence)?.sentAt
             let verdict = list?.verdict(on: box, of: sent ?? 0, except: sequence)
             guard verdict?.isAmbiguous != true else { return false }
             let view = EffectTable.List(effects: verdict?.remaining ?? [])

@@ -247,19 +247,6 @@ extension OutboxState {
             return Outbox.Numbered(sequence: item.sequence, operation: operation)
         }
     }
-
-    /// How many operations there are.
-    var summary: Outbox.Summary {
-        var summary = Outbox.Summary()
-        for item in items.values {
-            switch item.phase {
-            case .queued, .sending: summary.unsent += 1
-            case .acknowledged: summary.settling += 1
-            case .refused: summary.refused += 1
-            }
-        }
-        return summary
-    }
 }
 
 extension Outbox.Summary {
