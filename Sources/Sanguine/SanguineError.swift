@@ -39,7 +39,11 @@ public enum SanguineError: Error, Hashable, Sendable {
     case conflictingQuery(name: String)
     /// More days or numbers were asked for at once than the client keeps.
     case rangeTooLong(limit: Int)
-    /// A query's own closure threw. The text describes the error.
+    /// A closure of the app's own threw an error of its own, or the client could not keep what it
+    /// brought. The text describes the error.
+    ///
+    /// What the network does to such a closure is ``transport(_:)``: a `URLError`, a `POSIXError`
+    /// of a connection, a `CancellationError`, a ``TransportError``.
     case queryFailed(String)
 }
 
@@ -113,7 +117,8 @@ extension SanguineError: CustomStringConvertible {
             """
         case .rangeTooLong(let limit):
             "More than \(limit) indices were asked for at once. Ask for what is shown."
-        case .queryFailed(let detail): "The query's closure threw: \(detail)."
+        case .queryFailed(let detail):
+            "The query failed: \(detail)\(detail.hasSuffix(".") ? "" : ".")"
         }
     }
 }

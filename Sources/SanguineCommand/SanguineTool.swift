@@ -34,6 +34,7 @@ struct SanguineTool: AsyncParsableCommand {
 @main
 enum Main {
     static func main() async {
+        Output.prepare()
         do {
             var command = try SanguineTool.parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
@@ -41,6 +42,7 @@ enum Main {
             } else {
                 try command.run()
             }
+            try Output.checkAnnouncements()
         } catch {
             exit(for: error)
         }
@@ -50,13 +52,14 @@ enum Main {
         let message = SanguineTool.fullMessage(for: error)
         switch SanguineTool.exitCode(for: error) {
         case .success:
-            Output.write(message)
+            do { try Output.write(message) } catch { exit(for: error) }
             SanguineTool.exit()
         case .validationFailure:
             Output.complain(message)
             SanguineTool.exit(withError: ExitCode(2))
         default:
-            if !(error is ExitCode) { Output.complain("Error: \(error)") }
+            let isSaid = error is ExitCode || (error as? Output.Unwritable)?.isClosedPipe == true
+            if !isSaid { Output.complain("Error: \(error)") }
             SanguineTool.exit(withError: ExitCode.failure)
         }
     }

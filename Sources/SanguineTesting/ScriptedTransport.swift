@@ -42,9 +42,11 @@ public final class ScriptedTransport: Transport {
         ) -> Answer {
             do {
                 let body = try JSONEncoder().encode(value)
-                var headers = headers
-                headers["content-type"] = headers["content-type"] ?? "application/json"
-                return respond(TransportResponse(status: status, headers: headers, body: body))
+                var response = TransportResponse(status: status, headers: headers, body: body)
+                if response.header("content-type") == nil {
+                    response.headers["content-type"] = "application/json"
+                }
+                return respond(response)
             } catch {
                 return fail(.invalid("the scripted value cannot be encoded: \(error)"))
             }

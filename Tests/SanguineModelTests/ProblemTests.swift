@@ -50,6 +50,44 @@ struct ProblemTests {
 
         #expect(problem.code == ProblemCode(rawValue: "too_early"))
         #expect(problem.status == 425)
-        #expect(problem.code.meaning.status == 500)
+        #expect(problem.code.meaning.status == 422)
+    }
+
+    @Test func `an app's own code is a refusal, and no fault of the server`() {
+        let problem = Problem(ProblemCode(rawValue: "song_locked"), "Ask its owner.")
+
+        #expect(problem.status == 422)
+        #expect(problem.description == "The operation was refused. Ask its owner. [song_locked]")
+        #expect(Refusal(problem.code, problem.detail).problem == problem)
+    }
+
+    @Test(arguments: [(404, "There is no such resource."), (503, "The server is overloaded.")])
+    func `a code that is a status means that status`(status: Int, title: String) {
+        let problem = Problem(ProblemCode(rawValue: "http_\(status)"), "")
+
+        #expect(problem.status == status)
+        #expect(problem.title == title)
+        #expect(problem.description == "\(title) [http_\(status)]")
+    }
+
+    @Test(arguments: ["http_", "http_4", "http_abc", "http_40400", "http_099"])
+    func `a code that only looks like a status is an app's own`(code: String) {
+        #expect(ProblemCode(rawValue: code).meaning.status == 422)
+    }
+
+    @Test func `a problem of a few members is read`() throws {
+        let json = Data(#"{"code":"not_found","instance":"/songs/1"}"#.utf8)
+        let problem = try JSONDecoder().decode(Problem.self, from: json)
+
+        #expect(problem.code == .notFound && problem.status == 404)
+        #expect(problem.title == ProblemCode.notFound.meaning.title)
+        #expect(problem.type == "about:blank")
+    }
+
+    @Test(arguments: ["[]", "{}", #"{"error":"no"}"#, "null"])
+    func `what has no member of a problem is none`(json: String) {
+        #expect(throws: DecodingError.self) {
+            try JSONDecoder().decode(Problem.self, from: Data(json.utf8))
+        }
     }
 }

@@ -1,4 +1,5 @@
 import SanguineModel
+import Synchronization
 
 /// What one of the app's own operations does to the values of one key.
 struct Effect: Sendable {
@@ -36,24 +37,91 @@ struct ListEffect: Sendable {
 
 /// The effects of all operations that are not settled, by key.
 ///
-/// Pure. Invariants: the effects of a key are in the order of their operations, one of each; no
-/// list is empty; `keys` names exactly the keys of the lists, by operation.
+/// Pure but for what a list remembers of its last application. Invariants: the effects of a key
+/// are in the order of their operations, one of each; no list is empty; `keys` names exactly the
+/// keys of the lists, by operation.
 struct EffectTable: Sendable {
     /// The effects of a key, with what tells this list from every other.
     struct List: Sendable {
-        var effects: [Effect] = []
-        var version: UInt64 = 0
+        private(set) var effects: [Effect] = []
+        private(set) var version: UInt64 = 0
+        /// Names the list from which this one differs by effects at its end alone.
+        private var stem: UInt64 = 0
+        private let last: LastApplication?
+
+        /// Effects that are applied once.
+        init(effects: [Effect]) {
+            self.effects = effects
+            last = nil
+        }
+
+        /// Effects that come and go.
+        fileprivate init() { last = LastApplication() }
 
         /// What is shown of a base.
+        ///
+        /// After an effect at the end only that one is applied, to what was shown before.
         ///
         /// - Parameters:
         ///   - base: The base.
         ///   - doubts: The operations that the base may contain already: their effects wait.
         /// - Returns: The value.
         func applied(to base: ValueBox, doubts: Set<Int64> = []) -> ValueBox {
-            effects.reduce(base) { value, effect in
-                effect.isIn(doubts) ? value : effect.applied(to: value)
+            guard doubts.isEmpty else {
+                return effects.reduce(base) { value, effect in
+                    effect.isIn(doubts) ? value : effect.applied(to: value)
+                }
             }
+            let known = last?.known(of: base, stem, atMost: effects.count)
+            var shown = known?.shown ?? base
+            for effect in effects[(known?.count ?? 0)...] { shown = effect.applied(to: shown) }
+            last?.keep(shown, of: base, stem, effects.count)
+            return shown
+        }
+
+        /// Forgets what was applied last: an entry leaves the memory.
+        func forgetShown() { last?.forget() }
+
+        /// The effect of an operation.
+        func effect(of sequence: Int64) -> Effect? {
+            place(of: sequence).map { effects[$0] }
+        }
+
+        fileprivate mutating func insert(_ effect: Effect, number: UInt64) {
+            version = number
+            guard let next = effects.last, next.sequence > effect.sequence else {
+                return effects.append(effect)
+            }
+            stem = number
+            effects.insert(effect, at: firstPlace(from: effect.sequence))
+        }
+
+        fileprivate mutating func remove(_ sequence: Int64, number: UInt64) {
+            version = number
+            guard let place = place(of: sequence) else { return }
+            stem = number
+            effects.remove(at: place)
+        }
+
+        fileprivate mutating func note(
+            _ sequence: Int64,
+            number: UInt64,
+            changesShown: Bool,
+            _ change: (inout Effect) -> Void
+        ) {
+            version = number
+            if changesShown { stem = number }
+            if let place = place(of: sequence) { change(&effects[place]) }
+        }
+
+        private func place(of sequence: Int64) -> Int? {
+            let place = firstPlace(from: sequence)
+            return place < effects.count && effects[place].sequence == sequence ? place : nil
+        }
+
+        /// Where the first effect is that is not before the operation's.
+        private func firstPlace(from sequence: Int64) -> Int {
+            effects.partitioningIndex { $0.sequence >= sequence }
         }
     }
 
@@ -76,43 +144,99 @@ struct EffectTable: Sendable {
     ) -> [ErasedQuery] {
         let old = queries(of: sequence)
         // What became of the operation stays, whatever it does.
-        let known = old.first.flatMap { lists[$0.key] }?.effects.first { $0.sequence == sequence }
+        let known = old.first.flatMap { lists[$0.key]?.effect(of: sequence) }
         for query in old { remove(sequence, from: query.key, number: number) }
         for var effect in effects {
             effect.sentAt = known?.sentAt ?? effect.sentAt
             effect.acknowledgedAt = known?.acknowledgedAt ?? effect.acknowledgedAt
             effect.isReached = known?.isReached ?? effect.isReached
-            var list = lists[effect.query.key] ?? List()
-            let place = list.effects.firstIndex { $0.sequence > sequence } ?? list.effects.count
-            list.effects.insert(effect, at: place)
-            list.version = number
-            lists[effect.query.key] = list
+            lists[effect.query.key, default: List()].insert(effect, number: number)
         }
         keys[sequence] = effects.isEmpty ? nil : effects.map(\.query)
         let fresh = effects.map(\.query)
         return fresh + old.filter { query in !fresh.contains { $0.key == query.key } }
     }
 
-    /// Changes what is known of the operation, which changes nothing that is shown.
-    mutating func note(_ sequence: Int64, number: UInt64, _ change: (inout Effect) -> Void) {
+    /// Changes what is known of the operation, and by that what is shown, if it says so.
+    mutating func note(
+        _ sequence: Int64,
+        number: UInt64,
+        changesShown: Bool = false,
+        _ change: (inout Effect) -> Void
+    ) {
         for query in queries(of: sequence) {
-            guard var list = lists[query.key] else { continue }
-            for place in list.effects.indices where list.effects[place].sequence == sequence {
-                change(&list.effects[place])
-            }
-            list.version = number
-            lists[query.key] = list
+            lists[query.key]?
+                .note(sequence, number: number, changesShown: changesShown, change)
         }
     }
 
     /// Takes the operation's effect on one key out.
     mutating func remove(_ sequence: Int64, from key: QueryKey, number: UInt64) {
-        guard var list = lists[key] else { return }
-        list.effects.removeAll { $0.sequence == sequence }
-        list.version = number
-        lists[key] = list.effects.isEmpty ? nil : list
+        guard lists[key] != nil else { return }
+        lists[key]?.remove(sequence, number: number)
+        if lists[key]?.effects.isEmpty == true { lists[key] = nil }
         keys[sequence]?.removeAll { $0.key == key }
         if keys[sequence]?.isEmpty == true { keys[sequence] = nil }
+    }
+}
+
+/// What a list of effects has made of a base last, so that one more effect is one application.
+///
+/// Shared by all copies of a list; it changes nothing of what a list is.
+///
+/// Mutable state: `state`, by its mutex.
+private final class LastApplication: Sendable {
+    private struct State {
+        // Weak: a base that nobody has any more is asked for by nobody.
+        weak var base: ValueBox?
+        var shown: ValueBox?
+        var stem: UInt64 = 0
+        var count = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// How many effects were applied to the base, and what came of it.
+    func known(
+        of base: ValueBox,
+        _ stem: UInt64,
+        atMost count: Int
+    ) -> (count: Int, shown: ValueBox)? {
+        state.withLock { state in
+            guard let shown = state.shown, state.base === base, state.stem == stem,
+                state.count <= count
+            else { return nil }
+            return (state.count, shown)
+        }
+    }
+
+    func keep(_ shown: ValueBox, of base: ValueBox, _ stem: UInt64, _ count: Int) {
+        state.withLock { state in
+            // Of two who apply it at the same time, the one who knows more counts.
+            guard state.base !== base || state.stem != stem || state.count <= count else { return }
+            state.base = base
+            state.shown = shown
+            state.stem = stem
+            state.count = count
+        }
+    }
+
+    func forget() { state.withLock { $0 = State() } }
+}
+
+extension [Effect] {
+    /// Where the second half begins, of effects whose first half does not fulfil the condition.
+    fileprivate func partitioningIndex(where isSecondHalf: (Effect) -> Bool) -> Int {
+        var places = startIndex..<endIndex
+        while !places.isEmpty {
+            let middle = places.lowerBound + places.count / 2
+            if isSecondHalf(self[middle]) {
+                places = places.lowerBound..<middle
+            } else {
+                places = middle + 1..<places.upperBound
+            }
+        }
+        return places.lowerBound
     }
 }
 

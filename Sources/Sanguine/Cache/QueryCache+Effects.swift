@@ -104,7 +104,7 @@ extension QueryCache {
     func noteUnsent(_ sequence: Int64) {
         let (doubtful, patched) = guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.effects.note(sequence, number: number) { $0.sentAt = nil }
+            guarded.effects.note(sequence, number: number, changesShown: true) { $0.sentAt = nil }
             let queries = guarded.effects.queries(of: sequence)
             func which(_ isMeant: (BaseNotes) -> Bool) -> [ErasedQuery] {
                 queries.filter { guarded.records[$0.key].map { isMeant($0.notes) } ?? false }
@@ -150,7 +150,7 @@ extension QueryCache {
     /// The value stays stale, so that the next fetch brings the authority's own. Nothing happens
     /// where a value shows by itself whether it contains the operation.
     func fold(_ sequence: Int64, into query: ErasedQuery) {
-        let effect = effects(on: query.key)?.effects.first { $0.sequence == sequence }
+        let effect = effects(on: query.key)?.effect(of: sequence)
         guard let effect, effect.acknowledgedAt != nil, effect.isReached == nil else { return }
         if let list = effect.list { list.keeper()?.fold() } else { foldBase(of: effect) }
     }
@@ -161,8 +161,7 @@ extension QueryCache {
         restore(query)
         while true {
             let (ground, list) = ground(of: query)
-            guard let list, list.effects.contains(where: { $0.sequence == effect.sequence })
-            else { return }
+            guard let list, list.effect(of: effect.sequence) != nil else { return }
             guard let ground else {
                 if forgetEffect(of: effect.sequence, onUnknown: query, evenInUse: true) { return }
                 continue
@@ -226,7 +225,7 @@ extension QueryCache {
         restore(query)
         while true {
             let (ground, list) = ground(of: query)
-            let sent = list?.effects.first { $0.sequence == sequence }?.sentAt
+            let sent = list?.effect(of: sequence)?.sentAt
             let landing = fetchedBase(
                 box,
                 of: query,

@@ -161,6 +161,7 @@ extension QueryCache {
         for record in candidates {
             guard guarded.bytes > target else { break }
             guarded.records[record.key] = nil
+            guarded.effects.list(of: record.key)?.forgetShown()
             guarded.bytes -= record.cost
             evicted += 1
         }

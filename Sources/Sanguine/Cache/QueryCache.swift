@@ -322,7 +322,8 @@ final class QueryCache: Sendable {
 
     /// Changes the cached value, if there is one, in one step.
     ///
-    /// It is as old and as stale as it was.
+    /// It is as old and as stale as it was. The body is given the value without the effects of
+    /// operations, and what is returned is what is shown: the changed value with them.
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
@@ -330,7 +331,9 @@ final class QueryCache: Sendable {
             var value = old
             body(&value)
             let box = ValueBox.of(value)
-            if replace(box, query.erased, ground, isEqual: value == old) { return value }
+            if let shown = replace(box, query.erased, ground, isEqual: value == old) {
+                return shown.value(as: Value.self)
+            }
             // Not taken for another reason than a change: it never will be.
             guard let present = self.ground(of: query.erased).ground, !present.isSame(as: ground)
             else { return nil }
@@ -348,7 +351,7 @@ final class QueryCache: Sendable {
     ///   - isEqual: Whether it equals the one that is held.
     ///   - isChange: Whether a flight from before must not overwrite it. Default: yes.
     ///   - size: What it costs, if that is known without encoding it.
-    /// - Returns: Whether there was a value of that version and epoch.
+    /// - Returns: What is shown then; `nil` if there was no value of that version and epoch.
     func replace(
         _ box: ValueBox,
         _ query: ErasedQuery,
@@ -357,10 +360,10 @@ final class QueryCache: Sendable {
         isEqual: Bool = false,
         isChange: Bool = true,
         size: (@Sendable () -> Int?)? = nil
-    ) -> Bool {
+    ) -> ValueBox? {
         let present = authorizer.epoch
         let isUsers = query.policy.audience == .user
-        guard !isUsers || epoch ?? present.number == present.number else { return false }
+        guard !isUsers || epoch ?? present.number == present.number else { return nil }
         let list = effects(on: query.key)
         let shown = list?.applied(to: box, doubts: ground.notes.doubts) ?? box
         let looksSame = list == nil ? isEqual : ground.shown.isEqual(to: shown)
@@ -396,7 +399,7 @@ final class QueryCache: Sendable {
             return effect
         }
         if isKept, writer.isBehind { writer.flush() }
-        guard mustRetry else { return isTaken }
+        guard mustRetry else { return isTaken ? shown : nil }
         return replace(
             box,
             query,

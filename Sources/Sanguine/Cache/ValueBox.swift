@@ -43,5 +43,5 @@ private final class TypedValueBox<Value: CacheableValue>: ValueBox, @unchecked S
         return other == value
     }
 
-    override func encoded() -> Data? { try? WireCoding.encode(value) }
+    override func encoded() -> Data? { try? StoredCoding.encode(value) }
 }

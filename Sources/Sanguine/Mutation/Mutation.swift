@@ -18,7 +18,8 @@
 /// try client.perform(Like(post: post.id))
 /// ```
 ///
-/// Its members are what is kept on disk, as JSON. It is an intent, never a copy of a value: its
+/// Its members are what is kept on disk, as JSON: numbers and dates come back as they were, to the
+/// last bit. It is an intent, never a copy of a value: its
 /// effects are run again over each newer value until the backend's own has them in it.
 public protocol Mutation: Codable, Sendable {
     /// The name under which it is kept: unique among the mutations of an app, and stable.
@@ -48,8 +49,11 @@ public protocol Mutation: Codable, Sendable {
     ///   `Retry-After`.
     /// - Another status from 500 on, code `operation_in_progress`, or no answer within a minute: it
     ///   may be done, and is sent again likewise, under the same key.
-    /// - Any other status, and any error of the app's own: it is refused, its effects go, and it is
-    ///   in the tray; see ``Outbox/refused``.
+    /// - An error of the network, also of another stack than the client's: a ``TransportError``,
+    ///   a `URLError`, a `POSIXError` of a connection, a `CancellationError`, or an `NSError` with
+    ///   one of these as its underlying error. It may be done, and is sent again.
+    /// - Any other status, and any other error of the app's own: it is refused, its effects go, and
+    ///   it is in the tray with the error's text; see ``Outbox/refused``.
     func send(_ request: MutationRequest) async throws
 }
 

@@ -135,7 +135,7 @@ extension MutationKeeper {
         // It is on disk, for its owner's return.
         if !isTaken { shot.resolve(.failure(.userChanged)) }
         // An id may have become a real one in the meantime.
-        rewriteWaiting()
+        rewriteWaiting(only: sequence)
         tellOutbox()
         configuration.durableWrites?()
         kick()
@@ -169,11 +169,21 @@ extension MutationKeeper {
     ///
     /// - Parameters:
     ///   - own: The operation that was answered; it is rewritten too.
+    ///   - only: The one operation that may name a temporary id. Default: all that wait may.
     ///   - records: What is made durable in the same transaction.
-    func rewriteWaiting(_ own: Int64? = nil, with records: [OutboxState.Record] = []) {
+    func rewriteWaiting(
+        _ own: Int64? = nil,
+        only: Int64? = nil,
+        with records: [OutboxState.Record] = []
+    ) {
         let (rows, epoch) = guarded.withLock { guarded -> ([OutboxFile.Row], SessionEpoch) in
             guard !guarded.replaced.isEmpty || !records.isEmpty else { return ([], guarded.epoch) }
-            let candidates = guarded.replaced.isEmpty ? [] : Array(guarded.rows.values)
+            var candidates: [OutboxFile.Row] = []
+            if !guarded.replaced.isEmpty {
+                candidates =
+                    only.map { [guarded.rows[$0]].compactMap(\.self) }
+                    ?? Array(guarded.rows.values)
+            }
             let rows = candidates.filter { row in
                 guard let item = guarded.state.items[row.sequence] else { return false }
                 return item.phase == .queued || row.sequence == own

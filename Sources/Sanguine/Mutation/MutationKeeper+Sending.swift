@@ -183,7 +183,7 @@ extension MutationKeeper {
     }
 
     private func failed(_ departure: Departure, _ error: SanguineError) {
-        switch Self.verdict(on: error) {
+        switch Self.verdict(on: error, of: departure.row.name) {
         case .done:
             configuration.logger.error(
                 "A mutation's answer could not be read; it counts as done.",
@@ -257,7 +257,7 @@ extension MutationKeeper {
     }
 
     /// What a sending's error means.
-    private static func verdict(on error: SanguineError) -> Verdict {
+    private static func verdict(on error: SanguineError, of name: String) -> Verdict {
         switch error {
         case .decoding: return .done
         case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
@@ -270,10 +270,21 @@ extension MutationKeeper {
             guard isBusy || problem.code == .operationInProgress else { return .refused(problem) }
             let failure = error.retryAfter.map { OutboxState.Failure.retryAfter($0) } ?? .retry
             return .failed(failure, wasSent: !isTurnedAway)
-        case .queryFailed, .transport(.invalid):
-            return .refused(Problem(.mutatorFailed, "Mend what the mutation sends: \(error)"))
+        case .queryFailed(let text): return .refused(unsendable(name, text))
+        case .transport(.invalid), .conflictingQuery, .rangeTooLong:
+            return .refused(unsendable(name, "\(error)"))
         default: return .failed(.retry, wasSent: true)
         }
+    }
+
+    /// What no other try would cure.
+    private static func unsendable(_ name: String, _ reason: String) -> Problem {
+        var problem = Problem(
+            .mutatorFailed,
+            "Fix the 'send' of '\(name)', then retry or discard the operation. It threw: \(reason)"
+        )
+        problem.title = "The mutation failed."
+        return problem
     }
 
     // MARK: - Settling

@@ -71,8 +71,9 @@ public struct MutationRequest: Sendable {
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - method: The HTTP method.
     ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; an `Idempotency-Key` among them counts more.
-    ///   - json: A body in JSON.
+    ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
+    ///     them counts more than the client's.
+    ///   - json: A body in JSON, or in the `Content-Type` that `headers` names.
     /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any other status.
     @discardableResult
@@ -89,7 +90,7 @@ public struct MutationRequest: Sendable {
         }
         var headers = headers
         let key = number == 1 ? id.description : "\(id).\(number)"
-        headers["Idempotency-Key"] = headers["Idempotency-Key"] ?? key
+        headers.setHeader("Idempotency-Key", ifMissing: key)
         var request = try TransportRequest(
             method: method,
             base: backend.baseURL ?? backend.call.server,
@@ -103,7 +104,7 @@ public struct MutationRequest: Sendable {
             return try await backend.call.send(request, epoch: epoch)
         }
         if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
-            request.headers.merge(backend.baseHeaders()) { own, _ in own }
+            request.headers.addHeaders(ifMissing: backend.baseHeaders())
         }
         return try await backend.call.exchange.send(request)
     }

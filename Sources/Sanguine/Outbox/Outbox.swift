@@ -34,6 +34,23 @@ public struct Outbox: Sendable {
         ///
         /// It is sent all the same: the authority decides.
         public let conflict: Refusal?
+
+        /// Creates an operation, for previews and tests; an outbox makes its own.
+        ///
+        /// Default: one of lane `main` that waits, and is shown.
+        public init(
+            id: Identifier,
+            name: String,
+            lane: String = "main",
+            phase: Phase = .queued,
+            conflict: Refusal? = nil
+        ) {
+            self.id = id
+            self.name = name
+            self.lane = lane
+            self.phase = phase
+            self.conflict = conflict
+        }
     }
 
     /// An operation in the tray: the authority has refused it.
@@ -46,16 +63,36 @@ public struct Outbox: Sendable {
         public let lane: String
         /// Why it was refused.
         public let problem: Problem
+
+        /// Creates a refused operation, for previews and tests; an outbox makes its own.
+        ///
+        /// Default: one of lane `main`.
+        public init(id: Identifier, name: String, lane: String = "main", problem: Problem) {
+            self.id = id
+            self.name = name
+            self.lane = lane
+            self.problem = problem
+        }
     }
 
     /// How many operations there are.
     public struct Summary: Hashable, Sendable {
-        /// Those that the authority has not answered.
+        /// Those that the backend has not answered: they wait, are on their way, or their answer
+        /// was lost.
         public var unsent = 0
-        /// Those that it has done and whose records are still to come.
+        /// Those that it has done, and whose changes are still to come.
         public var settling = 0
-        /// Those in the tray.
+        /// Those in the tray, which are not in ``Outbox/pending``.
         public var refused = 0
+
+        /// Creates a summary, for previews and tests.
+        ///
+        /// Default: of an empty outbox.
+        public init(unsent: Int = 0, settling: Int = 0, refused: Int = 0) {
+            self.unsent = unsent
+            self.settling = settling
+            self.refused = refused
+        }
     }
 
     let keeper: SyncKeeper
@@ -63,7 +100,11 @@ public struct Outbox: Sendable {
 
     /// The operations that are not settled, in the order in which they were made.
     ///
-    /// Those on records and those on any backend, see ``Mutation``.
+    /// Those on records and those on any backend, see ``Mutation``, of the present user. What the
+    /// backend has done counts as ``Phase/acknowledged`` until what it has changed has come: for
+    /// what still waits to be sent or answered, ask for ``Summary/unsent``. So `pending.count` is
+    /// `summary.unsent + summary.settling`. Not among them is what was ``refused``, and what is
+    /// another user's, see ``ofOthers``.
     public var pending: [Operation] {
         (keeper.pending() + mutations.pending()).sorted { $0.sequence < $1.sequence }
             .map(\.operation)
@@ -77,7 +118,7 @@ public struct Outbox: Sendable {
     /// How many operations there are.
     public var summary: Summary { keeper.summary().with(mutations.summary()) }
 
-    /// How many operations of other users lie on this device, for their return.
+    /// How many operations of other users are stored on this device, for their return.
     ///
     /// Nobody else sees or sends them.
     public var ofOthers: Int { keeper.countOfOthers() }
@@ -225,19 +266,6 @@ extension OutboxState {
             )
             return Outbox.Numbered(sequence: item.sequence, operation: operation)
         }
-    }
-
-    /// How many operations there are.
-    var summary: Outbox.Summary {
-        var summary = Outbox.Summary()
-        for item in items.values {
-            switch item.phase {
-            case .queued, .sending: summary.unsent += 1
-            case .acknowledged: summary.settling += 1
-            case .refused: summary.refused += 1
-            }
-        }
-        return summary
     }
 }
 

@@ -22,6 +22,9 @@ package import SanguineModel
 /// 3. Operations of a lane are sent in their order; no operation is sent before one that it depends
 ///    on was answered, or is sent before it in the same flight.
 /// 4. There are at most `limit` operations, the refused among them.
+/// 5. `summary` counts `items` by their phase.
+/// 6. None of the operations before `looked.count` may take off, and a later one of a lane in
+///    `looked.closed` may not either; for as long as `looked` is there.
 package struct OutboxState: Sendable {
     /// Where an operation is.
     package enum Phase: Hashable, Sendable {
@@ -73,6 +76,14 @@ package struct OutboxState: Sendable {
         case removed([Int64])
     }
 
+    /// How far a search for the next flight has come.
+    private struct Search {
+        /// How many operations it has looked at.
+        var count = 0
+        /// Lanes in which something earlier is not answered.
+        var closed: Set<String>
+    }
+
     /// Why nothing is sent at present.
     package enum Pause: Hashable, Sendable {
         /// Somebody must sign in first.
@@ -98,8 +109,13 @@ package struct OutboxState: Sendable {
     package private(set) var pauses: Set<Pause> = []
     /// How often in a row flights of a line have failed, for lines that wait for their next try.
     package private(set) var waits: [String: Int] = [:]
+    /// How many operations there are.
+    private(set) var summary = Outbox.Summary()
     private var failures: [String: Int] = [:]
     private var flights: [UInt64: Flight] = [:]
+    /// What the last search for a flight has found that must wait, so that the next one begins
+    /// behind it; `nil` after whatever may have let something of it go.
+    private var looked: Search?
     private var lastFlight: UInt64 = 0
 
     /// Creates an outbox.
@@ -158,9 +174,11 @@ package struct OutboxState: Sendable {
         }
         let place = items.keys.lastIndex { $0 < item.sequence }.map { $0 + 1 } ?? 0
         guard items[item.sequence] == nil else { return }
+        summary.count(item.phase, 1)
         if place == items.count {
             items[item.sequence] = item
         } else {
+            looked = nil
             // Another process may have taken a smaller number first.
             items.updateValue(item, forKey: item.sequence, insertingAt: place)
         }
@@ -172,7 +190,7 @@ package struct OutboxState: Sendable {
     package mutating func discard(_ sequence: Int64) -> [Record]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
-        items[sequence] = nil
+        remove([sequence])
         // What waited for it waits for what it waited for.
         for (later, dependent) in items where dependent.dependencies.contains(sequence) {
             items[later]?.dependencies.remove(sequence)
@@ -187,23 +205,27 @@ package struct OutboxState: Sendable {
     package mutating func takeOff() -> (flight: Flight, records: [Record])? {
         defer { checkInvariants() }
         guard flights.count < parallel, pauses.isEmpty else { return nil }
-        var closed: Set<String> = []  // Lanes in which something earlier is not answered.
-        for flight in flights.values { closed.formUnion(flight.sequences.compactMap(lane(of:))) }
+        var search = looked ?? Search(closed: lanesInFlight)
+        looked = nil  // So that the lanes are not copied.
         var chosen: [Int64] = []
         var isChosen: Set<Int64> = []
-        for item in items.values {
-            guard chosen.count < batch else { break }
+        while search.count < items.count, chosen.count < batch {
+            let item = items.values[search.count]
+            search.count += 1
             guard item.phase == .queued else { continue }
             let mustWait = item.dependencies.contains { sequence in
                 items[sequence].map { $0.isUnanswered && !isChosen.contains(sequence) } ?? false
             }
-            guard !mustWait, !closed.contains(item.lane), waits[line(of: item.lane)] == nil else {
-                closed.insert(item.lane)
+            guard !mustWait, !search.closed.contains(item.lane), waits[line(of: item.lane)] == nil
+            else {
+                search.closed.insert(item.lane)
                 continue
             }
             chosen.append(item.sequence)
             isChosen.insert(item.sequence)
         }
+        search.closed.formUnion(chosen.compactMap(lane(of:)))
+        looked = search
         guard !chosen.isEmpty else { return nil }
         lastFlight += 1
         let flight = Flight(number: lastFlight, sequences: chosen)
@@ -216,6 +238,7 @@ package struct OutboxState: Sendable {
     package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
+        looked = nil
         for line in lines(of: flight) { failures[line] = nil }
         putBack(flight, mayBeDone: true)
         return resolve(results)
@@ -232,6 +255,7 @@ package struct OutboxState: Sendable {
     {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
+        looked = nil
         let lines = lines(of: flight)
         putBack(flight, mayBeDone: wasSent)
         if failure == .needsSignIn {
@@ -249,6 +273,7 @@ package struct OutboxState: Sendable {
     /// another try worth it.
     package mutating func wake(_ line: String? = nil) {
         defer { checkInvariants() }
+        looked = nil
         if let line { waits[line] = nil } else { waits = [:] }
     }
 
@@ -260,6 +285,7 @@ package struct OutboxState: Sendable {
         } else {
             pauses.remove(pause)
             waits = [:]
+            looked = nil
         }
     }
 
@@ -267,6 +293,7 @@ package struct OutboxState: Sendable {
     package mutating func resolve(_ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
+        looked = nil
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
         var records: [Record] = []
         for result in results {
@@ -275,11 +302,11 @@ package struct OutboxState: Sendable {
             switch result.status {
             case .applied, .replayed:
                 let head = result.head ?? 0
-                items[sequence]?.phase = .acknowledged(head: head)
+                set(.acknowledged(head: head), of: sequence)
                 records.append(.acknowledged(sequence, head: head))
             case .refused:
                 let problem = result.problem ?? Problem(.internalFault, "Read the server's log.")
-                items[sequence]?.phase = .refused(problem)
+                set(.refused(problem), of: sequence)
                 records.append(.refused(sequence, problem))
             case .unknown: break
             }
@@ -297,7 +324,7 @@ package struct OutboxState: Sendable {
         }
         .map(\.sequence)
         guard !settled.isEmpty else { return ([], []) }
-        for sequence in settled { items[sequence] = nil }
+        remove(settled)
         return (settled, [.removed(settled)])
     }
 
@@ -310,7 +337,7 @@ package struct OutboxState: Sendable {
             if case .acknowledged = items[sequence]?.phase { true } else { false }
         }
         guard !settled.isEmpty else { return [] }
-        for sequence in settled { items[sequence] = nil }
+        remove(settled)
         return [.removed(settled)]
     }
 
@@ -318,7 +345,27 @@ package struct OutboxState: Sendable {
     package mutating func move(_ sequence: Int64, to lane: String) {
         defer { checkInvariants() }
         guard items[sequence]?.phase == .queued else { return }
+        looked = nil
         items[sequence]?.lane = lane
+    }
+
+    private mutating func set(_ phase: Phase, of sequence: Int64) {
+        guard let old = items[sequence]?.phase else { return }
+        summary.count(old, -1)
+        summary.count(phase, 1)
+        items[sequence]?.phase = phase
+    }
+
+    private mutating func remove(_ sequences: [Int64]) {
+        looked = nil
+        for sequence in sequences {
+            if let item = items.removeValue(forKey: sequence) { summary.count(item.phase, -1) }
+        }
+    }
+
+    /// Lanes in which something earlier is not answered.
+    private var lanesInFlight: Set<String> {
+        Set(flights.values.flatMap { $0.sequences.compactMap(lane(of:)) })
     }
 
     // Lanes that fail and wait together.
@@ -344,6 +391,11 @@ package struct OutboxState: Sendable {
         assert(flights.count <= parallel)
         // With thousands it would cost more than the event.
         guard items.count <= 64 else { return }
+        assert(
+            summary == items.values.reduce(into: Outbox.Summary()) { $0.count($1.phase, 1) },
+            "An operation is counted wrongly."
+        )
+        assert((looked?.count ?? 0) <= items.count, "It looked at what is not there.")
         assert(zip(items.keys, items.keys.dropFirst()).allSatisfy { $0 < $1 }, "Out of order.")
         assert(
             items.values.allSatisfy { item in
@@ -377,6 +429,17 @@ extension OutboxState.Item {
         switch phase {
         case .queued, .sending: true
         case .acknowledged, .refused: false
+        }
+    }
+}
+
+extension Outbox.Summary {
+    /// Counts operations of a phase, or no longer.
+    fileprivate mutating func count(_ phase: OutboxState.Phase, _ number: Int) {
+        switch phase {
+        case .queued, .sending: unsent += number
+        case .acknowledged: settling += number
+        case .refused: refused += number
         }
     }
 }

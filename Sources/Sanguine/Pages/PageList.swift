@@ -52,7 +52,7 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
         let stride = max(1, rows.count / 32)
         let sample = Swift.stride(from: 0, to: rows.count, by: stride).map { rows[$0] }
         guard !sample.isEmpty else { return 0 }
-        return (try? WireCoding.encode(sample)).map { $0.count * rows.count / sample.count }
+        return (try? StoredCoding.encode(sample)).map { $0.count * rows.count / sample.count }
     }
 
     /// Where the mark's rows begin.

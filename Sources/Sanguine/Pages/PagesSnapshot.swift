@@ -36,6 +36,27 @@ where Item.ID: Sendable {
     /// has used the list since.
     public var nextError: SanguineError?
 
+    /// Creates the state of a list, for previews and tests.
+    ///
+    /// Default: no list, and none on its way.
+    public init(
+        items: [Item] = [],
+        hasMore: Bool = false,
+        hasPrevious: Bool = false,
+        asOf: Timestamp? = nil,
+        phase: Phase = .empty,
+        error: SanguineError? = nil,
+        nextError: SanguineError? = nil
+    ) {
+        self.items = items
+        self.hasMore = hasMore
+        self.hasPrevious = hasPrevious
+        self.asOf = asOf
+        self.phase = phase
+        self.error = error
+        self.nextError = nextError
+    }
+
     /// How old the list's beginning is, or `nil` without a list.
     ///
     /// Never negative: clocks are set back at times.

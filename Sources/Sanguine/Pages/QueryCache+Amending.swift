@@ -21,6 +21,14 @@ extension QueryCache {
         replacing ground: Ground,
         size: (@Sendable () -> Int?)? = nil
     ) -> Bool {
-        replace(.of(value), query.erased, ground, epoch: epoch, isChange: false, size: size)
+        let shown = replace(
+            .of(value),
+            query.erased,
+            ground,
+            epoch: epoch,
+            isChange: false,
+            size: size
+        )
+        return shown != nil
     }
 }

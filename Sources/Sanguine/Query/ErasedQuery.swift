@@ -47,7 +47,7 @@ final class ErasedQuery: Sendable {
     /// The value that was stored as that JSON.
     func decode(_ json: Data) throws -> ValueBox {
         func decode<Value: CacheableValue>(_ type: Value.Type) throws -> ValueBox {
-            .of(try WireCoding.decode(type, from: json))
+            .of(try StoredCoding.decode(type, from: json))
         }
         return try decode(valueType)
     }

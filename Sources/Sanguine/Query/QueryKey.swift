@@ -36,10 +36,11 @@ struct QueryKey: Hashable, Sendable {
         case let number as Int:
             return String(number)
         default:
-            if let data = try? WireCoding.encode(parameter) {
+            // As on disk: two moments of one millisecond are two parameters.
+            if let data = try? StoredCoding.encode(parameter) {
                 return escaped(String(decoding: data, as: UTF8.self))
             }
-            // What cannot be encoded, such as an infinite number, still has a description.
+            // What cannot be encoded still has a description.
             return "?" + escaped(String(reflecting: parameter))
         }
     }

@@ -62,8 +62,9 @@ public struct QueryRequest: Sendable {
     ///   - path: Below the query's base address; or an absolute address.
     ///   - method: The HTTP method. It must be one that changes nothing: reads are repeated.
     ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields.
-    ///   - json: A body in JSON.
+    ///   - headers: More header fields; an `Accept` or a `Content-Type` among them counts more than
+    ///     the client's.
+    ///   - json: A body in JSON, or in the `Content-Type` that `headers` names.
     /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299;
     ///   ``SanguineError/queueFull(limit:)`` if too many wait that matter as much.
@@ -91,7 +92,7 @@ public struct QueryRequest: Sendable {
             return try await backend.call.send(request, epoch: epoch)
         }
         if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
-            request.headers.merge(backend.baseHeaders()) { own, _ in own }
+            request.headers.addHeaders(ifMissing: backend.baseHeaders())
         }
         return try await backend.call.exchange.send(request)
     }

@@ -146,16 +146,30 @@ struct ReadAttempts: Sendable {
 }
 
 extension SanguineError {
-    /// The client's form of whatever a query's closure threw.
+    /// The client's form of whatever a closure of the app's threw.
+    ///
+    /// An error of the network is one, whoever met it. One that says that something was cancelled
+    /// is an interruption: whoever asked goes on.
     init(_ error: any Error) {
         switch error {
         case let error as SanguineError: self = error
         case let error as Problem: self = .problem(error)
-        case TransportError.cancelled: self = .cancelled
-        case let error as TransportError: self = .transport(error)
-        case is CancellationError: self = .cancelled
-        default: self = .queryFailed("\(error)")
+        case let error as Refusal: self = .problem(error.problem)
+        default:
+            switch TransportError(ofNetwork: error) {
+            case .cancelled: self = .transport(.interrupted("it was cancelled on its way"))
+            case let failure?: self = .transport(failure)
+            case nil: self = .queryFailed(Self.text(of: error))
+            }
         }
+    }
+
+    /// The error as it describes itself, and as it describes itself to people.
+    private static func text(of error: any Error) -> String {
+        let text = "\(error)"
+        let explanation = (error as? any LocalizedError)?.errorDescription ?? ""
+        guard !explanation.isEmpty, !text.contains(explanation) else { return text }
+        return "\(text): \(explanation)"
     }
 }
 

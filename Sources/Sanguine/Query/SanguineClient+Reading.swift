@@ -107,10 +107,13 @@ extension SanguineClient {
     /// It stays as old as it was. A fetch that is under way does not overwrite the change; if the
     /// value was stale, it is fetched once more.
     ///
+    /// What is changed is the value that the backend gave: the effects of mutations that are not
+    /// settled are no part of what the body is given, and are shown over what it makes.
+    ///
     /// Of two simultaneous changes each sees the other's or is seen by it; the body may be called
     /// again for that.
     ///
-    /// - Returns: The new value, or `nil` if there was none.
+    /// - Returns: What is shown then: the new value with those effects. `nil` if there was none.
     @discardableResult
     public func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
         guard derived.source(of: query) == nil else { return nil }

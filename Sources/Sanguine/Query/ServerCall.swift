@@ -122,7 +122,7 @@ struct ServerCall: Sendable {
         // Epochs never go back: if it still is the expected one, then so it was for the token.
         guard authorizer.epoch.number == expected.number else { throw .userChanged }
         var request = request
-        request.headers["Authorization"] = "Bearer \(token)"
+        request.headers.setHeader("Authorization", "Bearer \(token)")
         return request
     }
 

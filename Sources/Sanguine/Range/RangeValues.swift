@@ -17,6 +17,25 @@ public struct RangeValues<Index: RangeIndex, Value: Codable & Sendable & Equatab
     /// Only ``SanguineClient/updates(of:in:)`` tells it.
     public var error: SanguineError?
 
+    /// Creates the state of a stretch, for previews and tests.
+    ///
+    /// Default: nothing missing, nothing under way.
+    public init(
+        range: ClosedRange<Index>,
+        values: [Index: Value],
+        missing: [ClosedRange<Index>] = [],
+        stale: [ClosedRange<Index>] = [],
+        isFetching: Bool = false,
+        error: SanguineError? = nil
+    ) {
+        self.range = range
+        self.values = values
+        self.missing = missing
+        self.stale = stale
+        self.isFetching = isFetching
+        self.error = error
+    }
+
     /// Whether everything is known and fresh.
     public var isComplete: Bool { missing.isEmpty && stale.isEmpty }
 

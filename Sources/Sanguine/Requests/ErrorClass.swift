@@ -22,7 +22,7 @@ public enum ErrorClass: String, Hashable, Sendable, CaseIterable {
     case gone
     /// Nobody wants the answer any more.
     case cancelled
-    /// The app, the backend or the device must be mended; asking again does not help.
+    /// The app, the backend or the device must be fixed; asking again does not help.
     case defect
 
     /// Whether a read is worth another attempt.
@@ -34,40 +34,28 @@ public enum ErrorClass: String, Hashable, Sendable, CaseIterable {
 extension SanguineError {
     /// What the error means for whoever asked.
     public var errorClass: ErrorClass {
-        guard case .problem(let problem) = self else { return ErrorTable.cases[code] ?? .defect }
-        return ErrorTable.errorClass(of: problem)
+        switch self {
+        case .problem(let problem): ErrorTable.errorClass(of: problem)
+        case .timedOut, .transport(.timedOut), .transport(.offline), .transport(.interrupted):
+            .retryable
+        case .cancelled, .transport(.cancelled), .closed, .userChanged: .cancelled
+        case .queueFull, .outboxFull, .rangeTooLong, .outcomeUnknown, .balanceUnsettled: .refused
+        case .transport(.bodyTooLarge), .transport(.invalid), .decoding, .store, .notConfigured,
+            .conflictingQuery, .queryFailed:
+            .defect
+        }
     }
 
     /// Whether the same read may succeed if it is made again.
     var isWorthAnotherRead: Bool { errorClass.isWorthAnotherRead }
 }
 
-/// The classes of all errors, as data.
+/// The classes of problems, as data.
 ///
 /// A problem is looked up by its code first, then by its status, then by the hundred of its status.
 /// The code counts only beside its own status: a backend that answers 404 and calls it a fault of
 /// its own has still said 404.
 enum ErrorTable {
-    /// Errors without a status, by ``SanguineError/code``.
-    static let cases: [String: ErrorClass] = [
-        "timed_out": .retryable,
-        "offline": .retryable,
-        "interrupted": .retryable,
-        "cancelled": .cancelled,
-        "closed": .cancelled,
-        "user_changed": .cancelled,
-        "queue_full": .refused,
-        "outcome_unknown": .refused,
-        "balance_unsettled": .refused,
-        "answer_too_large": .defect,
-        "invalid_exchange": .defect,
-        "decoding": .defect,
-        "store": .defect,
-        "not_configured": .defect,
-        "conflicting_query": .defect,
-        "query_failed": .defect,
-    ]
-
     /// Problems by their code, if they come with the code's own status.
     static let codes: [ProblemCode: ErrorClass] = [
         .malformedBody: .defect,
@@ -105,7 +93,7 @@ enum ErrorTable {
         .upstreamTimeout: .retryable,
     ]
 
-    /// Problems by their HTTP status (RFC 9110, section 15; 429: RFC 6585).
+    /// Problems by their HTTP status (RFC 9110, section 15; 425: RFC 8470; 429: RFC 6585).
     static let statuses: [Int: ErrorClass] = [
         400: .defect,
         401: .needsSignIn,
@@ -115,6 +103,7 @@ enum ErrorTable {
         408: .retryable,
         410: .gone,
         415: .defect,
+        425: .retryable,
         429: .waits,
         500: .retryable,
         502: .retryable,

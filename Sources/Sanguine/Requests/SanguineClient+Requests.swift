@@ -37,10 +37,16 @@ extension SanguineClient {
     ///
     /// A value that is fresh is not fetched. A prefetch takes few lanes and the last place, and
     /// whoever asks for the same value meanwhile raises it. A failure is not told: the one who
-    /// needs the value asks again.
+    /// needs the value asks again. It ends with the client, which it does not keep alive.
     public func prefetch<Value>(_ query: Query<Value>) {
-        Task(priority: .utility) { [weak self] in
-            _ = try? await self?.value(of: query, priority: .prefetch)
+        let source = derived.source(of: query)
+        // Of the client only the part that fetches: its end ends the fetch.
+        Task(priority: .utility) { [queries] in
+            if let source {
+                _ = try? await source.value()
+            } else {
+                _ = try? await queries.value(of: query, priority: .prefetch)
+            }
         }
     }
 }

@@ -24,8 +24,18 @@ public struct StoreReport: Sendable, Hashable {
     /// How many damaged or undecodable rows were dropped since the client was created.
     public var droppedRows = 0
 
-    init(place: Place, failure: String? = nil) {
+    /// Creates a report, for previews and tests; a client makes its own.
+    ///
+    /// Default: of a store that never failed.
+    public init(
+        place: Place,
+        failure: String? = nil,
+        movedAside: [URL] = [],
+        droppedRows: Int = 0
+    ) {
         self.place = place
         self.failure = failure
+        self.movedAside = movedAside
+        self.droppedRows = droppedRows
     }
 }

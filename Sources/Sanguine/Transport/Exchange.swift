@@ -57,7 +57,7 @@ extension TransportRequest {
     ///   - base: The address of the backend, with or without a path and a slash at its end.
     ///   - path: Below the base, with or without a slash in front; or an absolute address.
     ///   - query: Parameters to append; encoded here.
-    ///   - headers: Header fields by name.
+    ///   - headers: Header fields by name; an `Accept` or a `Content-Type` among them counts.
     ///   - json: A body in JSON.
     ///   - timeout: How long the exchange may take.
     /// - Throws: ``SanguineError/notConfigured(_:)`` without a base; an invalid exchange if no
@@ -93,27 +93,44 @@ extension TransportRequest {
             throw .transport(.invalid("the address '\(text)' is not valid"))
         }
         var headers = headers
-        headers["Accept"] = headers["Accept"] ?? "application/json"
-        if json != nil { headers["Content-Type"] = "application/json" }
+        headers.setHeader("Accept", ifMissing: "application/json")
+        if json != nil { headers.setHeader("Content-Type", ifMissing: "application/json") }
         self.init(method: method, url: url, headers: headers, body: json, timeout: timeout)
     }
 }
 
 extension Problem {
     /// The problem in a response, or one made of its status if it carries none.
+    ///
+    /// Of whatever type the body is: many backends send a problem as plain JSON.
     init(_ response: TransportResponse, now: Timestamp) {
-        if let problem = try? WireCoding.decode(Problem.self, from: response.body) {
-            self = problem
+        let status = response.status
+        if let members = try? WireCoding.decode(Members.self, from: response.body),
+            !members.isEmpty
+        {
+            self.init(members, status: status)
         } else {
-            self.init(
-                ProblemCode(rawValue: "http_\(response.status)"),
-                "The backend answered with status \(response.status) and no further word."
-            )
-            title = "The request was refused."
+            self.init(ProblemCode(status: status), response.wordlessness)
+            self.status = status
         }
-        status = response.status
         if retryAfter == nil, let header = response.header("retry-after") {
             retryAfter = RetryAfter.seconds(header, now: now)
         }
+    }
+}
+
+extension TransportResponse {
+    /// What is to be said of an answer without a problem; nothing of the body, which may be
+    /// personal.
+    fileprivate var wordlessness: String {
+        guard !body.isEmpty else {
+            return "The backend answered with status \(status) and an empty body."
+        }
+        let named = header("content-type")?.prefix { $0 != ";" }
+        let type = named.map(String.init)?.trimmingCharacters(in: .whitespaces) ?? "no named type"
+        return """
+            The backend answered with status \(status). Its body, \(body.count) bytes of \(type), \
+            is no problem (RFC 9457).
+            """
     }
 }

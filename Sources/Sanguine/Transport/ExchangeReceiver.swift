@@ -92,10 +92,10 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         task: URLSessionTask,
         didCompleteWithError error: (any Error)?
     ) {
-        if streams.ended(task, error.map { TransportError($0) }) { return }
+        if streams.ended(task, error.map { TransportError(ofTask: $0) }) { return }
         let collected = exchanges.withLock { $0[task.taskIdentifier] }
         if let error {
-            end(task, .failure(TransportError(error)))
+            end(task, .failure(TransportError(ofTask: error)))
         } else if let http = collected?.response ?? task.response as? HTTPURLResponse {
             end(task, .success(TransportResponse(http, body: collected?.body ?? Data())))
         } else {
@@ -122,30 +122,6 @@ extension TransportResponse {
             headers["\(name)"] = "\(value)"
         }
         self.init(status: response.statusCode, headers: headers, body: body)
-    }
-}
-
-extension TransportError {
-    /// Sorts an error of `URLSession` by whether the server may have seen the request.
-    fileprivate init(_ error: any Error) {
-        guard let error = error as? URLError else {
-            self = .interrupted("\(error)")
-            return
-        }
-        switch error.code {
-        case .cancelled: self = .cancelled
-        case .timedOut: self = .timedOut
-        case .cannotConnectToHost: self = .offline("the connection was refused")
-        case .cannotFindHost, .dnsLookupFailed: self = .offline("the name is not known")
-        case .notConnectedToInternet, .dataNotAllowed, .internationalRoamingOff, .callIsActive:
-            self = .offline("there is no network")
-        case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
-            .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot,
-            .clientCertificateRejected, .clientCertificateRequired:
-            self = .offline("no secure connection could be made: \(error.localizedDescription)")
-        case .badURL, .unsupportedURL: self = .invalid("the address is not valid")
-        default: self = .interrupted(error.localizedDescription)
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 import Foundation
 import SanguineModel
 
-/// JSON as it travels, and as values are kept on disk.
+/// JSON as it travels.
 ///
-/// Dates are RFC 3339 with or without decimals, which the encoder's own strategy cannot read.
+/// Dates are RFC 3339, written with milliseconds, and read with or without decimals, which the
+/// encoder's own strategy cannot do. What is kept on disk is encoded by ``StoredCoding``.
 enum WireCoding {
     static func encode(_ value: some Encodable) throws -> Data {
         let encoder = JSONEncoder()
@@ -23,6 +24,15 @@ enum WireCoding {
         decoder.dateDecodingStrategy = .custom { decoder in
             try Timestamp(from: decoder).date
         }
+        return try decode(type, from: data, with: decoder)
+    }
+
+    /// Decodes, and says of a failure where the data differs from the type.
+    static func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from data: Data,
+        with decoder: JSONDecoder
+    ) throws(SanguineError) -> Value {
         do {
             return try decoder.decode(type, from: data)
         } catch let error as DecodingError {

@@ -27,22 +27,22 @@ struct AskCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try options.client()
-        defer { client.close() }
-        let result = try await client.result(of: Ask(question: question))
-        if options.json {
-            try Output.write(
-                json: Asked(
-                    output: result.output,
-                    charged: result.charged,
-                    tokensRemaining: result.tokensRemaining,
-                    held: result.held,
-                    head: result.head
+        try await options.withClient { client in
+            let result = try await client.result(of: Ask(question: question))
+            if options.json {
+                try Output.write(
+                    json: Asked(
+                        output: result.output,
+                        charged: result.charged,
+                        tokensRemaining: result.tokensRemaining,
+                        held: result.held,
+                        head: result.head
+                    )
                 )
-            )
-        } else {
-            Output.write(result.output)
-            Output.complain("\(result.charged) charged, \(result.tokensRemaining) left")
+            } else {
+                try Output.write(result.output)
+                Output.complain("\(result.charged) charged, \(result.tokensRemaining) left")
+            }
         }
     }
 }

@@ -21,29 +21,29 @@ struct BalanceCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try options.client(retries: false)
-        defer { client.close() }
-        let failure = await LastKnown.refresh(.balance, of: client)
-        let state = client.snapshot(of: .balance)
-        guard let balance = state.value else { throw LastKnown.nothing(failure) }
-        let age = LastKnown.age(of: state)
-        if options.json {
-            try Output.write(
-                json: Shown(
-                    unit: balance.unit,
-                    available: balance.available,
-                    held: balance.held,
-                    head: balance.head,
-                    ageSeconds: Int(age.components.seconds),
-                    error: failure?.code
+        try await options.withClient(retries: false) { client in
+            let failure = await LastKnown.refresh(.balance, of: client)
+            let state = client.snapshot(of: .balance)
+            guard let balance = state.value else { throw LastKnown.nothing(failure) }
+            let age = LastKnown.age(of: state)
+            if options.json {
+                try Output.write(
+                    json: Shown(
+                        unit: balance.unit,
+                        available: balance.available,
+                        held: balance.held,
+                        head: balance.head,
+                        ageSeconds: Int(age.components.seconds),
+                        error: failure?.code
+                    )
                 )
-            )
-            return
+                return
+            }
+            let held = balance.held > 0 ? ", \(balance.held) held" : ""
+            let note = failure == nil ? "" : "  (as of \(age.spoken) ago)"
+            try Output.write("\(balance.available) \(balance.unit)\(held)\(note)")
+            if let failure { Output.complain("\(failure)") }
         }
-        let held = balance.held > 0 ? ", \(balance.held) held" : ""
-        let note = failure == nil ? "" : "  (as of \(age.spoken) ago)"
-        Output.write("\(balance.available) \(balance.unit)\(held)\(note)")
-        if let failure { Output.complain("\(failure)") }
     }
 }
 

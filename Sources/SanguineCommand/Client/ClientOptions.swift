@@ -30,18 +30,64 @@ struct ClientOptions: ParsableArguments {
         }
     }
 
+    /// Does something with the client, its state restored, and closes it.
+    ///
+    /// - Parameters:
+    ///   - retries: Whether to send again what failed, or to go on with what is known.
+    ///   - asksServer: Whether the server is asked at all.
+    ///   - body: What to do.
+    /// - Throws: ``Failure`` if the folder cannot be used, before or after what the body has shown;
+    ///   what the body throws.
+    func withClient(
+        retries: Bool = true,
+        asksServer: Bool = true,
+        _ body: (SanguineClient) async throws -> Void
+    ) async throws {
+        let client = try client(retries: retries, asksServer: asksServer)
+        defer { client.close() }
+        do {
+            try await body(client)
+        } catch SanguineError.store(let error) {
+            throw unusable("\(error)")
+        }
+        let report = client.storeReport
+        for file in report.movedAside {
+            Output.complain("A file could not be used, and is now '\(file.path)'.")
+        }
+        if let failure = report.failure, report.movedAside.isEmpty { throw unusable(failure) }
+    }
+
     /// The client, with its state restored.
     ///
     /// - Parameters:
     ///   - retries: Whether to send again what failed, or to go on with what is known.
     ///   - asksServer: Whether the server is asked at all.
     /// - Returns: The client; its owner closes it.
-    /// - Throws: What the client's initializer throws.
+    /// - Throws: ``Failure`` if the folder cannot be used.
     func client(retries: Bool = true, asksServer: Bool = true) throws -> SanguineClient {
+        try checkFolder()
         var configuration = SanguineClient.Configuration(server: asksServer ? url : nil)
         configuration.folder = stateFolder
         configuration.retries = retries
-        return try SanguineClient(configuration)
+        let client = try SanguineClient(configuration)
+        guard client.storeReport.place == .disk else {
+            defer { client.close() }
+            throw unusable(client.storeReport.failure ?? "nothing can be kept in it")
+        }
+        return client
+    }
+
+    /// - Throws: ``Failure`` if it can be seen that the folder cannot be used.
+    func checkFolder() throws(Failure) {
+        if let obstacle = UsableFolder.obstacle(in: stateFolder) {
+            throw UsableFolder.failure(stateFolder, obstacle, option: "--folder")
+        }
+    }
+
+    private func unusable(_ reason: String) -> Failure {
+        let obstacle = UsableFolder.obstacle(in: stateFolder)
+        let shown = obstacle ?? (reason.hasSuffix(".") ? String(reason.dropLast()) : reason)
+        return UsableFolder.failure(stateFolder, shown, option: "--folder")
     }
 
     private var url: URL? {

@@ -19,7 +19,7 @@ struct MatrixCommand: ParsableCommand {
         if json {
             try Output.write(json: Self.matrix)
         } else {
-            Output.write(Self.matrix.description)
+            try Output.write(Self.matrix.description)
         }
     }
 }

@@ -12,22 +12,22 @@ struct QuotaCommand: AsyncParsableCommand {
     @OptionGroup var options: ClientOptions
 
     func run() async throws {
-        let client = try options.client(retries: false)
-        defer { client.close() }
-        let failure = await LastKnown.refresh(.quotas, of: client)
-        let state = client.snapshot(of: .quotas)
-        guard let quotas = state.value else { throw LastKnown.nothing(failure) }
-        if options.json {
-            try Output.write(json: quotas)
-        } else {
-            for quota in quotas {
-                let left =
-                    quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
-                Output.write("\(quota.name)  \(left), resets \(quota.resetsAt)")
+        try await options.withClient(retries: false) { client in
+            let failure = await LastKnown.refresh(.quotas, of: client)
+            let state = client.snapshot(of: .quotas)
+            guard let quotas = state.value else { throw LastKnown.nothing(failure) }
+            if options.json {
+                try Output.write(json: quotas)
+            } else {
+                for quota in quotas {
+                    let left =
+                        quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
+                    try Output.write("\(quota.name)  \(left), resets \(quota.resetsAt)")
+                }
             }
+            guard let failure else { return }
+            let age = LastKnown.age(of: state)
+            Output.complain("As of \(age.spoken) ago. \(failure)")
         }
-        guard let failure else { return }
-        let age = LastKnown.age(of: state)
-        Output.complain("As of \(age.spoken) ago. \(failure)")
     }
 }

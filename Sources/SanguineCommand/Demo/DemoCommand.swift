@@ -39,6 +39,6 @@ struct DemoCommand: AsyncParsableCommand {
             )
             try await story.play()
         }
-        timeline.printSummary()
+        try timeline.printSummary()
     }
 }

@@ -20,7 +20,7 @@ struct Story: Sendable {
     private var phone: URL { folder.appending(path: "phone", directoryHint: .isDirectory) }
 
     func play() async throws {
-        Output.write(
+        try Output.write(
             "  Sanguine: a guest's first minutes, with a model that takes \(latency.spoken)"
         )
         try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
@@ -41,48 +41,49 @@ struct Story: Sendable {
     // MARK: Chapters
 
     private func open(_ client: SanguineClient) async throws {
-        timeline.chapter("The app opens for the first time")
+        try timeline.chapter("The app opens for the first time")
         try expect(client.cached(.balance) == nil, "A new device knows a balance already.")
-        timeline.note("first frame: no balance yet, and nothing blocks")
+        try timeline.note("first frame: no balance yet, and nothing blocks")
         let balance = try await client.value(of: .balance)
         try expect(balance.available == 100, "A guest begins with \(balance.available).")
-        timeline.note("a guest account was made; the screen shows \(balance.available) tokens")
+        try timeline.note("a guest account was made; the screen shows \(balance.available) tokens")
     }
 
     private func ask(_ client: SanguineClient) async throws {
-        timeline.chapter("A question")
+        try timeline.chapter("A question")
         let before = try balance(client)
         let asked = timeline.elapsed
         async let answer = client.result(of: Ask(question: "Why is the sky blue?"))
         let shown = try await change(from: before, client)
         let delay = timeline.elapsed - asked
-        timeline.note(
+        try timeline.note(
             "asked; \(Timeline.milliseconds(delay)) later the screen shows \(shown.available)"
         )
         let result = try await answer
         let waited = timeline.elapsed - asked
-        timeline.note("“\(result.output.prefix(60))…”")
+        try timeline.note("“\(result.output.prefix(60))…”")
         let settled = try balance(client)
         try expect(
             settled.available == before.available - result.charged,
             "The charge is not shown."
         )
         try expect(result.tokensRemaining == settled.available, "Answer and screen disagree.")
-        timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
-        timeline.note(
+        try timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
+        try timeline.note(
             "waiting for the server would have shown the change \(Timeline.seconds(waited)) late"
         )
         timeline.saved(waited - delay)
     }
 
     private func askThreeAtOnce(_ client: SanguineClient) async throws {
-        timeline.chapter("Three questions at once, while the balance is being reloaded")
+        try timeline.chapter("Three questions at once, while the balance is being reloaded")
         let before = try balance(client)
         let seen = Seen()
         let watcher = Task {
             for await state in client.updates(of: .balance) {
                 guard let value = state.value, seen.add(value.available) else { continue }
-                timeline.note("the screen shows \(value.available)")
+                // What cannot be written is said of the next chapter.
+                try? timeline.note("the screen shows \(value.available)")
             }
         }
         defer { watcher.cancel() }
@@ -105,12 +106,14 @@ struct Story: Sendable {
             "\(before.available) less \(charged) is shown as \(settled.available)."
         )
         try expect(seen.hasNoDance, "The number danced: \(seen.all).")
-        timeline.note("all three answered, \(charged) charged; the number never went the wrong way")
+        try timeline.note(
+            "all three answered, \(charged) charged; the number never went the wrong way"
+        )
         timeline.saved(timeline.elapsed - asked)
     }
 
     private func overreach(_ client: SanguineClient) async throws {
-        timeline.chapter("A call that fails")
+        try timeline.chapter("A call that fails")
         let before = try balance(client)
         do throws(SanguineError) {
             _ = try await client.call(Echo(text: ""))
@@ -119,21 +122,21 @@ struct Story: Sendable {
             guard case .problem(let problem) = error, problem.code == .invalidContent else {
                 throw error
             }
-            timeline.note("refused: \(problem.detail)")
+            try timeline.note("refused: \(problem.detail)")
         }
         try expect(try balance(client) == before, "A refusal left a trace in the balance.")
-        timeline.note("its hold is gone again: the screen shows \(before.available)")
+        try timeline.note("its hold is gone again: the screen shows \(before.available)")
     }
 
     private func offline() async throws {
-        timeline.chapter("The server is gone, and the app is started anew")
+        try timeline.chapter("The server is gone, and the app is started anew")
         let client = try makeClient(port: 1)
         defer { client.close() }
         let asked = timeline.elapsed
         let shown = try balance(client)
         let state = client.snapshot(of: .balance)
         let age = LastKnown.age(of: state)
-        timeline.note(
+        try timeline.note(
             "first frame, \(Timeline.milliseconds(timeline.elapsed - asked)): "
                 + "\(shown.available) tokens, known \(age.spoken) ago"
         )
@@ -144,11 +147,11 @@ struct Story: Sendable {
             guard case .transport = error else { throw error }
         }
         try expect(try balance(client) == shown, "A failed reload took the last value away.")
-        timeline.note("reloading fails; the last value stays")
+        try timeline.note("reloading fails; the last value stays")
     }
 
     private func comeBack(port: Int) async throws {
-        timeline.chapter("The server is back")
+        try timeline.chapter("The server is back")
         let client = try makeClient(port: port)
         defer { client.close() }
         let remembered = try balance(client)
@@ -158,17 +161,17 @@ struct Story: Sendable {
             confirmed.available == remembered.available,
             "The number changed over the restart."
         )
-        timeline.note("same guest, same number: \(confirmed.available)")
+        try timeline.note("same guest, same number: \(confirmed.available)")
     }
 
     private func verify() async throws {
-        timeline.chapter("The books")
+        try timeline.chapter("The books")
         let inspection = try SQLiteStorage.inspect(folder: serverFolder)
         let report = try await inspection.verifyLedger()
         await inspection.close()
         try expect(report.differences.isEmpty, "The ledger does not add up: \(report.differences).")
         try expect(report.accounts == 1, "There are \(report.accounts) accounts, and one guest.")
-        timeline.note("\(report.transfers) entries recomputed: every balance is their sum")
+        try timeline.note("\(report.transfers) entries recomputed: every balance is their sum")
     }
 
     // MARK: Helpers

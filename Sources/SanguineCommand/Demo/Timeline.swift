@@ -22,13 +22,13 @@ final class Timeline: Sendable {
     }
 
     /// Prints a chapter's title.
-    func chapter(_ title: String) {
-        Output.write("\n  \(title)")
+    func chapter(_ title: String) throws {
+        try Output.write("\n  \(title)")
     }
 
     /// Prints one moment.
-    func note(_ text: String) {
-        Output.write("  \(Self.seconds(elapsed).leftPadded(to: 9))  \(text)")
+    func note(_ text: String) throws {
+        try Output.write("  \(Self.seconds(elapsed).leftPadded(to: 9))  \(text)")
     }
 
     /// Counts a moment for which the user would have waited.
@@ -39,9 +39,9 @@ final class Timeline: Sendable {
         }
     }
 
-    func printSummary() {
+    func printSummary() throws {
         let (saved, waits) = state.withLock { ($0.saved, $0.waits) }
-        Output.write(
+        try Output.write(
             """
 
               \(waits) times the number was right at once that would otherwise have been late,

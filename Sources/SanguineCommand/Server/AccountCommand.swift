@@ -52,13 +52,13 @@ struct AccountCommand: AsyncParsableCommand {
 
         func run() async throws {
             let settings = try await options.load().settings
-            let inspection = try SQLiteStorage.inspect(folder: data.folder)
+            let inspection = try SQLiteStorage.inspect(folder: data.usableFolder())
             let shown = try await find(in: inspection, quotas: settings.quotas.map(\.name))
             await inspection.close()
             if json {
                 try Output.write(json: shown)
             } else {
-                shown.print(unit: settings.accounts.unit)
+                try shown.print(unit: settings.accounts.unit)
             }
         }
 
@@ -115,19 +115,21 @@ struct ShownAccount: Encodable {
     var quotas: [UsedQuota]
     var ledger: [LedgerEntry]
 
-    func print(unit: String) {
-        Output.write("account   \(account.id)  \(account.kind.rawValue), \(account.plan.rawValue)")
-        Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
-        Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
+    func print(unit: String) throws {
+        try Output.write(
+            "account   \(account.id)  \(account.kind.rawValue), \(account.plan.rawValue)"
+        )
+        try Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
+        try Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
         for quota in quotas {
             let used = "\(quota.used) used on \(quota.day)"
-            Output.write("quota     \(quota.name): \(used), resets \(quota.resetsAt)")
+            try Output.write("quota     \(quota.name): \(used), resets \(quota.resetsAt)")
         }
         for entry in ledger {
             let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"
             let move = entry.kind.rawValue.padded(to: 8) + amount.padded(to: 8)
             let result = "→ \(entry.balanceAfter)  \(entry.reason)"
-            Output.write("ledger    \(entry.at)  \(move)  \(result)")
+            try Output.write("ledger    \(entry.at)  \(move)  \(result)")
         }
     }
 }

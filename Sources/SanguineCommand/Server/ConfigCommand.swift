@@ -26,7 +26,7 @@ struct ConfigCommand: AsyncParsableCommand {
 
     func run() async throws {
         if reference {
-            Output.write(SettingsReference.markdown())
+            try Output.write(SettingsReference.markdown())
             return
         }
         let loaded = try await options.load()
@@ -43,7 +43,7 @@ struct ConfigCommand: AsyncParsableCommand {
         let values = min(40, loaded.effective.map(\.value.count).max() ?? 0)
         for line in loaded.effective {
             let value = line.value.isEmpty ? "–" : line.value
-            Output.write(
+            try Output.write(
                 "\(line.key.padded(to: keys))  \(value.padded(to: values))  \(line.source)"
             )
         }

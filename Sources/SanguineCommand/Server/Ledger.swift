@@ -25,16 +25,16 @@ struct Ledger: AsyncParsableCommand {
         var json = false
 
         func run() async throws {
-            let inspection = try SQLiteStorage.inspect(folder: data.folder)
+            let inspection = try SQLiteStorage.inspect(folder: data.usableFolder())
             let report = try await inspection.verifyLedger()
             await inspection.close()
             if json {
                 try Output.write(json: report)
             } else {
                 for difference in report.differences {
-                    Output.write("\(difference.account): \(difference.finding)")
+                    try Output.write("\(difference.account): \(difference.finding)")
                 }
-                Output.write(
+                try Output.write(
                     "\(report.accounts) accounts, \(report.transfers) transfers, "
                         + "\(report.differences.count) differences"
                 )

@@ -22,6 +22,7 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         let loaded = try await options.load()
+        let folder = try data.usableFolder(writing: true)
         let settings = loaded.settings
         let level = Logger.Level(rawValue: settings.log.level) ?? .info
         LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level) }
@@ -31,17 +32,17 @@ struct Serve: AsyncParsableCommand {
         let registry = OpenMetricsRegistry()
         MetricsSystem.bootstrap(registry)
         let accessLog = settings.log.access ? AccessLog() : nil
-        let storage = try SQLiteStorage(folder: data.folder)
+        let storage = try SQLiteStorage(folder: folder)
         do {
             let server = try await SanguineServer(
                 storage: storage,
-                keys: try KeyFile.loadOrCreate(in: data.folder),
+                keys: try KeyFile.loadOrCreate(in: folder),
                 settings: settings,
                 registry: registry,
                 accessLog: accessLog,
                 logger: logger
             ) { ports in
-                Output.write("listening on http://\(settings.http.urlHost):\(ports.http)")
+                Output.announce("listening on http://\(settings.http.urlHost):\(ports.http)")
             }
             try await ServiceGroup(
                 services: [server],

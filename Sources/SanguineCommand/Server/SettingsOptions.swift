@@ -62,7 +62,20 @@ struct DataOptions: ParsableArguments {
         }
     }
 
-    var folder: URL {
+    /// The folder, unless it can be seen that it cannot be used.
+    ///
+    /// - Parameter writing: Whether it is to be written. Default: only read.
+    /// - Returns: The folder.
+    /// - Throws: ``Failure`` if it cannot be used.
+    func usableFolder(writing: Bool = false) throws(Failure) -> URL {
+        let folder = folder
+        if let obstacle = UsableFolder.obstacle(in: folder, writing: writing) {
+            throw UsableFolder.failure(folder, obstacle, option: "--data")
+        }
+        return folder
+    }
+
+    private var folder: URL {
         let named = ProcessInfo.processInfo.environment[Self.variable].flatMap {
             $0.isEmpty ? nil : $0
         }

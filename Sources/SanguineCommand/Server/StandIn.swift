@@ -33,7 +33,7 @@ struct StandIn: AsyncParsableCommand {
     func run() async throws {
         LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .notice) }
         let server = StandInServer(port: port, latency: .milliseconds(latencyMs)) { port in
-            Output.write("listening on http://127.0.0.1:\(port)")
+            Output.announce("listening on http://127.0.0.1:\(port)")
         }
         try await ServiceGroup(
             services: [server],

@@ -20,14 +20,7 @@ public struct Refusal: Error, Hashable, Codable, Sendable {
     /// The refusal as it travels.
     ///
     /// A code that only the app knows has the status 422.
-    public var problem: Problem {
-        var problem = Problem(code, detail)
-        if problem.status == 500, code != .internalFault {
-            problem.status = 422
-            problem.title = "The operation was refused."
-        }
-        return problem
-    }
+    public var problem: Problem { Problem(code, detail) }
 }
 
 extension Refusal: CustomStringConvertible {

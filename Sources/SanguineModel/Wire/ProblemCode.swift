@@ -81,10 +81,61 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
 extension ProblemCode {
     /// The HTTP status and the title that belong to the code.
     ///
-    /// Unknown codes are 500.
+    /// `http_<status>` means that status. Every other unknown code is an app's own, with which it
+    /// refuses: 422.
     public var meaning: (status: Int, title: String) {
-        Self.meanings[self] ?? (500, "The server has a fault.")
+        if let known = Self.meanings[self] { return known }
+        if let status = httpStatus { return (status, Self.title(ofStatus: status)) }
+        return (422, "The operation was refused.")
     }
+
+    /// The code of a backend's answer that names none: `http_<status>`.
+    package init(status: Int) { self.init(rawValue: "http_\(status)") }
+
+    private var httpStatus: Int? {
+        let digits = rawValue.dropFirst(5)
+        guard rawValue.hasPrefix("http_"), digits.utf8.count == 3,
+            digits.utf8.allSatisfy({ (48...57).contains($0) }),
+            let status = Int(digits), (100...599).contains(status)
+        else { return nil }
+        return status
+    }
+
+    /// What an HTTP status means (RFC 9110, section 15), where the answer says no more.
+    package static func title(ofStatus status: Int) -> String {
+        if let title = statusTitles[status] { return title }
+        return switch status {
+        case 300...399: "The resource has another address."
+        case 400...499: "The request was refused."
+        case 500...599: "The server failed."
+        default: "The answer is no valid HTTP."
+        }
+    }
+
+    private static let statusTitles: [Int: String] = [
+        400: "The request cannot be read.",
+        401: "The request is not authenticated.",
+        402: "The request must be paid for.",
+        403: "The request is not allowed.",
+        404: "There is no such resource.",
+        405: "The resource does not take the method.",
+        406: "The resource has no form that the request accepts.",
+        408: "The request took too long.",
+        409: "The request is in conflict with what is there.",
+        410: "The resource is gone.",
+        412: "The resource is not as the request expects.",
+        413: "The body is too large.",
+        415: "The body is of an unsupported type.",
+        422: "The content is not valid.",
+        423: "The resource is locked.",
+        425: "The request came too early.",
+        429: "There are too many requests.",
+        500: "The server failed.",
+        501: "The server does not support the request.",
+        502: "The upstream failed.",
+        503: "The server is overloaded.",
+        504: "The upstream did not answer in time.",
+    ]
 
     private static let meanings: [ProblemCode: (status: Int, title: String)] = [
         .malformedBody: (400, "The body cannot be read."),

@@ -115,7 +115,7 @@ final class Tool: Sendable {
         }
     }
 
-    private static var executable: URL {
+    static var executable: URL {
         // Beside the bundle of the tests, wherever that was built.
         let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
         let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])

@@ -26,19 +26,17 @@ extension NoteCommand {
         @OptionGroup var options: NoteOptions
 
         func run() async throws {
-            let client = try options.open()
-            defer { client.close() }
-            let clock: any WallClock = SystemWallClock()
-            var moments = RisingMoments()
-            var operations: Set<Identifier> = []
-            if text == "-" {
-                while let line = readLine() {
+            try await options.withClient { client in
+                let clock: any WallClock = SystemWallClock()
+                var moments = RisingMoments()
+                var operations: Set<Identifier> = []
+                var next: String? = text == "-" ? readLine() : text
+                while let line = next {
                     operations.insert(try add(line, at: moments.next(at: clock.now()), to: client))
+                    next = text == "-" ? readLine() : nil
                 }
-            } else {
-                operations.insert(try add(text, at: moments.next(at: clock.now()), to: client))
+                try await options.send(client, operations)
             }
-            try await options.send(client, operations)
         }
 
         private func add(
@@ -66,18 +64,15 @@ extension NoteCommand {
         @OptionGroup var options: NoteOptions
 
         func run() async throws {
-            let client = try options.open()
-            defer { client.close() }
-            if client.record(Note.self, id) == nil {
-                // Another device may have made it.
-                _ = await options.synchronize(client)
+            try await options.withClient { client in
+                try await options.find(id, in: client)
+                let fields: RecordFields = ["text": .string(text)]
+                let receipt = try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
+                if let note = client.record(Note.self, id) {
+                    try options.show(NoteLine(note, isPending: true))
+                }
+                try await options.send(client, [receipt.id])
             }
-            let fields: RecordFields = ["text": .string(text)]
-            let receipt = try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
-            if let note = client.record(Note.self, id) {
-                try options.show(NoteLine(note, isPending: true))
-            }
-            try await options.send(client, [receipt.id])
         }
     }
 
@@ -93,17 +88,11 @@ extension NoteCommand {
         @OptionGroup var options: NoteOptions
 
         func run() async throws {
-            let client = try options.open()
-            defer { client.close() }
-            if client.record(Note.self, id) == nil {
-                // Another device may have made it.
-                _ = await options.synchronize(client)
-                if client.record(Note.self, id) == nil {
-                    Output.complain("This device knows no note '\(id)'. See 'sanguine note list'.")
-                }
+            try await options.withClient { client in
+                try await options.find(id, in: client)
+                let receipt = try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
+                try await options.send(client, [receipt.id])
             }
-            let receipt = try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
-            try await options.send(client, [receipt.id])
         }
     }
 
@@ -125,21 +114,22 @@ extension NoteCommand {
         }
 
         func run() async throws {
-            let client = try options.open()
-            defer { client.close() }
-            let failure = await options.synchronize(client)
-            let shown = Shown(
-                notes: NoteLine.all(of: client),
-                waiting: client.outbox.summary.unsent,
-                waitingForOthers: client.outbox.ofOthers,
-                refused: RefusedNote.all(of: client),
-                error: failure?.code
-            )
-            if options.client.json { return try Output.write(json: shown) }
-            for note in shown.notes { Output.write("\(note)") }
-            for refused in shown.refused { Output.complain("\(refused)") }
-            options.complainOfOthers(client)
-            if let failure { Output.complain("\(failure)") }
+            try await options.withClient { client in
+                let failure = await options.synchronize(client)
+                if let failure, case .store = failure { throw failure }
+                let shown = Shown(
+                    notes: NoteLine.all(of: client),
+                    waiting: client.outbox.summary.unsent,
+                    waitingForOthers: client.outbox.ofOthers,
+                    refused: RefusedNote.all(of: client),
+                    error: failure?.code
+                )
+                if options.client.json { return try Output.write(json: shown) }
+                for note in shown.notes { try Output.write("\(note)") }
+                for refused in shown.refused { Output.complain("\(refused)") }
+                options.complainOfOthers(client)
+                if let failure { Output.complain("\(failure)") }
+            }
         }
     }
 
@@ -154,14 +144,16 @@ extension NoteCommand {
         @OptionGroup var options: NoteOptions
 
         func run() async throws {
-            let client = try options.open()
-            defer { client.close() }
-            let receipt = try client.outbox.retry(operation)
-            try await options.send(client, [receipt.id])
+            try await options.withClient { client in
+                let receipt = try options.withRefused(operation) { id throws(SanguineError) in
+                    try client.outbox.retry(id)
+                }
+                try await options.send(client, [receipt.id])
+            }
         }
     }
 
-    struct Discard: ParsableCommand {
+    struct Discard: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Forget what the server has refused."
         )
@@ -171,10 +163,12 @@ extension NoteCommand {
 
         @OptionGroup var options: NoteOptions
 
-        func run() throws {
-            let client = try options.open()
-            defer { client.close() }
-            try client.outbox.discard(operation)
+        func run() async throws {
+            try await options.withClient { client in
+                try options.withRefused(operation) { id throws(SanguineError) in
+                    try client.outbox.discard(id)
+                }
+            }
         }
     }
 }

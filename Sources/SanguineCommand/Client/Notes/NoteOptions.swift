@@ -24,13 +24,45 @@ struct NoteOptions: ParsableArguments {
         }
     }
 
-    /// The client, with its state restored; its owner closes it.
-    func open() throws -> SanguineClient {
+    /// Does something with the client, its state restored, and closes it.
+    ///
+    /// - Throws: ``Failure`` if a folder cannot be used; what the body throws.
+    func withClient(_ body: (SanguineClient) async throws -> Void) async throws {
         if let identityFrom {
+            try client.checkFolder()
             let source = URL(filePath: identityFrom, directoryHint: .isDirectory)
             try SharedIdentity.copy(from: source, to: client.stateFolder)
         }
-        return try client.client(retries: false, asksServer: !offline)
+        try await client.withClient(retries: false, asksServer: !offline, body)
+    }
+
+    /// Makes sure that there is a note, and asks the server if this device knows none.
+    ///
+    /// - Throws: ``Failure`` if there is none, or none is known.
+    func find(_ id: RecordID, in client: SanguineClient) async throws {
+        guard client.record(Note.self, id) == nil else { return }
+        // Another device may have made it.
+        let failure = await synchronize(client)
+        guard client.record(Note.self, id) == nil else { return }
+        let reason = failure.map { " The server could not be asked: \($0)" } ?? ""
+        throw Failure("This device knows no note '\(id)'. See 'sanguine note list'.\(reason)")
+    }
+
+    /// Does something with an operation that was refused.
+    ///
+    /// - Throws: ``Failure`` if there is none of that id; what the body throws.
+    func withRefused<Value>(
+        _ operation: Identifier,
+        _ body: (Identifier) throws(SanguineError) -> Value
+    ) throws -> Value {
+        do throws(SanguineError) {
+            return try body(operation)
+        } catch {
+            guard case .problem(let problem) = error, problem.code == .notFound else { throw error }
+            throw Failure(
+                "No refused change has the id '\(operation)'. See 'sanguine note list'."
+            )
+        }
     }
 
     /// Sends what waits and takes in what is new, for a moment, and for as long as it goes on.
@@ -91,7 +123,7 @@ struct NoteOptions: ParsableArguments {
 
     /// Shows a note as it is on this device.
     func show(_ note: NoteLine) throws {
-        if client.json { try Output.write(json: note) } else { Output.write("\(note)") }
+        if client.json { try Output.write(json: note) } else { try Output.write("\(note)") }
     }
 }
 

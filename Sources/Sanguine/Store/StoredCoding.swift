@@ -1,0 +1,51 @@
+import Foundation
+import SanguineModel
+
+/// JSON as values are kept on disk: what is read is what was written, to the last bit.
+///
+/// A date is RFC 3339 where that says all of it, which is so for whole milliseconds, and otherwise
+/// its seconds since 2001 as a number. Numbers that are not finite are strings. What travels is
+/// encoded by ``WireCoding``.
+enum StoredCoding {
+    private static let (positive, negative, none) = ("inf", "-inf", "nan")
+
+    static func encode(_ value: some Encodable) throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.nonConformingFloatEncodingStrategy = .convertToString(
+            positiveInfinity: positive,
+            negativeInfinity: negative,
+            nan: none
+        )
+        encoder.dateEncodingStrategy = .custom { date, encoder in
+            var container = encoder.singleValueContainer()
+            let moment = Timestamp(date)
+            if moment.date == date {
+                try container.encode(moment.description)
+            } else {
+                try container.encode(date.timeIntervalSinceReferenceDate)
+            }
+        }
+        return try encoder.encode(value)
+    }
+
+    static func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from data: Data
+    ) throws(SanguineError) -> Value {
+        let decoder = JSONDecoder()
+        decoder.nonConformingFloatDecodingStrategy = .convertFromString(
+            positiveInfinity: positive,
+            negativeInfinity: negative,
+            nan: none
+        )
+        decoder.dateDecodingStrategy = .custom { decoder in
+            let container = try decoder.singleValueContainer()
+            if let moment = (try? container.decode(String.self)).flatMap(Timestamp.init) {
+                return moment.date
+            }
+            return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
+        }
+        return try WireCoding.decode(type, from: data, with: decoder)
+    }
+}

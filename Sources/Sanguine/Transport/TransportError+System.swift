@@ -1,0 +1,82 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+extension TransportError {
+    /// How deep an error may lie in others.
+    private static let deepest = 4
+
+    /// Sorts an error of a `URLSession`'s task by whether the server may have seen the request.
+    init(ofTask error: any Error) {
+        self = TransportError(ofNetwork: error) ?? .interrupted("\(error)")
+    }
+
+    /// What an error of the network means, in the forms in which Foundation and the system know
+    /// it; `nil` if it is none of the network.
+    ///
+    /// An error that names one of these as its underlying error is one of the network, too.
+    init?(ofNetwork error: any Error, depth: Int = 0) {
+        switch error {
+        case let error as TransportError: self = error
+        case let error as URLError: self.init(error.code, error.localizedDescription)
+        case let error as POSIXError: self.init(error.code)
+        case is CancellationError: self = .cancelled
+        default:
+            // Not cast from an error, which Apple's systems would bridge without being asked.
+            let object: Any = error
+            guard depth < Self.deepest, let error = object as? NSError else { return nil }
+            self.init(error, depth)
+        }
+    }
+
+    private init?(_ error: NSError, _ depth: Int) {
+        switch error.domain {
+        case NSURLErrorDomain:
+            // Every number is a code on Apple's systems, and some are on others.
+            let code: URLError.Code? = URLError.Code(rawValue: error.code)
+            self.init(code ?? .unknown, error.localizedDescription)
+        case NSPOSIXErrorDomain:
+            guard let code = POSIXErrorCode(rawValue: Int32(truncatingIfNeeded: error.code))
+            else { return nil }
+            self.init(code)
+        default:
+            guard let underlying = error.userInfo[NSUnderlyingErrorKey] as? any Error
+            else { return nil }
+            self.init(ofNetwork: underlying, depth: depth + 1)
+        }
+    }
+
+    private init(_ code: URLError.Code, _ text: String) {
+        switch code {
+        case .cancelled: self = .cancelled
+        case .timedOut: self = .timedOut
+        case .cannotConnectToHost: self = .offline("the connection was refused")
+        case .cannotFindHost, .dnsLookupFailed: self = .offline("the name is not known")
+        case .notConnectedToInternet, .dataNotAllowed, .internationalRoamingOff, .callIsActive:
+            self = .offline("there is no network")
+        case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
+            .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot,
+            .clientCertificateRejected, .clientCertificateRequired:
+            self = .offline("no secure connection could be made: \(text)")
+        case .badURL, .unsupportedURL: self = .invalid("the address is not valid")
+        case .fileDoesNotExist, .fileIsDirectory, .noPermissionsToReadFile: self = .invalid(text)
+        default: self = .interrupted(text)
+        }
+    }
+
+    /// `nil` for errors of files and the like.
+    private init?(_ code: POSIXErrorCode) {
+        switch code {
+        case .ECONNREFUSED: self = .offline("the connection was refused")
+        case .ENETDOWN, .ENETUNREACH, .EHOSTDOWN, .EHOSTUNREACH, .EADDRNOTAVAIL:
+            self = .offline("there is no network")
+        case .ETIMEDOUT: self = .timedOut
+        case .ECANCELED: self = .cancelled
+        case .ECONNRESET, .ECONNABORTED, .ENETRESET, .ENOTCONN, .EPIPE, .ESHUTDOWN:
+            self = .interrupted("the connection was lost")
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+
+/// Whether a folder can keep what a command is to keep there.
+enum UsableFolder {
+    /// Why the folder cannot be used, as far as that can be seen without changing anything; `nil`
+    /// if nothing stands in the way.
+    ///
+    /// - Parameters:
+    ///   - folder: The folder, which need not exist.
+    ///   - writing: Whether it is to be written, and made if it is not there.
+    /// - Returns: The reason, to follow a colon.
+    static func obstacle(in folder: URL, writing: Bool = true) -> String? {
+        let manager = FileManager.default
+        var place = folder.standardizedFileURL
+        while !manager.fileExists(atPath: place.path) {
+            guard place.path != "/" else { return nil }
+            place = place.deletingLastPathComponent()
+        }
+        let isAbove = place.path != folder.standardizedFileURL.path
+        guard isFolder(place) else { return isAbove ? "'\(place.path)' is a file" : "it is a file" }
+        if writing, !manager.isWritableFile(atPath: place.path) {
+            return isAbove ? "'\(place.path)' cannot be written" : "it cannot be written"
+        }
+        guard !isAbove else { return nil }
+        guard let names = try? manager.contentsOfDirectory(atPath: place.path) else {
+            return "it cannot be read"
+        }
+        let intruder = names.sorted().first { name in
+            name.hasSuffix(".sqlite") && isFolder(place.appending(path: name))
+        }
+        return intruder.map { "'\($0)' in it is a folder, and must be a file" }
+    }
+
+    /// What a command says of it.
+    static func failure(_ folder: URL, _ reason: String, option: String) -> Failure {
+        Failure(
+            """
+            The folder '\(folder.path)' cannot be used: \(reason). Name another one with \
+            '\(option)', or make it one that you can read and write.
+            """
+        )
+    }
+
+    private static func isFolder(_ place: URL) -> Bool {
+        var isFolder: ObjCBool = false
+        return FileManager.default.fileExists(atPath: place.path, isDirectory: &isFolder)
+            && isFolder.boolValue
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+/// What a mutation costs does not depend on how many wait.
+@Suite("What mutations cost", .timeLimit(.minutes(15)))
+struct MutationCostTests {
+    /// Counts how often effects run, by the test's own song.
+    private static let runs = Mutex<[String: Int]>([:])
+
+    private struct Count: Mutation {
+        static let name = "song.count"
+        let song: String
+        var mustChange = true
+
+        func effects(on view: inout MutationEffects) {
+            view.update(.song(song)) { value in
+                MutationCostTests.runs.withLock { $0[song, default: 0] += 1 }
+                if mustChange { value.likes += 1 }
+            }
+        }
+
+        func send(_ request: MutationRequest) async throws { try await request.post("count") }
+    }
+
+    private static func client(_ song: String) throws -> (SanguineClient, SongFixture) {
+        let fixture = SongFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client { $0.mutations = [Count.self] }
+        client.set(Song(id: song), for: .song(song))
+        return (client, fixture)
+    }
+
+    private static func runs(of song: String) -> Int { runs.withLock { $0[song] ?? 0 } }
+
+    @Test(arguments: [true, false])
+    func `each mutation is applied once when it is performed`(mustChange: Bool) throws {
+        let song = UUID().uuidString
+        let (client, _) = try Self.client(song)
+        defer { client.close() }
+        for _ in 0..<300 { try client.perform(Count(song: song, mustChange: mustChange)) }
+
+        #expect(Self.runs(of: song) == 300)
+        #expect(client.likes(song) == (mustChange ? 300 : 0))
+    }
+
+    @Test func `all are applied again over a new base, and one that follows alone`() throws {
+        let song = UUID().uuidString
+        let (client, _) = try Self.client(song)
+        defer { client.close() }
+        for _ in 0..<10 { try client.perform(Count(song: song)) }
+        client.set(Song(id: song, likes: 100), for: .song(song))
+        #expect(client.likes(song) == 110)
+        #expect(Self.runs(of: song) == 20)
+        try client.perform(Count(song: song))
+
+        #expect(client.likes(song) == 111)
+        #expect(Self.runs(of: song) == 21)
+    }
+
+    @Test func `one that is discarded in the middle is left out, and those after it are not`()
+        throws
+    {
+        let song = UUID().uuidString
+        let (client, _) = try Self.client(song)
+        defer { client.close() }
+        let receipts = try (0..<5).map { _ in try client.perform(Count(song: song)) }
+        try client.outbox.discard(receipts[2].id)
+        #expect(client.likes(song) == 4)
+        try client.perform(Count(song: song))
+
+        #expect(client.likes(song) == 5)
+        #expect(client.outbox.summary.unsent == 5)
+    }
+
+    @Test func `the effects of one user are not shown over those of another`() throws {
+        let song = UUID().uuidString
+        let (client, fixture) = try Self.client(song)
+        defer { client.close() }
+        try client.perform(Count(song: song))
+        let epoch = fixture.authorizer.advance(to: nil)
+        client.queries.adopt(epoch)
+        client.mutations.adopt(epoch)
+        client.set(Song(id: song, likes: 7), for: .song(song))
+
+        #expect(client.likes(song) == 7)
+    }
+}
+
+/// The search for the next flight begins where the last one ended.
+@Suite("The search for the next flight", .timeLimit(.minutes(15)))
+struct FlightSearchTests {
+    /// What takes off by a look at everything.
+    private static func expected(_ state: OutboxState, parallel: Int) -> Int64? {
+        func isSending(_ item: OutboxState.Item) -> Bool {
+            if case .sending = item.phase { true } else { false }
+        }
+        let flying = state.items.values.filter(isSending)
+        guard flying.count < parallel, state.pauses.isEmpty else { return nil }
+        var closed = Set(flying.map(\.lane))
+        for item in state.items.values where item.phase == .queued {
+            if !closed.contains(item.lane), state.waits[item.lane] == nil { return item.sequence }
+            closed.insert(item.lane)
+        }
+        return nil
+    }
+
+    @Test(arguments: 1...50)
+    func `it finds what a look at everything finds`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var state = OutboxState(limit: 200, batch: 1, parallel: 3)
+        var flights: [OutboxState.Flight] = []
+        var last: Int64 = 0
+        var taken = 0
+        for _ in 0..<600 {
+            let lane = "\(Int.random(in: 0..<5, using: &random))"
+            let some = state.items.keys.randomElement(using: &random) ?? 0
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0..<4 where !state.isFull:
+                last += 1
+                let id = Identifier(at: Timestamp(millisecondsSince1970: last), using: &random)
+                state.add(.init(id: id, sequence: last, lane: lane))
+            case 4, 5:
+                guard !flights.isEmpty else { continue }
+                let flight = flights.remove(at: Int.random(in: 0..<flights.count, using: &random))
+                let ids = flight.sequences.compactMap { state.items[$0]?.id }
+                let results = ids.map { PushResult(id: $0, status: .applied, head: 1) }
+                _ = state.land(flight.number, results)
+            case 6:
+                guard !flights.isEmpty else { continue }
+                let wasSent = Bool.random(using: &random)
+                _ = state.fail(flights.removeFirst().number, .retry, wasSent: wasSent)
+            case 7: state.wake(Bool.random(using: &random) ? lane : nil)
+            case 8: state.set(.offline, Bool.random(using: &random))
+            case 9: _ = state.discard(some)
+            case 10: state.move(some, to: lane)
+            default: _ = state.settle([some])
+            }
+            let wanted = Self.expected(state, parallel: 3)
+            let flight = state.takeOff()?.flight
+            #expect(flight?.sequences.first == wanted)
+            if let flight {
+                flights.append(flight)
+                taken += 1
+            }
+        }
+        #expect(taken > 20)
+    }
+}

@@ -1,0 +1,103 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// What a mutation's `send` throws, with a network stack of the app's own.
+@Suite("Errors of a mutation's own closure", .timeLimit(.minutes(15)))
+struct MutationErrorTests {
+    /// What the next sendings throw, by the name of the test's mutation.
+    private static let failures = Mutex<[String: [any Error]]>([:])
+
+    /// Sends with something that the client knows nothing of.
+    private struct SendOwn: Mutation {
+        static let name = "song.own"
+        let test: String
+
+        func effects(on view: inout MutationEffects) {
+            view.update(.song("a")) { $0.likes += 1 }
+        }
+
+        func send(_ request: MutationRequest) async throws {
+            let error = MutationErrorTests.failures.withLock { failures -> (any Error)? in
+                guard var rest = failures[test], !rest.isEmpty else { return nil }
+                defer { failures[test] = rest }
+                return rest.removeFirst()
+            }
+            if let error { throw error }
+        }
+    }
+
+    private static func outcome(
+        throwingOnce error: any Error,
+        _ test: String = #function + UUID().uuidString
+    ) async throws -> (outcome: Receipt.Outcome, refused: [Outbox.Refused]) {
+        failures.withLock { $0[test] = [error] }
+        let fixture = SongFixture()
+        let client = try fixture.client { configuration in
+            configuration.mutations = [SendOwn.self]
+            configuration.delay = ContinuousClock()
+        }
+        defer { client.close() }
+        let receipt = try client.perform(SendOwn(test: test))
+        let outcome = try await bounded("the outcome") { try await receipt.outcome }
+        return (outcome, client.outbox.refused)
+    }
+
+    @Test(arguments: ClosureErrorTests.network.indices)
+    func `an error of the network is tried again`(place: Int) async throws {
+        let error = ClosureErrorTests.network[place]
+        let (outcome, refused) = try await Self.outcome(throwingOnce: error)
+
+        #expect(outcome == .applied, "\(error)")
+        #expect(refused.isEmpty)
+    }
+
+    @Test func `an error of the app's own refuses it, with its text`() async throws {
+        let (outcome, refused) = try await Self.outcome(throwingOnce: ClosureErrorTests.Locked())
+        let problem = try #require(refused.first?.problem)
+
+        #expect(outcome == .refused(problem))
+        #expect(problem.code == .mutatorFailed)
+        #expect(problem.detail.contains("the song is locked"))
+        #expect(problem.detail.contains("'song.own'"))
+        #expect(!problem.description.lowercased().contains("query"))
+    }
+
+    @Test func `a problem with an own code refuses it, and is no fault of the server`()
+        async throws
+    {
+        let own = Problem(ProblemCode(rawValue: "song_locked"), "Ask its owner.")
+        let (outcome, refused) = try await Self.outcome(throwingOnce: own)
+
+        #expect(outcome == .refused(own))
+        #expect(refused.map(\.problem.code.rawValue) == ["song_locked"])
+        #expect(refused.first?.problem.description.contains("The server has a fault.") == false)
+    }
+
+    @Test func `a refusal that it throws is that refusal`() async throws {
+        let refusal = Refusal(.notOwner, "Ask its owner.")
+        let (outcome, _) = try await Self.outcome(throwingOnce: refusal)
+
+        #expect(outcome == .refused(refusal.problem))
+    }
+
+    @Test(arguments: [
+        SanguineError.conflictingQuery(name: "song"), .rangeTooLong(limit: 1),
+        .transport(.invalid("no address")),
+    ])
+    func `what no other try would cure refuses it`(error: SanguineError) async throws {
+        let (outcome, refused) = try await Self.outcome(throwingOnce: error)
+        let problem = try #require(refused.first?.problem)
+
+        #expect(outcome == .refused(problem))
+        #expect(problem.detail.contains("\(error)"))
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+@Suite("Changes under pending mutations", .timeLimit(.minutes(15)))
+struct MutationUpdateTests {
+    @Test func `update returns what is shown, with what waits to be sent`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        defer { client.close() }
+        _ = try await bounded("the song") { try await client.value(of: .song("a")) }
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        try client.perform(LikeSong(song: "a"))
+        let updated = client.update(.song("a")) { song in
+            song.title = "New"
+            song.likes += 100
+        }
+
+        #expect(updated == Song(id: "a", likes: 112, title: "New"))
+        #expect(updated == client.cached(.song("a")))
+    }
+
+    @Test func `update gives its body what the backend has, without what waits`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        defer { client.close() }
+        _ = try await bounded("the song") { try await client.value(of: .song("a")) }
+        fixture.connectivity.disconnect()
+        try client.perform(LikeSong(song: "a"))
+        var seen: [Int] = []
+        client.update(.song("a")) { seen.append($0.likes) }
+
+        #expect(seen == [10])
+        #expect(client.likes("a") == 11)
+    }
+
+    @Test func `pending counts what is not settled, and neither what was refused`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        defer { client.close() }
+        fixture.server.fail(.status(422))
+        let refused = try client.perform(LikeSong(song: "a"))
+        _ = try await bounded("the refusal") { try await refused.outcome }
+        fixture.connectivity.disconnect()
+        let waiting = try client.perform(LikeSong(song: "a"))
+
+        #expect(client.outbox.pending.map(\.id) == [waiting.id])
+        let summary = client.outbox.summary
+        #expect(client.outbox.pending.count == summary.unsent + summary.settling)
+        #expect(summary.refused == 1)
+    }
+}

@@ -1,0 +1,61 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Nobody waits for a prefetch, so it keeps nothing alive.
+@Suite("Prefetches", .timeLimit(.minutes(15)))
+struct PrefetchTests {
+    /// A network that says when it was asked, and answers nothing before it is cancelled.
+    private struct Silence: Transport {
+        let asked = AsyncStream.makeStream(of: Void.self)
+        let given = AsyncStream.makeStream(of: Void.self)
+
+        func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+            asked.continuation.finish()
+            let (never, silence) = AsyncStream.makeStream(of: Void.self)
+            for await _ in never {}
+            silence.finish()
+            given.continuation.finish()
+            throw .cancelled
+        }
+    }
+
+    private static func expectRelease<Value>(afterPrefetching query: Query<Value>) async throws {
+        let network = Silence()
+        weak var released: SanguineClient?
+        do {
+            let client = try TestClient { $0.transport = network }.client
+            released = client
+            client.prefetch(query)
+            try await bounded("the request") { for await _ in network.asked.stream {} }
+        }
+
+        #expect(released == nil)
+        try await bounded("the request's end") { for await _ in network.given.stream {} }
+    }
+
+    @Test func `a prefetch does not keep the client alive`() async throws {
+        try await Self.expectRelease(afterPrefetching: .profile("1"))
+    }
+
+    @Test func `a prefetch of the balance does not keep the client alive`() async throws {
+        try await Self.expectRelease(afterPrefetching: .balance)
+    }
+
+    @Test func `what was prefetched is there for who asks later`() async throws {
+        let test = try TestClient(network: .profiles())
+        defer { test.client.close() }
+        let states = test.client.updates(of: .fleeting("1"))
+        test.client.prefetch(.fleeting("1"))
+        let profile = try await bounded("the value") {
+            for await state in states { if let value = state.value { return value } }
+            return Profile(name: "")
+        }
+
+        #expect(profile == Profile(name: "1 1"))
+        #expect(test.network.requests.count == 1)
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import Testing
+
+@testable import Sanguine
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// What a query's closure throws, with a network stack of the app's own.
+@Suite("Errors of a query's own closure", .timeLimit(.minutes(15)))
+struct ClosureErrorTests {
+    struct Locked: Error, CustomStringConvertible, Equatable {
+        let description = "the song is locked"
+    }
+
+    struct Explained: LocalizedError {
+        var errorDescription: String? { "Buy the song first" }
+    }
+
+    /// Errors of the network, in the forms in which apps meet them.
+    static let network: [any Error] = [
+        URLError(.timedOut), URLError(.notConnectedToInternet), URLError(.networkConnectionLost),
+        URLError(.cannotConnectToHost), URLError(.cancelled), URLError(.badServerResponse),
+        POSIXError(.ECONNREFUSED), POSIXError(.ECONNRESET), POSIXError(.ETIMEDOUT),
+        POSIXError(.EPIPE), POSIXError(.ENETUNREACH), POSIXError(.ECANCELED),
+        TransportError.interrupted("test"), TransportError.offline("test"),
+        TransportError.timedOut, TransportError.cancelled, CancellationError(),
+        NSError(domain: NSURLErrorDomain, code: URLError.Code.timedOut.rawValue),
+        NSError(domain: NSPOSIXErrorDomain, code: Int(POSIXErrorCode.ECONNRESET.rawValue)),
+        NSError(
+            domain: "app",
+            code: 1,
+            userInfo: [NSUnderlyingErrorKey: URLError(.networkConnectionLost)]
+        ),
+    ]
+
+    /// The value of a query whose closure throws the error once, and how often it was called.
+    private static func value(
+        throwingOnce error: any Error
+    ) async throws -> (result: Result<Profile, SanguineError>, calls: Int) {
+        let test = try TestClient { $0.delay = ContinuousClock() }
+        defer { test.client.close() }
+        let calls = Mutex(0)
+        let soon = RetrySchedule(attempts: 3, base: .milliseconds(1))
+        let policy = Policy.fresh(for: .minutes(5)).retry(soon)
+        let query = Query<Profile>("own", policy: policy) { _ in
+            let isFirst = calls.withLock { calls in
+                calls += 1
+                return calls == 1
+            }
+            if isFirst { throw error }
+            return Profile(name: "Ada")
+        }
+        let result = try await bounded("the value") { () -> Result<Profile, SanguineError> in
+            do throws(SanguineError) {
+                return .success(try await test.client.value(of: query))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return (result, calls.withLock { $0 })
+    }
+
+    @Test(arguments: network.indices)
+    func `an error of the network is tried again`(place: Int) async throws {
+        let (result, calls) = try await Self.value(throwingOnce: Self.network[place])
+
+        #expect(result == .success(Profile(name: "Ada")), "\(Self.network[place])")
+        #expect(calls == 2)
+    }
+
+    @Test func `an error of the app's own is not tried again, and keeps its text`() async throws {
+        let (result, calls) = try await Self.value(throwingOnce: Locked())
+
+        #expect(result == .failure(.queryFailed("the song is locked")))
+        #expect(calls == 1)
+    }
+
+    @Test func `what an error says to people is kept`() {
+        #expect(SanguineError(Explained()).description.contains("Buy the song first"))
+    }
+
+    @Test(arguments: [
+        URLError(.badURL) as any Error, URLError(.unsupportedURL), URLError(.fileDoesNotExist),
+        POSIXError(.ENOENT), POSIXError(.EACCES), NSError(domain: NSCocoaErrorDomain, code: 4),
+    ])
+    func `what no other try would cure is none of the network`(error: any Error) {
+        #expect(SanguineError(error).errorClass == .defect)
+    }
+
+    @Test func `a refusal that a closure throws is that refusal`() {
+        let error = SanguineError(Refusal(.notOwner, "Ask its owner."))
+
+        #expect(error == .problem(Refusal(.notOwner, "Ask its owner.").problem))
+    }
+
+    @Test func `what no closure has thrown is not said to be thrown by one`() {
+        let error = SanguineError.queryFailed("its values left the memory")
+
+        #expect(!error.description.contains("closure threw"))
+        #expect(error.description == "The query failed: its values left the memory.")
+    }
+}

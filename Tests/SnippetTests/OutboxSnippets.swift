@@ -1,0 +1,68 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import Testing
+
+/// What previews and fakes make themselves: by the public interface alone.
+@Suite("Snippets of the outbox", .timeLimit(.minutes(15)))
+struct OutboxSnippets {
+    private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
+
+    private struct Row: Codable, Sendable, Equatable, Identifiable {
+        var id = 1
+    }
+
+    @Test func `a new outbox has nothing that waits`() throws {
+        let client = try SanguineClient(.inMemory())
+        defer { client.close() }
+        let waiting = client.outbox.summary.unsent
+        #expect(waiting == 0)
+        #expect(client.outbox.summary == Outbox.Summary())
+    }
+
+    @Test func `an app makes a summary of its own`() {
+        let summary = Outbox.Summary(unsent: 1, settling: 2, refused: 3)
+
+        #expect((summary.unsent, summary.settling, summary.refused) == (1, 2, 3))
+    }
+
+    @Test func `an app makes operations of its own`() throws {
+        let id = try #require(Self.id)
+        let problem = Problem(.notOwner, "Ask its owner.")
+        let waiting = Outbox.Operation(id: id, name: "song.like")
+        let conflict = Refusal(.notFound, "Create the song first.")
+        let other = Outbox.Operation(
+            id: id,
+            name: "song.like",
+            lane: "a",
+            phase: .sending,
+            conflict: conflict
+        )
+        let refused = Outbox.Refused(id: id, name: "song.like", lane: "a", problem: problem)
+
+        #expect(waiting.lane == "main" && waiting.phase == .queued && waiting.conflict == nil)
+        #expect(other.lane == "a" && other.phase == .sending && other.conflict == conflict)
+        #expect(refused.problem == problem && refused.id == id && refused.lane == "a")
+    }
+
+    @Test func `an app makes a report of a store of its own`() {
+        let file = URL(filePath: "/tmp/aside")
+        let report = StoreReport(
+            place: .memoryInsteadOfDisk,
+            failure: "full",
+            movedAside: [file],
+            droppedRows: 2
+        )
+
+        #expect(report.failure == "full" && report.movedAside == [file])
+        #expect(StoreReport(place: .disk) == StoreReport(place: .disk, failure: nil))
+    }
+
+    @Test func `an app makes states of lists and stretches of its own`() {
+        let list = PagesSnapshot(items: [Row()], hasMore: true, phase: .ready)
+        let stretch = RangeValues(range: 1...2, values: [1: "a"], missing: [2...2])
+
+        #expect(list.items == [Row()] && list.hasMore && list.phase == .ready)
+        #expect(!stretch.isComplete && stretch[1] == "a")
+    }
+}
