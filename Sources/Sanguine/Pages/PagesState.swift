@@ -9,9 +9,9 @@ import SanguineModel
 ///
 /// **Refreshing** asks for the first page only. If that connects with the rows that are held, see
 /// ``PageAlignment``, it takes the place of those for which it stands, and the others stay behind
-/// it. If not, the list begins anew with the fresh page; but if the reader's row (``anchor``, or the
-/// one that was ``shown`` last) would be lost, more pages are asked for first, until they connect,
-/// contain it, or are too many. Until then the old rows stay.
+/// it. If not, the list begins anew with the fresh page; but if the reader's row (``anchor``, or
+/// the one that was ``shown`` last) would be lost, more pages are asked for first, until they
+/// connect, contain it, or are too many. Until then the old rows stay.
 ///
 /// **Reviewing.** Rows behind the fresh ones are from an earlier *round*. When one of them is
 /// shown, its page is asked for again, from the cursor where it begins, and takes its place by the

@@ -61,6 +61,18 @@ struct FeedJudgeTests {
         #expect(found?.contains("row 7 was deleted") == true)
     }
 
+    @Test mutating func `a dead row that the page's last row has passed is no fault`() throws {
+        let first = try load(4)
+        feed.delete(id: 7)
+        // Behind the place of row 7, and before row 6.
+        feed.move(2, to: 3)
+        let fresh = try load(3)
+        #expect(fresh.rows.map(\.id) == [10, 9, 8])
+
+        #expect(fault(fresh.rows + first.rows.suffix(1), [fresh.landing]) == nil)
+        #expect(judge.excused > 0)
+    }
+
     @Test mutating func `a row that one page saw between two shown rows must not be missing`()
         throws
     {

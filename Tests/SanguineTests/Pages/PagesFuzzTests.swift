@@ -18,6 +18,7 @@ struct PagesFuzzTests {
         }
         let replay = Fuzz.replay(Self.self, seed: seed, simulation.fault ?? "")
         #expect(simulation.fault == nil, replay)
+        #expect(simulation.excused <= 1 + Self.events / 5_000, replay)
         #expect(simulation.landings > Self.events / 20, "The seed exercises nothing.")
     }
 

@@ -39,6 +39,8 @@ struct PagesSimulation {
     private(set) var reviews = 0
     /// Refreshes that left the reader further down where they are.
     private(set) var stays = 0
+    /// See ``FeedJudge``.
+    var excused: Int { judge.excused }
     /// Answers that came when the server had already changed.
     private(set) var late = 0
     private var random: SplitMix64

@@ -35,6 +35,7 @@ struct FeedAnswer {
     var start = FeedPlace.beginning
     /// The place of its last row; the list's end, if nothing followed.
     var end = FeedPlace.end
+    var last: FeedRow?
 
     func covers(_ place: FeedPlace) -> Bool { start < place && place <= end }
 }
@@ -46,12 +47,15 @@ struct FeedAnswer {
 struct SimulatedFeed {
     /// What became of a row.
     struct History {
-        /// Where it stands, or stood last.
-        var place: FeedPlace
-        /// The version since which it has stood there.
-        var moved: Int
+        /// Where it has stood, and since which version; the last is where it stands.
+        var places: [(moved: Int, place: FeedPlace)]
         /// The version in which it was deleted.
         var deleted: Int?
+
+        var place: FeedPlace? { places.last?.place }
+        var moved: Int { places.last?.moved ?? 0 }
+
+        func place(at version: Int) -> FeedPlace? { places.last { $0.moved <= version }?.place }
     }
 
     private(set) var rows: [FeedRow] = []
@@ -90,6 +94,7 @@ struct SimulatedFeed {
         var items = Array(rows[start...].prefix(min(limit, largestPage)))
         for index in items.indices { items[index].answer = answers.count }
         let hasMore = start + items.count < rows.count
+        answer.last = items.last
         if hasMore, let last = items.last { answer.end = last.place }
         answers.append(answer)
         let next = hasMore ? items.last.map { "\($0.time):\($0.id):\(age)" } : nil
@@ -156,6 +161,6 @@ struct SimulatedFeed {
         let index = rows.firstIndex { $0.place > row.place } ?? rows.count
         rows.insert(row, at: index)
         version += 1
-        history[row.id] = History(place: row.place, moved: version)
+        history[row.id, default: History(places: [])].places.append((version, row.place))
     }
 }
