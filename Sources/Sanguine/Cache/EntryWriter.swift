@@ -27,7 +27,7 @@ final class EntryWriter: Sendable {
         let policy: Policy
         let owner: String
         let asOf: Timestamp
-        let day: CalendarDay?
+        let day: LocalDay?
         let epoch: UInt64
         var isStale: Bool
         /// The last mark that came before the draft, and says nothing of it.

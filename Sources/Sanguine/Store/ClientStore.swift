@@ -154,8 +154,8 @@ final class ClientStore: Sendable {
             try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT audience, owner, as_of, day, kept_until, version, labels, stale, value,
-                        checksum
+                    SELECT audience, owner, as_of, day, day_end, kept_until, version, labels, stale,
+                        value, checksum
                     FROM entry WHERE \(Self.isVisible)
                     """,
                 arguments: [key, owner]
@@ -182,7 +182,7 @@ final class ClientStore: Sendable {
             audience: audience,
             owner: rowOwner,
             asOf: Timestamp(millisecondsSince1970: asOf),
-            day: String.fromDatabaseValue(row["day"]).flatMap(CalendarDay.init),
+            day: LocalDay(row),
             keptUntil: Timestamp(millisecondsSince1970: keptUntil),
             version: version,
             labels: labels,
@@ -313,16 +313,16 @@ final class ClientStore: Sendable {
         try database.execute(
             sql: """
                 INSERT OR REPLACE INTO entry
-                    (key, audience, owner, as_of, day, kept_until, version, labels, stale, cost,
-                    checksum, value)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    (key, audience, owner, as_of, day, day_end, kept_until, version, labels, stale,
+                    cost, checksum, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 entry.key, entry.audience.rawValue, entry.owner,
-                entry.asOf.millisecondsSince1970, entry.day?.description,
+                entry.asOf.millisecondsSince1970, entry.day?.day.description,
+                entry.day?.end.millisecondsSince1970,
                 entry.keptUntil.millisecondsSince1970, entry.version, entry.labels,
-                entry.isStale, entry.cost,
-                RowChecksum.of(entry.key, entry.value), entry.value,
+                entry.isStale, entry.cost, RowChecksum.of(entry.key, entry.value), entry.value,
             ]
         )
     }

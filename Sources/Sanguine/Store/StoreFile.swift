@@ -20,7 +20,7 @@ import Darwin
 /// write-ahead log that two connections write.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
-    static let schemaVersion = 2
+    static let schemaVersion = 3
 
     /// Why a file that is there was not used.
     enum Unusable: Error {
@@ -176,6 +176,7 @@ enum StoreFile {
             owner TEXT NOT NULL,
             as_of INTEGER NOT NULL,
             day TEXT,
+            day_end INTEGER,
             kept_until INTEGER NOT NULL,
             version INTEGER NOT NULL,
             labels TEXT NOT NULL,
