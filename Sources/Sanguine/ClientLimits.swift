@@ -6,7 +6,7 @@ public enum ClientLimits {
     public static let requestTimeout: Duration = .seconds(30)
     /// A whole read with all its attempts and the waits between them: 60 seconds.
     public static let readTimeout: Duration = .seconds(60)
-    /// A request for the balance: 8 seconds.
+    /// A fetch of the balance with all its attempts and the waits between them: 8 seconds.
     public static let balanceTimeout: Duration = .seconds(8)
     /// Connections to one server at a time: 32.
     ///

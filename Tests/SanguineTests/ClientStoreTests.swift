@@ -44,6 +44,17 @@ struct ClientStoreTests {
         #expect(second.report == StoreReport(place: .disk))
     }
 
+    @Test func `an entry's day survives with its end`() throws {
+        var daily = entry("daily")
+        let tokyo = try #require(TimeZone(identifier: "Asia/Tokyo"))
+        daily.day = LocalDay(containing: daily.asOf, in: tokyo)
+        let first = try makeStore()
+        try first.applyEntries([.put(daily, epoch: 0)])
+        first.close()
+
+        #expect(try makeStore().entry("daily", owner: "") == daily)
+    }
+
     @Test func `file and folder are the user's alone`() throws {
         let store = try makeStore()
         try store.setState("session", Data("a".utf8))

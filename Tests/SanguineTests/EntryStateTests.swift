@@ -202,7 +202,7 @@ struct EntryStateTests {
         let early = try #require(Timestamp("2026-10-25T00:30:00+02:00"))
         let late = try #require(Timestamp("2026-10-25T23:59:59+01:00"))
         var state = EntryState(epoch: 0)
-        let day = CalendarDay(containing: early, in: berlin)
+        let day = LocalDay(containing: early, in: berlin)
         _ = state.set(at: early, day: day, generation: 1, epoch: 0)
 
         #expect(state.isFresh(.untilMidnight, at: late, in: berlin))

@@ -139,15 +139,16 @@ extension BalanceKeeper {
     }
 
     private func run(_ outcome: OneShot<Void>, _ epoch: SessionEpoch) async {
-        let beginning = configuration.clock.now()
+        let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
         let host = call.server?.hostKey ?? ""
         let schedule = configuration.schedule(.standard)
         var failures = 0
+        var last: SanguineError?
         retries.requested(host)
         while true {
             do throws(SanguineError) {
                 let inquiry = guarded.withLock { $0.state.inquiry() }
-                let balance = try await request(inquiry, epoch)
+                let balance = try await request(inquiry, epoch, within: limit)
                 land(.success((balance, inquiry)), outcome, epoch)
                 return
             } catch {
@@ -155,30 +156,33 @@ extension BalanceKeeper {
                 var random = configuration.random
                 retries.failed(host, with: error)
                 let delay = schedule.delay(afterFailures: failures, of: error, using: &random)
-                let waited = configuration.clock.now() - beginning
                 // What would come too late is not taken out of the budget.
-                guard let delay, waited + delay < ClientLimits.balanceTimeout,
+                guard let delay, delay < limit.left,
                     let all = retries.wait(delay, by: schedule, for: host, using: &random),
-                    waited + all < ClientLimits.balanceTimeout,
+                    all < limit.left,
                     (try? await configuration.delay.sleep(for: all)) != nil
                 else {
-                    land(.failure(error), outcome, epoch)
+                    let isOver = error == .transport(.timedOut) && limit.left == .zero
+                    let reason = isOver ? last.map { .timedOut(after: $0) } ?? error : error
+                    land(.failure(reason), outcome, epoch)
                     return
                 }
+                last = error
             }
         }
     }
 
     private func request(
         _ inquiry: BalanceInquiry,
-        _ epoch: SessionEpoch
+        _ epoch: SessionEpoch,
+        within limit: TimeLimit
     ) async throws(SanguineError) -> Balance {
         let keys = inquiry.keys.joined(separator: ",")
         return try await call.get(
             "/v1/balance",
             query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
-            timeout: ClientLimits.balanceTimeout,
             epoch: epoch,
+            within: limit,
             as: Balance.self
         ).value
     }

@@ -44,8 +44,8 @@ struct EntryState: Sendable {
     struct Held: Hashable, Sendable {
         /// When the value arrived from its source.
         var asOf: Timestamp
-        /// The user's day on which it arrived, if its freshness goes by days.
-        var day: CalendarDay?
+        /// The user's day on which it was asked for, if its freshness goes by days.
+        var day: LocalDay?
         /// The generation of the flight that brought it.
         var generation: UInt64
         /// Whether this process fetched it, and not one before, whoever was signed in then.
@@ -87,7 +87,7 @@ struct EntryState: Sendable {
     /// Whether the data counts as true without asking again.
     ///
     /// A time stamp in the future counts as stale: the clock was set back, and nobody knows by
-    /// how much. A day counts by the calendar of the zone in which the user is now.
+    /// how much. A day counts as ``DayRule`` says.
     func isFresh(
         _ freshness: Policy.Freshness,
         at now: Timestamp,
@@ -167,7 +167,7 @@ struct EntryState: Sendable {
     /// - Returns: Whether it was taken.
     mutating func restore(
         asOf: Timestamp,
-        day: CalendarDay? = nil,
+        day: LocalDay? = nil,
         staleSince generation: UInt64?,
         epoch: UInt64
     ) -> Bool {
@@ -191,7 +191,7 @@ struct EntryState: Sendable {
     /// Returns `nil` if it is of another epoch.
     mutating func set(
         at now: Timestamp,
-        day: CalendarDay? = nil,
+        day: LocalDay? = nil,
         generation: UInt64,
         epoch: UInt64
     ) -> Effect? {
@@ -235,7 +235,7 @@ struct EntryState: Sendable {
         _ flight: UInt64,
         epoch: UInt64,
         at now: Timestamp,
-        day: CalendarDay? = nil,
+        day: LocalDay? = nil,
         isAmbiguous: Bool = false,
         nextFlight: UInt64
     ) -> Effect? {

@@ -30,7 +30,7 @@ final class EntryWriter: Sendable {
         let policy: Policy
         let owner: String
         let asOf: Timestamp
-        let day: CalendarDay?
+        let day: LocalDay?
         let epoch: UInt64
         var isStale: Bool
         /// See ``StoredEntry/contained``.

@@ -58,11 +58,12 @@ extension QueryCache {
         let now = clock.now()
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
-            let today = CalendarDay(containing: now, in: guarded.zone)
+            let zone = guarded.zone
             func isMeant(_ record: QueryRecord) -> Bool {
                 let events = record.policy.refetchEvents.intersection(event)
                 guard events == .midnight else { return !events.isEmpty }
-                return record.state.isFetching || record.state.held?.day != today
+                return record.state.isFetching
+                    || !record.state.isFresh(.untilMidnight, at: now, in: zone)
             }
             let generation = guarded.marks.invalidate()
             for record in guarded.records.values where isMeant(record) {

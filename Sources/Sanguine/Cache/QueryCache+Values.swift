@@ -23,8 +23,8 @@ extension QueryCache {
         }
 
         /// The day of the departure: an answer that was under way at midnight may be the old day's.
-        func day(in zone: TimeZone) -> CalendarDay? {
-            goesByDays ? CalendarDay(containing: min(departure, asOf), in: zone) : nil
+        func day(in zone: TimeZone) -> LocalDay? {
+            goesByDays ? LocalDay(containing: min(departure, asOf), in: zone) : nil
         }
     }
 

@@ -1,12 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// The rule of ``Policy/untilMidnight``: a value is good for the local day on which it was fetched.
+/// The rule of ``Policy/untilMidnight``: a value is good until the user's first midnight after the
+/// fetch, wherever that comes.
 ///
-/// The day is noted with the value when it arrives, in the zone that is stored then, and compared
-/// with the day that it is now, in the zone that is stored now. No length of a day is assumed, so
-/// days of 23 and 25 hours, skipped midnights and skipped days come out right; and a user who moves
-/// to a zone where it is another day gets a new value, but never an old one for longer.
+/// The day is noted with the value when it arrives, with its end in the zone that is stored then. A
+/// value is stale once that moment has come, whatever zone is stored now; once a midnight of the
+/// zone that is stored now has passed since the fetch; and where it is another day. No length of a
+/// day is assumed, so days of 23 and 25 hours, skipped midnights and skipped days come out right.
+/// In one zone a value that is stale stays so: a user who moves west does not get yesterday's value
+/// for another day, and one who moves east into the next day gets a new one.
 enum DayRule {
     /// Whether a value counts as true without asking again.
     ///
@@ -16,28 +19,18 @@ enum DayRule {
     ///   - day: The local day on which the value was fetched, in the zone of then.
     ///   - asOf: When it was fetched.
     ///   - now: The present moment.
-    ///   - today: The present local day, in the zone of now.
-    /// - Returns: Whether it is still the day of the fetch.
+    ///   - zone: Where the user's days begin and end now.
+    /// - Returns: Whether no midnight has come since the fetch.
     static func isFresh(
-        fetchedOn day: CalendarDay,
-        asOf: Timestamp,
-        now: Timestamp,
-        today: CalendarDay
-    ) -> Bool {
-        asOf <= now && day == today
-    }
-
-    /// Whether a value counts as true without asking again, in the zone that is stored now.
-    static func isFresh(
-        fetchedOn day: CalendarDay,
+        fetchedOn day: LocalDay,
         asOf: Timestamp,
         now: Timestamp,
         zone: TimeZone
     ) -> Bool {
+        guard asOf <= now, now < day.end else { return false }
         let today = CalendarDay(containing: now, in: zone)
-        return isFresh(fetchedOn: day, asOf: asOf, now: now, today: today)
+        return day.day == today && CalendarDay(containing: asOf, in: zone) == today
     }
-
 }
 
 extension Policy.Freshness {
@@ -55,7 +48,7 @@ extension Policy.Freshness {
     /// - Returns: Whether it need not be asked for again.
     func holds(
         since asOf: Timestamp,
-        day: @autoclosure () -> CalendarDay?,
+        day: LocalDay?,
         isOfSession: Bool,
         at now: Timestamp,
         in zone: TimeZone
@@ -66,7 +59,7 @@ extension Policy.Freshness {
         case .never: false
         case .session: isOfSession
         case .untilMidnight:
-            day().map {
+            day.map {
                 DayRule.isFresh(fetchedOn: $0, asOf: asOf, now: now, zone: zone)
             } ?? false
         case .forever: true

@@ -59,7 +59,7 @@ final class EventKeeper: Sendable {
         let state = EventState(
             isForeground: lifecycle.isForeground.value,
             isOnline: connectivity.isOnline.value,
-            at: .init(wall: now, uptime: .zero, day: CalendarDay(containing: now, in: zone)),
+            at: .init(wall: now, uptime: .zero, day: LocalDay(containing: now, in: zone)),
             foregroundAfter: configuration.foregroundAfter,
             spread: spread
         )
@@ -161,7 +161,7 @@ final class EventKeeper: Sendable {
             guard !guarded.isClosed, let perform = guarded.perform else {
                 return (nil as Perform?, EventState.Effect.nothing, nil as Timer?)
             }
-            let day = CalendarDay(containing: wall, in: guarded.zone)
+            let day = LocalDay(containing: wall, in: guarded.zone)
             let moment = EventState.Moment(wall: wall, uptime: uptime, day: day)
             let effect = event(&guarded.state, moment, &guarded.random)
             return (perform, effect, arm(&guarded, at: moment))
@@ -172,10 +172,7 @@ final class EventKeeper: Sendable {
 
     /// Sees to it that the timer wakes in time; returns the one to cancel.
     private func arm(_ guarded: inout Guarded, at moment: EventState.Moment) -> Timer? {
-        let zone = guarded.zone
-        let wait = guarded.state.wait(at: moment) {
-            CalendarDay.nextMidnight(after: moment.wall, in: zone)
-        }
+        let wait = guarded.state.wait(at: moment)
         let overtaken = guarded.timer
         guard let wait else {
             guarded.timer = nil

@@ -9,7 +9,7 @@ import SanguineModel
 ///   counts: one stands still while the device sleeps, the other may be set back.
 /// - *Network back*: it was gone. Counts once in 10 seconds; a return that comes sooner waits.
 /// - *Midnight*: the local day is another one than when last looked at, whichever way it changed
-///   (time passed, the clock was set, the zone is another one).
+///   (time passed, the clock was set, the zone is another one), or that one has ended where it was.
 /// - *Polls*: while observed, in the foreground, with a network.
 ///
 /// In the background no timer runs. What would have happened is made up for on return, once. What
@@ -27,8 +27,8 @@ struct EventState: Sendable {
         var wall: Timestamp
         /// The time on the clock of waits, since the client was created.
         var uptime: Duration
-        /// The local day.
-        var day: CalendarDay
+        /// The local day, and its end.
+        var day: LocalDay
     }
 
     /// What is to be fetched again.
@@ -46,7 +46,7 @@ struct EventState: Sendable {
     private let spread: Duration
     private(set) var isForeground: Bool
     private(set) var isOnline: Bool
-    private var day: CalendarDay
+    private var day: LocalDay
     /// When the app left the foreground.
     private var wentAway: Moment?
     /// When the return of the network counts.
@@ -160,17 +160,16 @@ struct EventState: Sendable {
 
     /// How long nothing happens by itself.
     ///
-    /// - Parameters:
-    ///   - moment: The present.
-    ///   - midnight: When the present local day ends.
+    /// - Parameter moment: The present.
     /// - Returns: At least a second and at most an hour where days are followed; `nil` if nothing
     ///   will happen.
-    func wait(at moment: Moment, midnight: () -> Timestamp) -> Duration? {
+    func wait(at moment: Moment) -> Duration? {
         guard isForeground else { return nil }
         var waits: [Duration] = []
         if midnightObservers > 0 {
             // Not longer than an hour: whoever sets the clock or moves tells nobody.
-            waits.append(min(midnight() - moment.wall + spread, EventLimits.longestSleep))
+            let midnight = min(day.end, moment.day.end)
+            waits.append(min(midnight - moment.wall + spread, EventLimits.longestSleep))
         }
         if isOnline, let due = polls.nextDue { waits.append(due - moment.uptime) }
         if let networkDue { waits.append(networkDue - moment.uptime) }
@@ -187,9 +186,12 @@ struct EventState: Sendable {
     ) -> Effect {
         guard isForeground else { return .nothing }
         var effect = Effect(events: events)
-        if moment.day != day {
+        if moment.day.day != day.day || moment.wall >= day.end {
             day = moment.day
             effect.events.insert(.midnight)
+        } else {
+            // What was fetched in another zone is of a day that may end earlier there.
+            day.end = min(day.end, moment.day.end)
         }
         guard isOnline else {
             missed.formUnion(effect.events)

@@ -1,54 +1,45 @@
 /// Where a fresh stretch of a list ends among the rows that are held.
 ///
-/// Both begin at the same place of the list. The fresh stretch says what follows it from there, as
-/// far as it reaches; the question is up to which held row it reaches. A row that is in both may
-/// have moved, so no single row answers it:
+/// Both begin at the same place of the list. The fresh stretch is the list from there up to its
+/// last row, and says nothing of what follows. So everything depends on that last row:
 ///
-/// 1. Rows in both whose order is the same in both *stayed*: the longest such run. Of runs of one
-///    length, the one that ends earliest counts.
-/// 2. Held rows that stand before the end of that run and are not in the fresh stretch *went*:
-///    they lie between rows that are there, and they are not.
-/// 3. The stretches are *connected* if some row stayed, and at least twice as many stayed as went.
-///    Otherwise the run is more likely to be rows that moved up, and what follows the fresh
-///    stretch is not known.
-/// 4. If they are connected, the held rows behind the run follow the fresh ones.
+/// 1. If it is held, and stands where it stood, then what was held before it is now the fresh
+///    stretch, and what was held behind it still follows.
+/// 2. Held rows before it that are not in the fresh stretch *went*.
+/// 3. If it is not held, it is not known which of the held rows follow it: those between may have
+///    been deleted, or the row may have come in front of them.
 ///
-/// So a row that was deleted goes, a row that was pushed down by others stays, a row that moved up
-/// stands where it is now and nowhere else. What stands behind the run is older than the fresh
-/// stretch and may have changed: it is seen again when it is shown.
+/// A row that is held may have moved, and then rule 1 drops rows that are there, or keeps rows that
+/// are gone. So the held row that precedes it in the fresh stretch must have preceded it before,
+/// and no more rows may have come up from behind it than stayed. Where rows went there must be more
+/// to show for it, since rows that moved up look the same: the last three rows are neighbors in
+/// both, and at least twice as many stayed as went.
+///
+/// What stands behind is older than the fresh stretch and may have changed: it is seen again when
+/// it is shown.
 struct PageAlignment: Equatable {
-    /// How many held rows the fresh ones stand for; `nil` if the two are not connected.
-    let reach: Int?
+    /// How many held rows the fresh ones stand for; `nil` if that is not known.
+    var reach: Int?
     /// Whether rows went.
-    let hasLoss: Bool
-    /// How many rows stayed.
-    let stayed: Int
+    var hasLoss = false
+    /// How many of the rows for which the fresh ones stand are still there.
+    var stayed = 0
 
     /// Aligns two stretches that begin at the same place.
     init<ID: Hashable>(held: some Collection<ID>, fresh: [ID], freshSet: Set<ID>) {
         var positions: [ID: Int] = [:]
         for (index, id) in held.enumerated() where freshSet.contains(id) { positions[id] = index }
-        // Patience sorting: `ends[n]` is the smallest end of a rising run of n + 1 positions.
-        var ends: [Int] = []
-        for id in fresh {
-            guard let position = positions[id] else { continue }
-            var low = 0
-            var high = ends.count
-            while low < high {
-                let middle = (low + high) / 2
-                if ends[middle] < position { low = middle + 1 } else { high = middle }
-            }
-            if low == ends.count { ends.append(position) } else { ends[low] = position }
-        }
-        stayed = ends.count
-        guard let last = ends.last else {
-            reach = nil
-            hasLoss = false
-            return
-        }
-        let seen = positions.values.count { $0 <= last }
-        let went = last + 1 - seen
-        reach = went * 2 <= ends.count ? last + 1 : nil
+        guard let last = fresh.last, let place = positions[last] else { return }
+        let ends = fresh.reversed().lazy.compactMap { positions[$0] }.prefix(Self.neighbors)
+        if let preceding = ends.dropFirst().first, preceding > place { return }
+        stayed = positions.values.count { $0 <= place }
+        guard positions.count <= stayed * 2 else { return }
+        let went = place + 1 - stayed
         hasLoss = went > 0
+        let areNeighbors = ends.elementsEqual((0..<Self.neighbors).map { place - $0 })
+        if went == 0 || areNeighbors && went * 2 <= stayed { reach = place + 1 }
     }
+
+    /// How many rows at the end must have stayed together where others went.
+    private static let neighbors = 3
 }

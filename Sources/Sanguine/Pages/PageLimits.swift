@@ -18,7 +18,8 @@ public enum PageLimits {
     public static let cursorsKept = 1_000
     /// Requests of one refresh, at most: 5.
     ///
-    /// One as a rule. More only if so much is new that the first page does not reach what is held.
+    /// One as a rule. More only if the first page does not say what follows it, and the reader's
+    /// row would be lost. Also the requests of one second look, at most.
     public static let refreshRequests = 5
     /// Requests of the way back to a place whose cursor has expired, at most: 40.
     public static let recoveryRequests = 40

@@ -54,7 +54,7 @@ extension PagesState {
                 // One of the pages on the way to the reader's row; without them, then.
                 merge(flight, at: 0, reach: nil, &effect)
             } else {
-                hasRecovered = hasRecovered || flight.load == .next
+                if flight.load == .next { hasRecovered = true }
                 var recovery = flight
                 recovery.chain = PageChain(start: nil)
                 recovery.isRecovering = true
@@ -63,9 +63,7 @@ extension PagesState {
             }
         } else {
             switch flight.load {
-            case .next:
-                tailError = error
-                hasRecovered = false
+            case .next: tailError = error
             case .review: reviewsLeft = 0
             case .refresh, .previous:
                 headError = error
@@ -97,9 +95,9 @@ extension PagesState {
             else { return }
             index = mark
         case .previous:
-            // The last row of the page that is missing: where it touches the rows that are held.
+            // The last rows of the page that is missing: where it touches the rows that are held.
             guard let page = dropped.last, page.start == chain.start else { return }
-            before = [page.last]
+            before = page.ends.filter { !ids.contains($0) }
         case .refresh, .next:
             break
         }
@@ -118,47 +116,32 @@ extension PagesState {
             if mustStay(beside: chain) { return stay(beside: chain, &effect) }
             reach = nil
         }
-        var isSure = !alignment.hasLoss
-        if flight.load == .previous, let found = reach {
-            let touch = self.touch(of: chain, after: held[..<found])
-            isSure = isSure && touch == .sure
-            if touch == .none { reach = nil }
-        }
-        if let reach {
+        // One row that is on both sides may have moved.
+        let isTouching = chain.next == list.marks.first?.start || alignment.stayed > 1
+        let isSure = !alignment.hasLoss && (flight.load != .previous || isTouching)
+        if let reach, reach >= before.count {
             return merge(
                 flight,
                 at: index,
-                reach: max(0, reach - before.count),
+                reach: reach - before.count,
                 isSure: isSure,
                 &effect
             )
         }
-        let isTooLittle = chain.rows.isEmpty || isLosing(flight, heldFrom: offset)
-        if isTooLittle, chain.requests < PageLimits.refreshRequests {
+        if isTooLittle(flight), chain.requests < PageLimits.refreshRequests {
             return proceed(with: flight, limit: PageLimits.largestSize, &effect)
         }
         merge(flight, at: index, reach: nil, &effect)
     }
 
-    private enum Touch { case sure, likely, none }
-
-    /// Whether the page before the rows ends where they begin.
+    /// Whether more is asked for before the rows behind are given up.
     ///
-    /// The row that stood before them may have moved up, and others have come behind it: alone it
-    /// says little unless it is the page's last.
-    private func touch(of chain: PageChain<Item>, after stayed: ArraySlice<Item.ID>) -> Touch {
-        let last = chain.rows.last?.id
-        if chain.next == list.marks.first?.start { return .sure }
-        if stayed.count > 1 { return stayed.last == last ? .sure : .likely }
-        return stayed.last == last ? .likely : .none
-    }
-
-    /// Whether beginning anew would take the reader's row away.
-    private func isLosing(_ flight: PagesFlight<Item>, heldFrom offset: Int) -> Bool {
-        guard let anchor = flight.anchor, !flight.chain.ids.contains(anchor),
-            !hasPrevious || flight.load != .refresh
-        else { return false }
-        return list.rows[offset...].contains { $0.id == anchor }
+    /// Where rows are looked at again the reader is there. A refresh is asked for anywhere: it
+    /// gives them up unless the reader's row would go with them.
+    private func isTooLittle(_ flight: PagesFlight<Item>) -> Bool {
+        guard flight.load == .refresh, !flight.chain.rows.isEmpty else { return true }
+        guard !hasPrevious, let place = flight.anchor ?? shown else { return false }
+        return ids.contains(place) && !flight.chain.ids.contains(place)
     }
 
     /// Whether a chain from the list's beginning reaches rows from further down.
@@ -193,6 +176,7 @@ extension PagesState {
         headError = nil
         failedHeadLoad = nil
         reviewsLeft = PageLimits.refreshRequests
+        restartOther(than: .refresh, &effect)
         answer(.refresh, error: nil, in: &effect)
         effect.hasNewList = true
     }
@@ -309,7 +293,6 @@ extension PagesState {
         ids.formUnion(chain.ids)
         while list.marks.count > pageLimit { removeFirstMark() }
         tailError = nil
-        hasRecovered = false
         answer(.next, error: nil, in: &effect)
         effect.hasNewList = true
     }
@@ -334,24 +317,46 @@ extension PagesState {
     /// A page on the way from the beginning to where a cursor has expired.
     private mutating func landRecovery(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
         let chain = flight.chain
+        let isThere =
+            chain.next == nil || hasPassed(flight.anchor, chain) || hasReachedEnd(chain)
+            || chain.requests >= PageLimits.recoveryRequests
+        guard isThere else {
+            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+        }
+        restartOther(than: flight.load, &effect)
+        // Those who wait for the next page still do: `proceed` asks for it.
+        guard flight.load != .next, chain.next != nil else {
+            return merge(flight, at: 0, reach: nil, &effect)
+        }
         let alignment = PageAlignment(
             held: list.rows.lazy.map(\.id),
             fresh: chain.rows.map(\.id),
             freshSet: chain.ids
         )
         let isKnown = !hasPrevious || overlaps(chain, alignment)
-        let isThere =
-            chain.next == nil || hasPassed(flight.anchor, chain)
-            || alignment.reach == list.rows.count && isKnown
-        guard isThere || chain.requests >= PageLimits.recoveryRequests else {
-            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+        let reach = isKnown ? alignment.reach : nil
+        merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
+    }
+
+    /// Ends what the other lane has under way, if what has landed here overtakes it.
+    ///
+    /// Both have asked for the same part of the list, and what was asked for first must not be put
+    /// over what is newer. Whoever waits for it still does: `proceed` asks again.
+    private mutating func restartOther(than load: PagesLoad, _ effect: inout Effect) {
+        if load == .next, let flight = head {
+            effect.cancel.append(flight.number)
+            head = nil
+        } else if load != .next, let flight = tail, flight.isRecovering {
+            effect.cancel.append(flight.number)
+            tail = nil
+            hasRecovered = false
         }
-        guard flight.load == .next else {
-            let reach = isKnown && chain.next != nil ? alignment.reach : nil
-            return merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
-        }
-        // Those who wait for the next page still do: `proceed` asks for it.
-        merge(flight, at: 0, reach: nil, &effect)
+    }
+
+    /// Whether most of the last rows that are held are in the chain.
+    private func hasReachedEnd(_ chain: PageChain<Item>) -> Bool {
+        let last = list.rows.suffix(pageSize)
+        return last.count { chain.ids.contains($0.id) } * 2 > last.count
     }
 
     /// Whether the chain goes a page further than the row.

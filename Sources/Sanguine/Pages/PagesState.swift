@@ -9,9 +9,9 @@ import SanguineModel
 ///
 /// **Refreshing** asks for the first page only. If that connects with the rows that are held, see
 /// ``PageAlignment``, it takes the place of those for which it stands, and the others stay behind
-/// it. If not, the list begins anew with the fresh page; but if the reader's row
-/// (``anchor``) would be lost, more pages are asked for first, until they connect, contain
-/// it, or are too many. Until then the old rows stay.
+/// it. If not, the list begins anew with the fresh page; but if the reader's row (``anchor``, or
+/// the one that was ``shown`` last) would be lost, more pages are asked for first, until they
+/// connect, contain it, or are too many. Until then the old rows stay.
 ///
 /// **Reviewing.** Rows behind the fresh ones are from an earlier *round*. When one of them is
 /// shown, its page is asked for again, from the cursor where it begins, and takes its place by the
@@ -23,7 +23,9 @@ import SanguineModel
 /// the first page itself is kept for the disk alone, see ``beginning``.
 ///
 /// **Recovering.** A cursor that has expired is replaced by walking from the list's beginning, in
-/// the largest pages, to the reader's row or else to the end of what is held.
+/// the largest pages, to the reader's row or else to the end of what is held. Of two flights that
+/// ask for the same part of the list, the one that lands first has the other begin anew: what was
+/// asked for earlier never covers what is newer.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -50,8 +52,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     /// A page before the first one that is held.
     struct Dropped: Sendable {
         var start: String?
-        /// Its last row: where it touches the rows that are held.
-        var last: Item.ID
+        /// Its last rows, two at most: where it touches the rows that are held.
+        var ends: [Item.ID]
     }
 
     let pageSize: Int
@@ -81,12 +83,13 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     var tail: PagesFlight<Item>?
     var ids: Set<Item.ID> = []
     private var checkedSpan: PageSpan?
-    private var shown: Item.ID?
+    /// The row that was shown last.
+    private(set) var shown: Item.ID?
     private var waiters: [PagesLoad: [UInt64: FetchPriority]] = [:]
     private var lastNumber: UInt64 = 0
     /// How many more pages may be reviewed before the reader moves on, or refreshes.
     var reviewsLeft = 0
-    /// Whether the next page's cursor was renewed, and the page has not come since.
+    /// Whether the next page's cursor was renewed for those who wait for the page now.
     var hasRecovered = false
 
     /// Creates the state of a list that was never loaded.
@@ -156,6 +159,7 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         if let flight = tail, !isWanted(.next) {
             effect.cancel.append(flight.number)
             tail = nil
+            hasRecovered = false
         }
         proceed(&effect)
         return effect
@@ -231,6 +235,7 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
 
     /// Answers all who wait for such a load.
     mutating func answer(_ load: PagesLoad, error: SanguineError?, in effect: inout Effect) {
+        if load == .next { hasRecovered = false }
         guard let answered = waiters.removeValue(forKey: load) else { return }
         for waiter in answered.keys { effect.answer.append((waiter, error)) }
     }
@@ -268,7 +273,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
 
     mutating func removeFirstMark() {
         let mark = list.marks.removeFirst()
-        dropped.append(Dropped(start: mark.start, last: list.rows[mark.count - 1].id))
+        let ends = list.rows[..<mark.count].suffix(2).map(\.id)
+        dropped.append(Dropped(start: mark.start, ends: ends))
         if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
         for row in list.rows[..<mark.count] { ids.remove(row.id) }
         list.rows.removeFirst(mark.count)

@@ -29,8 +29,8 @@ private enum BuiltIn {
 extension Query where Value == Balance {
     /// What the user may spend: the server's balance and, on top of it, the calls in flight.
     ///
-    /// Fresh for 2 minutes; a request for it may take 8 seconds. Asked for again when the app comes
-    /// back after a while or the network does, and, if it is observed, as often as
+    /// Fresh for 2 minutes; a fetch with all its attempts may take 8 seconds. Asked for again when
+    /// the app comes back after a while or the network does, and, if it is observed, as often as
     /// ``SanguineClient/Configuration/balancePolling`` says.
     public static var balance: Self { BuiltIn.balance }
 }

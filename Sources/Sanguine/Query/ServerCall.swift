@@ -26,12 +26,15 @@ struct ServerCall: Sendable {
     /// - Parameters:
     ///   - request: What to send; to the server's own address.
     ///   - epoch: Whose request it is. Default: the present user's.
+    ///   - limit: The time that is left for all sendings together. Default: each has the request's
+    ///     own.
     /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError/userChanged`` if another user is there when it begins, or when the
     ///   token is.
     func send(
         _ request: TransportRequest,
-        epoch: SessionEpoch? = nil
+        epoch: SessionEpoch? = nil,
+        within limit: TimeLimit? = nil
     ) async throws(SanguineError) -> TransportResponse {
         guard let server, request.url.origin == server.origin else {
             throw .notConfigured("'server', or the call goes to another host")
@@ -39,10 +42,10 @@ struct ServerCall: Sendable {
         let expected = epoch ?? authorizer.epoch
         let token = try await authorizer.accessToken(for: expected)
         do throws(SanguineError) {
-            return try await send(request, token: token, expected: expected)
+            return try await send(request, token: token, expected: expected, within: limit)
         } catch .problem(let problem) where Self.isCuredByToken(problem) {
             let successor = try await authorizer.rejected(token, for: expected)
-            return try await send(request, token: successor, expected: expected)
+            return try await send(request, token: successor, expected: expected, within: limit)
         }
     }
 
@@ -71,11 +74,11 @@ struct ServerCall: Sendable {
     func get<Value: Decodable & Sendable>(
         _ path: String,
         query: [URLQueryItem] = [],
-        timeout: Duration = ClientLimits.requestTimeout,
         epoch: SessionEpoch? = nil,
+        within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
-        try await call("GET", path, query: query, timeout: timeout, epoch: epoch, as: type)
+        try await call("GET", path, query: query, epoch: epoch, within: limit, as: type)
     }
 
     /// A call with a JSON body, or none, and a JSON answer.
@@ -87,6 +90,7 @@ struct ServerCall: Sendable {
         json: Data? = nil,
         timeout: Duration = ClientLimits.requestTimeout,
         epoch: SessionEpoch? = nil,
+        within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
         let request = try TransportRequest(
@@ -98,7 +102,7 @@ struct ServerCall: Sendable {
             json: json,
             timeout: timeout
         )
-        let response = try await send(request, epoch: epoch)
+        let response = try await send(request, epoch: epoch, within: limit)
         return Answer(
             value: try WireCoding.decode(type, from: response.body),
             head: response.header("sanguine-head").flatMap { Int64($0) },
@@ -109,9 +113,15 @@ struct ServerCall: Sendable {
     private func send(
         _ request: TransportRequest,
         token: String,
-        expected: SessionEpoch
+        expected: SessionEpoch,
+        within limit: TimeLimit?
     ) async throws(SanguineError) -> TransportResponse {
-        try await exchange.send(try authorized(request, token, expected))
+        var request = try authorized(request, token, expected)
+        if let limit {
+            request.timeout = min(request.timeout, limit.left)
+            guard request.timeout > .zero else { throw .transport(.timedOut) }
+        }
+        return try await exchange.send(request)
     }
 
     private func authorized(

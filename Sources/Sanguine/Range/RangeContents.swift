@@ -14,10 +14,12 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
         _ brought: [Int: Value],
         _ flight: RangeState.Flight,
         asOf: Timestamp,
+        day: LocalDay? = nil,
         keeping recent: [Range<Int>]
     ) {
-        coverage.insert(flight.wanted.intersection(flight.current), asOf: asOf)
-        coverage.insert(flight.wanted.subtracting(flight.current), asOf: asOf, isStale: true)
+        let (current, old) = (flight.current, flight.wanted.subtracting(flight.current))
+        coverage.insert(flight.wanted.intersection(current), asOf: asOf, day: day)
+        coverage.insert(old, asOf: asOf, day: day, isStale: true)
         for range in flight.wanted.ranges {
             for position in range { values[position] = brought[position] }
         }
@@ -51,14 +53,11 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
 
 extension RangeCoverage.Span {
     /// Whether the positions count as true without asking again.
-    ///
-    /// Their day is that of their moment in the zone of now: the day of the fetch is not kept for
-    /// each.
     func isFresh(_ freshness: Policy.Freshness, at now: Timestamp, in zone: TimeZone) -> Bool {
         !isStale
             && freshness.holds(
                 since: asOf,
-                day: CalendarDay(containing: asOf, in: zone),
+                day: day,
                 isOfSession: isOfSession,
                 at: now,
                 in: zone

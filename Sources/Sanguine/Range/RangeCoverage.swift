@@ -10,13 +10,16 @@ struct RangeCoverage: Hashable, Sendable {
     struct Span: Hashable, Sendable {
         var range: Range<Int>
         var asOf: Timestamp
+        /// The user's day on which they were asked for, if their freshness goes by days.
+        var day: LocalDay?
         /// Whether it was invalidated.
         var isStale = false
         /// Whether this process fetched it, and not one before, whoever was signed in then.
         var isOfSession = true
 
         fileprivate func isLike(_ other: Span) -> Bool {
-            asOf == other.asOf && isStale == other.isStale && isOfSession == other.isOfSession
+            asOf == other.asOf && day == other.day && isStale == other.isStale
+                && isOfSession == other.isOfSession
         }
     }
 
@@ -35,10 +38,15 @@ struct RangeCoverage: Hashable, Sendable {
     }
 
     /// Takes over that the positions are known now.
-    mutating func insert(_ positions: RangeSet<Int>, asOf: Timestamp, isStale: Bool = false) {
+    mutating func insert(
+        _ positions: RangeSet<Int>,
+        asOf: Timestamp,
+        day: LocalDay? = nil,
+        isStale: Bool = false
+    ) {
         guard !positions.isEmpty else { return }
         remove(positions)
-        spans += positions.ranges.map { Span(range: $0, asOf: asOf, isStale: isStale) }
+        spans += positions.ranges.map { Span(range: $0, asOf: asOf, day: day, isStale: isStale) }
         normalize()
     }
 
@@ -140,7 +148,7 @@ struct RangeCoverage: Hashable, Sendable {
 }
 
 extension RangeCoverage.Span: Codable {
-    private enum Key: String, CodingKey { case from, to, asOf, stale }
+    private enum Key: String, CodingKey { case from, to, asOf, day, stale }
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
@@ -155,6 +163,7 @@ extension RangeCoverage.Span: Codable {
         }
         range = from..<to
         asOf = try container.decode(Timestamp.self, forKey: .asOf)
+        day = try container.decodeIfPresent(LocalDay.self, forKey: .day)
         isStale = try container.decode(Bool.self, forKey: .stale)
         isOfSession = false
     }
@@ -164,6 +173,7 @@ extension RangeCoverage.Span: Codable {
         try container.encode(range.lowerBound, forKey: .from)
         try container.encode(range.upperBound, forKey: .to)
         try container.encode(asOf, forKey: .asOf)
+        try container.encodeIfPresent(day, forKey: .day)
         try container.encode(isStale, forKey: .stale)
     }
 }

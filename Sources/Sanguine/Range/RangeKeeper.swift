@@ -377,11 +377,13 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         since departure: Timestamp
     ) {
         let now = queries.clock.now()
-        let isOfToday = isOfToday(departure, at: now)
+        let zone = queries.zone
+        // An answer that was under way at midnight may be the old day's.
+        let day = policy.followsDays ? LocalDay(containing: min(departure, now), in: zone) : nil
+        let isOver = day.map { $0.end <= now } ?? false
         let hasArrived = guarded.withLock { guarded in
             guard let arrived = guarded.state.arrive(flight.number) else { return false }
-            // An answer that was under way at midnight may be the old day's.
-            if !isOfToday { guarded.state.invalidate(arrived.current) }
+            if isOver { guarded.state.invalidate(arrived.current) }
             return true
         }
         guard hasArrived else { return }
@@ -394,18 +396,10 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
                 ($0.state.flight(flight.number), $0.state.recent)
             }
             guard let present else { return }
-            contents.land(values, present, asOf: now, keeping: [flight.range] + recent)
+            contents.land(values, present, asOf: now, day: day, keeping: [flight.range] + recent)
         }
         if let refusal { return fail(flight, refusal) }
         end(flight, .success(())) { $0.land(flight.number) }
-    }
-
-    // Whether what took off then counts as the present day's, if the policy goes by days.
-    private func isOfToday(_ departure: Timestamp, at now: Timestamp) -> Bool {
-        guard policy.followsDays else { return true }
-        let zone = queries.zone
-        return CalendarDay(containing: min(departure, now), in: zone)
-            == CalendarDay(containing: now, in: zone)
     }
 
     private func fail(_ flight: RangeState.Flight, _ error: SanguineError) {

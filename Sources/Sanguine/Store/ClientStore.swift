@@ -160,7 +160,7 @@ final class ClientStore: Sendable {
             try Row.fetchOne(
                 database,
                 sql: """
-                    SELECT audience, owner, as_of, day, kept_until, version, labels, stale,
+                    SELECT audience, owner, as_of, day, day_end, kept_until, version, labels, stale,
                         contained, value, checksum
                     FROM entry WHERE \(Self.isVisible)
                     """,
@@ -189,7 +189,7 @@ final class ClientStore: Sendable {
             audience: audience,
             owner: rowOwner,
             asOf: Timestamp(millisecondsSince1970: asOf),
-            day: String.fromDatabaseValue(row["day"]).flatMap(CalendarDay.init),
+            day: LocalDay(row),
             keptUntil: Timestamp(millisecondsSince1970: keptUntil),
             version: version,
             labels: labels,
@@ -321,13 +321,14 @@ final class ClientStore: Sendable {
         try database.execute(
             sql: """
                 INSERT OR REPLACE INTO entry
-                    (key, audience, owner, as_of, day, kept_until, version, labels, stale,
+                    (key, audience, owner, as_of, day, day_end, kept_until, version, labels, stale,
                     contained, cost, checksum, value)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 entry.key, entry.audience.rawValue, entry.owner,
-                entry.asOf.millisecondsSince1970, entry.day?.description,
+                entry.asOf.millisecondsSince1970, entry.day?.day.description,
+                entry.day?.end.millisecondsSince1970,
                 entry.keptUntil.millisecondsSince1970, entry.version, entry.labels,
                 entry.isStale,
                 entry.contained.sorted().map(String.init).joined(separator: ","), entry.cost,

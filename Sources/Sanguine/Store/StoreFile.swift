@@ -176,6 +176,7 @@ enum StoreFile {
             owner TEXT NOT NULL,
             as_of INTEGER NOT NULL,
             day TEXT,
+            day_end INTEGER,
             kept_until INTEGER NOT NULL,
             version INTEGER NOT NULL,
             labels TEXT NOT NULL,

@@ -13,8 +13,8 @@ struct StoredEntry: Sendable, Hashable {
     var owner: String
     /// When it arrived from its source.
     var asOf: Timestamp
-    /// The user's day on which it arrived, if its freshness goes by days.
-    var day: CalendarDay?
+    /// The user's day on which it was asked for, if its freshness goes by days.
+    var day: LocalDay?
     /// When it may no longer be shown.
     var keptUntil: Timestamp
     /// The version of the value's type.

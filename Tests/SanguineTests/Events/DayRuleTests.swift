@@ -19,7 +19,7 @@ struct DayRuleTests {
     ) throws -> Bool {
         let fetched = try #require(Timestamp(asOf))
         return DayRule.isFresh(
-            fetchedOn: CalendarDay(containing: fetched, in: try zone(fetchZone)),
+            fetchedOn: LocalDay(containing: fetched, in: try zone(fetchZone)),
             asOf: fetched,
             now: try #require(Timestamp(now)),
             zone: try zone(zoneNow ?? fetchZone)
@@ -70,6 +70,50 @@ struct DayRuleTests {
         #expect(try isFresh(fetched, in: "Europe/Berlin", at: now, in: "Europe/Madrid"))
     }
 
+    @Test(arguments: [
+        // Fetched at 10:00 in Tokyo; the 20th in Los Angeles, and 19 hours later the 21st.
+        ("2026-11-21T01:00:00Z", "Asia/Tokyo", "2026-11-21T20:00:00Z", "America/Los_Angeles"),
+        // The same before Tokyo's midnight: a midnight of Los Angeles has passed.
+        ("2026-11-21T01:00:00Z", "Asia/Tokyo", "2026-11-21T09:00:00Z", "America/Los_Angeles"),
+        // Fetched at 23:00 in Tokyo; it is the 21st in Los Angeles; at Tokyo's midnight.
+        ("2026-11-21T14:00:00Z", "Asia/Tokyo", "2026-11-21T15:00:00Z", "America/Los_Angeles"),
+        // Fetched on the 20th in Los Angeles; in Tokyo it is the 21st.
+        ("2026-11-21T01:00:00Z", "America/Los_Angeles", "2026-11-21T01:01:00Z", "Asia/Tokyo"),
+    ])
+    func `a value is stale once a midnight has passed, here or where it was fetched`(
+        asOf: String,
+        fetchZone: String,
+        now: String,
+        zoneNow: String
+    ) throws {
+        #expect(try !isFresh(asOf, in: fetchZone, at: now, in: zoneNow))
+    }
+
+    @Test(arguments: UInt64(1)...5)
+    func `what is stale in a zone stays so there, wherever it was fetched`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        let names = TimeZone.knownTimeZoneIdentifiers
+        for _ in 1...200 {
+            let zone = try zone(names.randomElement(using: &random) ?? "GMT")
+            let other = try self.zone(names.randomElement(using: &random) ?? "GMT")
+            let fetched = Timestamp(
+                millisecondsSince1970: .random(in: 0...2_000_000_000_000, using: &random)
+            )
+            let day = LocalDay(containing: fetched, in: zone)
+            let freshness = (0..<200).map { step in
+                DayRule.isFresh(
+                    fetchedOn: day,
+                    asOf: fetched,
+                    now: fetched + .minutes(20 * step),
+                    zone: other
+                )
+            }
+            let rises = zip(freshness, freshness.dropFirst()).contains { !$0 && $1 }
+
+            #expect(!rises, "\(zone.identifier) to \(other.identifier) at \(fetched)")
+        }
+    }
+
     @Test(arguments: UInt64(1)...5)
     func `a value is fresh right up to the next midnight and not at it`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
@@ -78,7 +122,7 @@ struct DayRuleTests {
             let fetched = Timestamp(
                 millisecondsSince1970: .random(in: 0...2_000_000_000_000, using: &random)
             )
-            let day = CalendarDay(containing: fetched, in: zone)
+            let day = LocalDay(containing: fetched, in: zone)
             let midnight = CalendarDay.nextMidnight(after: fetched, in: zone)
             func isFresh(_ now: Timestamp) -> Bool {
                 DayRule.isFresh(fetchedOn: day, asOf: fetched, now: now, zone: zone)

@@ -159,6 +159,40 @@ struct EventKeeperTests {
         #expect(world.client.timeZone == "Pacific/Kiritimati")
     }
 
+    @Test(arguments: [true, false])
+    func `yesterday's value is not fresh again for who has moved west`(
+        isRestarted: Bool
+    ) async throws {
+        let folder = TemporaryFolder()
+        // 10:00 in Tokyo.
+        let wall = ManualWallClock(try #require(Timestamp("2026-11-21T01:00:00Z")))
+        let lifecycle = ManualLifecycle()
+        func client(in zone: String) throws -> TestClient {
+            try TestClient(network: .profiles(), wall: wall, folder: folder) {
+                $0.timeZone = zone
+                $0.lifecycle = lifecycle
+            }
+        }
+        let query = Query<Profile>("profile", "ada", policy: .untilMidnight.stored(.onDisk)) {
+            try await $0.get("profiles/ada")
+        }
+        var test = try client(in: "Asia/Tokyo")
+        _ = try await test.client.value(of: query)
+        lifecycle.enterBackground()
+        if isRestarted {
+            test.client.close()
+            test = try client(in: "America/Los_Angeles")
+        } else {
+            try test.client.setTimeZone("America/Los_Angeles")
+        }
+        // 12:00 of the same day there.
+        wall.advance(by: .hours(19))
+        let before = test.network.requests.count
+        _ = try await test.client.value(of: query)
+
+        #expect(test.network.requests.count == before + 1)
+    }
+
     @Test func `a polled query is fetched at its interval while it is observed`() async throws {
         let world = try World()
         let policy = Policy.session.polled(every: .seconds(60))

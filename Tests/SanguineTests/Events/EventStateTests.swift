@@ -30,7 +30,7 @@ struct EventStateTests {
                 at: .init(
                     wall: self.wall,
                     uptime: .zero,
-                    day: CalendarDay(containing: self.wall, in: .gmt)
+                    day: LocalDay(containing: self.wall, in: .gmt)
                 ),
                 foregroundAfter: .minutes(5),
                 spread: .seconds(2)
@@ -38,11 +38,9 @@ struct EventStateTests {
         }
 
         var moment: EventState.Moment {
-            .init(wall: wall, uptime: uptime, day: CalendarDay(containing: wall, in: zone))
+            .init(wall: wall, uptime: uptime, day: LocalDay(containing: wall, in: zone))
         }
-        var wait: Duration? {
-            state.wait(at: moment) { CalendarDay.nextMidnight(after: wall, in: zone) }
-        }
+        var wait: Duration? { state.wait(at: moment) }
 
         mutating func pass(_ duration: Duration) {
             wall = wall + duration
@@ -184,6 +182,36 @@ struct EventStateTests {
         #expect(world.wake().events == .midnight)
         world.zone = .gmt
         #expect(world.wake().events == .midnight)
+    }
+
+    @Test func `a day that is over where it was is a midnight, also where it has just begun`()
+        throws
+    {
+        // 10:00 in Tokyo.
+        var world = try World(at: "2026-11-21T01:00:00Z")
+        world.zone = try #require(TimeZone(identifier: "Asia/Tokyo"))
+        _ = world.wake()
+        _ = world.lifecycle(false)
+        world.zone = try #require(TimeZone(identifier: "America/Los_Angeles"))
+        world.pass(.hours(19))
+
+        #expect(world.moment.day.day == CalendarDay("2026-11-21"))
+        #expect(world.lifecycle(true).events == [.foreground, .midnight])
+    }
+
+    @Test func `a day that ends earlier where it began is looked for then, too`() throws {
+        // 23:00 in Tokyo, and 06:00 of the same day in Los Angeles.
+        var world = try World(at: "2026-11-21T14:00:00Z")
+        world.zone = try #require(TimeZone(identifier: "Asia/Tokyo"))
+        world.observe(followsDays: true)
+        world.zone = try #require(TimeZone(identifier: "America/Los_Angeles"))
+        #expect(world.wake() == .nothing)
+        world.pass(.minutes(30))
+        #expect(world.wait == .minutes(30) + .seconds(2))
+        world.pass(.minutes(30))
+
+        #expect(world.wake().events == .midnight)
+        #expect(world.wake() == .nothing)
     }
 
     @Test func `a clock that was set to another day is a midnight`() throws {

@@ -30,9 +30,25 @@ struct PageAlignmentTests {
         #expect(align("abcdefgh", "gxyz").reach == nil)
     }
 
-    @Test func `the first held row is one, and so is the one under a deleted one with company`() {
+    @Test func `the first held row is one, and so are those under a deleted one`() {
         #expect(align("abcdefgh", "xyza").reach == 1)
-        #expect(align("abcdefgh", "xybc").reach == 3)
+        #expect(align("abcdefgh", "xbcd").reach == 4)
+    }
+
+    @Test func `a last row that is not held is no connection`() {
+        #expect(align("abcde", "abcdf").reach == nil)
+        #expect(align("abcdefgh", "abcx").reach == nil)
+    }
+
+    @Test func `a last row that may have come up is no connection`() {
+        #expect(align("abcdefgh", "abce").reach == nil)
+        #expect(align("abcdefgh", "abch").reach == nil)
+        #expect(align("abcdefgh", "xbyd").reach == nil)
+    }
+
+    @Test func `a last row that has moved down is no connection`() {
+        #expect(align("abcdefgh", "acdb").reach == nil)
+        #expect(align("abcdefgh", "efghab").reach == nil)
     }
 
     @Test func `pages without a common row are not connected`() {

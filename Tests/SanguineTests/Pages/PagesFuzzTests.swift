@@ -1,34 +1,24 @@
-import Foundation
 import Testing
 
 /// The list under every interleaving that a seed can think of.
 ///
-/// A failure names seed and event; `SANGUINE_FUZZ_SEED` replays that seed alone.
+/// `SANGUINE_FUZZ_EVENTS=10000 swift test --filter PagesFuzzTests` plays a million events.
 @Suite("Pages, simulated", .timeLimit(.minutes(15)))
 struct PagesFuzzTests {
-    private static let environment = ProcessInfo.processInfo.environment
+    private static let events = Fuzz.events(1_000)
 
-    static let seeds: [UInt64] =
-        environment["SANGUINE_FUZZ_SEED"].flatMap(UInt64.init).map { [$0] } ?? Array(1...100)
-
-    /// Events per seed, a million in all; `SANGUINE_FUZZ_EVENTS` sets more for a long run.
-    static let events = environment["SANGUINE_FUZZ_EVENTS"].flatMap(Int.init) ?? 10_000
-
-    @Test(arguments: seeds)
+    @Test(arguments: Fuzz.seeds(1...100))
     func `no row doubles, vanishes or stands in the wrong place, whatever the server does`(
         seed: UInt64
-    ) async {
+    ) {
         var simulation = PagesSimulation(seed: seed)
-        for event in 1...Self.events {
+        for event in 1...Self.events where simulation.fault == nil {
             simulation.step()
-            // Other tests have a time limit, and as few threads.
-            if event % 250 == 0 { await Task.yield() }
-            if event % 2_000 == 0 { simulation.settle() }
-            if let fault = simulation.fault {
-                Issue.record("Seed \(seed), event \(event): \(fault)")
-                return
-            }
+            if event % 2_000 == 0 || event == Self.events { simulation.settle() }
         }
+        let replay = Fuzz.replay(Self.self, seed: seed, simulation.fault ?? "")
+        #expect(simulation.fault == nil, replay)
+        #expect(simulation.excused <= 1 + Self.events / 5_000, replay)
         #expect(simulation.landings > Self.events / 20, "The seed exercises nothing.")
     }
 
@@ -36,15 +26,18 @@ struct PagesFuzzTests {
         var recoveries = 0
         var stays = 0
         var reviews = 0
+        var late = 0
         for seed in UInt64(1)...5 {
             var simulation = PagesSimulation(seed: seed)
             for _ in 1...1_000 { simulation.step() }
             recoveries += simulation.recoveries
             reviews += simulation.reviews
             stays += simulation.stays
+            late += simulation.late
         }
         #expect(recoveries > 0)
         #expect(reviews > 0)
         #expect(stays > 0)
+        #expect(late > 0)
     }
 }

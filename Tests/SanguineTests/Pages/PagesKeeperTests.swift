@@ -15,9 +15,17 @@ extension Pages where Item == FeedRow {
 
 /// A server with one list, over a scripted network.
 final class FeedServer: Sendable {
-    private let feed = Mutex(SimulatedFeed(count: 95, largestPage: 100, largest: 120))
+    private let feed: Mutex<SimulatedFeed>
+
+    init(count: Int = 95) {
+        feed = Mutex(SimulatedFeed(count: count, largestPage: 100, largest: 120))
+    }
 
     func change(_ body: (inout SimulatedFeed) -> Void) { feed.withLock { body(&$0) } }
+
+    func state<Value: Sendable>(_ read: (SimulatedFeed) -> Value) -> Value {
+        feed.withLock { read($0) }
+    }
 
     var ids: [Int] { feed.withLock { $0.rows.map(\.id) } }
 
@@ -113,6 +121,34 @@ struct PagesKeeperTests {
 
         #expect(test.network.requests.count == 5)
         #expect(ids(test) == Array(server.ids.prefix(83)))
+    }
+
+    @Test func `a list whose last held row was deleted is refreshed without it`() async throws {
+        let server = FeedServer(count: 20)
+        let test = try TestClient(network: server.network())
+        let list = Pages<FeedRow>("five", path: "feed/five", size: 5)
+        try await test.client.load(list)
+        server.change { $0.delete(id: 16) }
+        try await test.client.refresh(list)
+
+        #expect(test.client.snapshot(of: list).items.map(\.id) == [20, 19, 18, 17, 15])
+        try await test.client.loadNext(list)
+        #expect(test.client.snapshot(of: list).items.map(\.id) == Array(server.ids.prefix(10)))
+    }
+
+    @Test func `a cursor that expires a second time, much later, is found again, too`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        try await test.client.load(.feed("a"))
+        for _ in 1...2 {
+            server.change { $0.expireCursors() }
+            try await test.client.loadNext(.feed("a"))
+            #expect(ids(test) == server.ids)
+            // All of it was found on the way; so that there is more again, it begins anew.
+            server.change { feed in for _ in 1...20 { feed.insert(onTop: true, jump: 1) } }
+            try await test.client.refresh(.feed("a"))
+        }
     }
 
     @Test func `a list is there at once after a restart, with its age and its cursor`() async throws

@@ -5,9 +5,13 @@ import SanguineTesting
 
 /// A list, a server whose rows come, go and move, and a network between them that delays, reorders
 /// and fails, all from one seed.
+///
+/// After each event a ``FeedJudge`` looks at what is shown.
 struct PagesSimulation {
     private struct Exchange {
         let request: PagesRequest
+        /// The server's version when it was sent.
+        let asked: Int
         /// What the server has answered; `nil` while the request is on its way.
         var answer: Answer?
     }
@@ -15,7 +19,12 @@ struct PagesSimulation {
     private struct Answer {
         let page: Page<FeedRow>?
         let version: Int
+        /// Its number among the feed's answers.
+        let number: Int
     }
+
+    /// The error of an expired cursor.
+    private static let expired = SanguineError.queryFailed("expired")
 
     static let pageSize = 4
     static let pageLimit = 7
@@ -28,11 +37,20 @@ struct PagesSimulation {
     private(set) var landings = 0
     private(set) var recoveries = 0
     private(set) var reviews = 0
-    /// Refreshes that left the reader further down where he is.
+    /// Refreshes that left the reader further down where they are.
     private(set) var stays = 0
+    /// See ``FeedJudge``.
+    var excused: Int { judge.excused }
+    /// Answers that came when the server had already changed.
+    private(set) var late = 0
     private var random: SplitMix64
     private var exchanges: [Exchange] = []
-    private var waiters: Set<UInt64> = []
+    private var waiters: [UInt64: PagesLoad] = [:]
+    private var judge = FeedJudge()
+    /// The pages that the flight in each lane has brought so far.
+    private var pending: [Bool: [FeedJudge.Landing]] = [:]
+    /// Whether those who wait for the next page have had its cursor renewed.
+    private var isRenewed = false
     private var lastWaiter: UInt64 = 0
     private var lastRequest: UInt64 = 0
     /// The rows as somebody shows them who takes over changes alone.
@@ -56,12 +74,9 @@ struct PagesSimulation {
         case 11..<13: event("bump") { $0.feed.bump($0.roll(1_000), jump: $0.roll(2)) }
         case 13..<14: event("move") { $0.feed.move($0.roll(1_000), to: $0.roll(1_000)) }
         case 14..<15: event("edit") { $0.feed.edit($0.roll(1_000)) }
-        case 15..<16:
-            event("many on top") {
-                for _ in 0..<$0.roll(30) { $0.feed.insert(onTop: true, jump: 1) }
-            }
+        case 15..<16: event("several") { $0.changeSeveral() }
         case 16: if roll(4) == 0 { event("expire") { $0.feed.expireCursors() } }
-        case 17: if roll(20) == 0 { event("reset") { $0.play($0.state.reset(.userChanged)) } }
+        case 17: if roll(20) == 0 { event("reset") { $0.reset() } }
         case 18..<34: event("next") { $0.join(.next) }
         case 34..<38: event("refresh") { $0.join(.refresh) }
         case 38..<42: event("previous") { $0.join(.previous) }
@@ -98,6 +113,19 @@ struct PagesSimulation {
         compare("back at the top")
     }
 
+    private mutating func changeSeveral() {
+        switch roll(3) {
+        case 0: for _ in 0..<roll(30) { feed.insert(onTop: true, jump: 1) }
+        case 1: for _ in 0..<roll(8) { feed.delete(roll(12)) }
+        default: for _ in 0..<roll(3) { feed.append() }
+        }
+    }
+
+    private mutating func reset() {
+        play(state.reset(.userChanged))
+        judge.reset()
+    }
+
     private mutating func lookAtAll() {
         for row in state.list.rows {
             play(state.show(row.id))
@@ -117,13 +145,14 @@ struct PagesSimulation {
 
     private mutating func join(_ load: PagesLoad) {
         lastWaiter += 1
-        waiters.insert(lastWaiter)
+        waiters[lastWaiter] = load
         play(state.join(load, waiter: lastWaiter))
     }
 
     private mutating func leave() {
-        guard let waiter = waiters.min() else { return }
+        guard let waiter = waiters.keys.min() else { return }
         play(state.leave(waiter: waiter))
+        if state.tail == nil { isRenewed = false }
     }
 
     private mutating func show(_ place: Int) {
@@ -143,16 +172,28 @@ struct PagesSimulation {
             if !exchanges.contains(where: { $0.request.number == number }) {
                 blame("cancelled what is not under way")
             }
+            for exchange in exchanges where exchange.request.number == number {
+                pending[exchange.request.load == .next] = []
+            }
             exchanges.removeAll { $0.request.number == number }
         }
-        for (waiter, _) in effect.answer where waiters.remove(waiter) == nil {
-            blame("answered somebody who does not wait")
+        for (waiter, error) in effect.answer {
+            guard let load = waiters.removeValue(forKey: waiter) else {
+                blame("answered somebody who does not wait")
+                continue
+            }
+            if load == .next, error == Self.expired, !isRenewed {
+                blame("an expired cursor surfaced that could be renewed")
+            }
+        }
+        if effect.answer.contains(where: { $0.error != .cancelled }), state.tail == nil {
+            isRenewed = false
         }
         for request in effect.start {
             if request.number <= lastRequest { blame("numbers do not rise") }
             lastRequest = request.number
             if request.load == .review { reviews += 1 }
-            exchanges.append(Exchange(request: request))
+            exchanges.append(Exchange(request: request, asked: feed.version))
         }
     }
 
@@ -161,24 +202,30 @@ struct PagesSimulation {
         let index = pick % exchanges.count
         guard exchanges[index].answer == nil else { return }
         let request = exchanges[index].request
-        exchanges[index].answer = Answer(
-            page: feed.page(after: request.cursor, limit: request.limit),
-            version: feed.version
-        )
+        let page = feed.page(after: request.cursor, limit: request.limit)
+        let number = feed.answers.count - 1
+        exchanges[index].answer = Answer(page: page, version: feed.version, number: number)
     }
 
     private mutating func deliver(_ pick: Int) {
         guard !exchanges.isEmpty else { return }
         let index = pick % exchanges.count
         guard let answer = exchanges[index].answer else { return }
-        let request = exchanges.remove(at: index).request
+        let exchange = exchanges.remove(at: index)
+        let request = exchange.request
+        let lane = request.load == .next
         guard let page = answer.page else {
             recoveries += 1
-            return end(
-                state.fail(request.number, .queryFailed("expired"), isCursorExpired: true)
-            )
+            let effect = state.fail(request.number, Self.expired, isCursorExpired: true)
+            // A refresh goes on with what it has.
+            let landings = effect?.hasNewList == true ? pending[lane] ?? [] : []
+            pending[lane] = []
+            end(effect)
+            if lane, state.tail != nil { isRenewed = true }
+            return look(after: landings)
         }
         landings += 1
+        if answer.version < feed.version { late += 1 }
         let isFurtherDown = request.load == .refresh && state.hasPrevious
         let place = isFurtherDown ? state.anchor.flatMap { state.ids.contains($0) ? $0 : nil } : nil
         let isApart = page.hasMore && page.items.allSatisfy { !state.ids.contains($0.id) }
@@ -186,18 +233,56 @@ struct PagesSimulation {
         let isOvertaken =
             request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
         let effect = state.land(request.number, page)
-        let hasNewList = effect?.hasNewList ?? false
+        pending[lane, default: []].append(
+            FeedJudge.Landing(answer: answer.number, asked: exchange.asked)
+        )
+        let landed = settlePending(lane, effect)
         end(effect)
+        judge.brought(page.items, feed)
+        if request.load == .refresh, state.hasPrevious {
+            // The rows stay where they are, but for those that are at the beginning.
+            judge.left(state.beginning.rows)
+            look(after: [])
+        } else {
+            look(after: landed)
+        }
+        guard effect?.hasNewList == true else { return }
         if let place, isApart {
             stays += 1
             if !state.ids.contains(place) { blame("a refresh took the reader's row away") }
         }
-        if hasNewList, !isOvertaken, answer.version == feed.version { checkOrder(of: page) }
+        if page.hasMore, !state.hasMore, state.list.rows.last?.id == page.items.last?.id {
+            blame("there is more, and it is not said")
+        }
+        if !isOvertaken, answer.version == feed.version { checkOrder(of: page) }
+    }
+
+    /// The pages that are in the list now, if the flight of that lane has ended with them.
+    private mutating func settlePending(
+        _ lane: Bool,
+        _ effect: PagesState<FeedRow>.Effect?
+    ) -> [FeedJudge.Landing] {
+        let landed = pending[lane] ?? []
+        let isEnded = effect?.hasNewList == true
+        let flight = lane ? state.tail : state.head
+        if isEnded || flight?.chain.requests ?? 0 == 0 { pending[lane] = [] }
+        return isEnded ? landed : []
+    }
+
+    private mutating func look(after landings: [FeedJudge.Landing]) {
+        let view = FeedJudge.View(
+            rows: state.list.rows,
+            hasMore: state.hasMore,
+            hasPrevious: state.hasPrevious
+        )
+        guard state.isLoaded else { return }
+        if let found = judge.fault(in: view, of: feed, after: landings) { blame(found) }
     }
 
     private mutating func lose(_ pick: Int) {
         guard !exchanges.isEmpty else { return }
         let request = exchanges.remove(at: pick % exchanges.count).request
+        pending[request.load == .next] = []
         end(state.fail(request.number, .queryFailed("lost")))
     }
 
@@ -256,7 +341,8 @@ struct PagesSimulation {
         guard fault == nil else { return }
         let rows = state.list.rows
         let truth = feed.rows.drop { $0.id != rows.first?.id }.prefix(rows.count)
-        if rows != Array(truth) {
+        let isTrue = zip(rows, truth).allSatisfy { $0.place == $1.place && $0.text == $1.text }
+        if rows.count != truth.count || !isTrue {
             blame(
                 "\(moment): held \(rows.map(\.id)), the server has \(truth.map(\.id)); marks "
                     + "\(state.list.marks), round \(state.list.round)"

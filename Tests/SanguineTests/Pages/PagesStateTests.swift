@@ -6,32 +6,32 @@ import Testing
 /// The rules of the list, one by one; the fuzz plays them together.
 @Suite("Pages, the state", .timeLimit(.minutes(15)))
 struct PagesStateTests {
-    private struct Row: Codable, Sendable, Equatable, Identifiable {
+    struct Row: Codable, Sendable, Equatable, Identifiable {
         var id: String
         var version = 0
     }
 
-    private var state = PagesState<Row>(pageSize: 4, pageLimit: 5)
+    var state = PagesState<Row>(pageSize: 4, pageLimit: 5)
     private var lastWaiter: UInt64 = 0
 
-    private func page(_ ids: String, next: String?, version: Int = 0) -> Page<Row> {
+    func page(_ ids: String, next: String?, version: Int = 0) -> Page<Row> {
         let rows = ids.map { Row(id: String($0), version: version) }
         return Page(items: rows, hasMore: next != nil, nextCursor: next)
     }
 
-    private var shown: String { state.list.rows.map(\.id).joined() }
+    var shown: String { state.list.rows.map(\.id).joined() }
 
-    private mutating func join(_ load: PagesLoad) -> PagesState<Row>.Effect {
+    mutating func join(_ load: PagesLoad) -> PagesState<Row>.Effect {
         lastWaiter += 1
         return state.join(load, waiter: lastWaiter)
     }
 
-    private mutating func request(_ load: PagesLoad) throws -> PagesRequest {
+    mutating func request(_ load: PagesLoad) throws -> PagesRequest {
         let effect = join(load)
         return try #require(effect.start.first)
     }
 
-    private mutating func land(
+    mutating func land(
         _ request: PagesRequest,
         _ page: Page<Row>
     ) throws -> PagesState<Row>.Effect {
@@ -39,7 +39,7 @@ struct PagesStateTests {
         return try #require(effect)
     }
 
-    private mutating func expire(
+    mutating func expire(
         _ request: PagesRequest,
         _ error: SanguineError = .queryFailed("gone")
     ) throws -> PagesState<Row>.Effect {
@@ -48,12 +48,12 @@ struct PagesStateTests {
     }
 
     /// Loads a page to its end.
-    private mutating func load(_ load: PagesLoad, _ page: Page<Row>) throws {
+    mutating func load(_ load: PagesLoad, _ page: Page<Row>) throws {
         _ = try land(try request(load), page)
     }
 
     /// Three pages: abcd, efgh, ijkl.
-    private mutating func loadThree() throws {
+    mutating func loadThree() throws {
         try load(.refresh, page("abcd", next: "d"))
         try load(.next, page("efgh", next: "h"))
         try load(.next, page("ijkl", next: "l"))
@@ -112,9 +112,43 @@ struct PagesStateTests {
 
     @Test mutating func `a refresh drops what was deleted and moves what has moved`() throws {
         try loadThree()
-        try load(.refresh, page("kacd", next: "d2"))
+        try load(.refresh, page("kbcd", next: "d2"))
 
-        #expect(shown == "kacdefghijl")
+        #expect(shown == "kbcdefghijl")
+    }
+
+    @Test mutating func `a refresh whose last row is new begins anew`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.refresh, page("abce", next: "e"))
+
+        #expect(shown == "abce")
+        #expect(state.list.next == "e")
+    }
+
+    @Test mutating func `a row that was shown is looked for before the list begins anew`() throws {
+        try loadThree()
+        _ = state.show("f")
+        let landing = try land(try request(.refresh), page("abcx", next: "x"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "x")
+        _ = try land(second, page("efghi", next: "i2"))
+
+        #expect(shown == "abcxefghijkl")
+    }
+
+    @Test mutating func `a page that is looked at again goes on until it meets the rows behind`()
+        throws
+    {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let showing = state.show("f")
+        let review = try #require(showing.start.first)
+        let landing = try land(review, page("efgx", next: "x"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "x")
+        _ = try land(second, page("ijk", next: "k2"))
+
+        #expect(shown == "abcdefgxijkl")
     }
 
     @Test mutating func `a refresh that reaches the end is the whole list`() throws {
@@ -165,7 +199,7 @@ struct PagesStateTests {
     }
 
     /// Six pages, of which the first was dropped: efgh to uvwx.
-    private mutating func loadSix(next: String? = nil) throws {
+    mutating func loadSix(next: String? = nil) throws {
         try loadThree()
         try load(.next, page("mnop", next: "p"))
         try load(.next, page("qrst", next: "t"))
@@ -240,22 +274,6 @@ struct PagesStateTests {
         #expect(state.beginning.rows.map(\.id).joined() == "1234abcd")
     }
 
-    @Test mutating func `a cursor that expires further down is found again`() throws {
-        try loadSix(next: "x")
-        let stale = try request(.next)
-        let recovery = try expire(stale)
-        let first = try land(try #require(recovery.start.first), page("abcdefghijkl", next: "l2"))
-        #expect(first.start.map(\.cursor) == ["l2"])
-        #expect(shown == "efghijklmnopqrstuvwx")
-        let walk = try #require(first.start.first)
-        let second = try land(walk, page("mnopqrstuvwx", next: "x2"))
-        let next = try #require(second.start.first)
-        #expect(next.cursor == "x2")
-        _ = try land(next, page("yz", next: nil))
-
-        #expect(shown == "abcdefghijklmnopqrstuvwxyz")
-    }
-
     @Test mutating func `who shows a list takes over only what has come`() throws {
         try loadThree()
         let three = state.span
@@ -315,38 +333,6 @@ struct PagesStateTests {
         _ = state.land(second.number, page("mnop", next: nil))
         #expect(state.tailError == nil)
         #expect(shown == "abcdefghijklmnop")
-    }
-
-    @Test mutating func `an expired cursor is renewed from the beginning, in large pages`() throws {
-        try loadThree()
-        let stale = try request(.next)
-        let recovery = try expire(stale)
-        let walk = try #require(recovery.start.first)
-        #expect(walk.cursor == nil)
-        #expect(walk.limit == PageLimits.largestSize)
-        #expect(shown == "abcdefghijkl")
-        let nextEffect = try land(walk, page("abcdefgijkl", next: "l2"))
-        let next = try #require(nextEffect.start.first)
-        #expect(next.cursor == "l2")
-        #expect(shown == "abcdefgijkl")
-        let effect = try land(next, page("mnop", next: nil))
-
-        #expect(effect.answer.map(\.error) == [nil])
-        #expect(shown == "abcdefgijklmnop")
-    }
-
-    @Test mutating func `a cursor that is refused twice is an error`() throws {
-        try loadThree()
-        let error = SanguineError.queryFailed("gone")
-        let stale = try request(.next)
-        let recovery = try expire(stale, error)
-        let walk = try #require(recovery.start.first)
-        let nextEffect = try land(walk, page("abcdefghijkl", next: "l2"))
-        let next = try #require(nextEffect.start.first)
-        let effect = try expire(next, error)
-
-        #expect(effect.start.isEmpty)
-        #expect(effect.answer.map(\.error) == [error])
     }
 
     @Test mutating func `past the limit the far end goes, and comes back`() throws {

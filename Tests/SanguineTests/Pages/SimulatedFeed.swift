@@ -5,16 +5,65 @@ import SanguineModel
 /// A row of the simulated server.
 struct FeedRow: Codable, Sendable, Equatable, Identifiable {
     var id: Int
-    /// What the list is sorted by, newest first; often equal to a neighbour's.
+    /// What the list is sorted by, newest first; often equal to a neighbor's.
     var time: Int
     var text = 0
+    /// The answer that brought the row, see ``SimulatedFeed/answers``; 0 on the server.
+    var answer = 0
+
+    var place: FeedPlace { FeedPlace(time: time, id: id) }
+}
+
+/// A place of the list's total order: what is newer comes first, and of one time what has the
+/// higher id.
+struct FeedPlace: Comparable, Hashable {
+    var time: Int
+    var id: Int
+
+    static let beginning = FeedPlace(time: .max, id: .max)
+    static let end = FeedPlace(time: .min, id: .min)
+
+    static func < (one: Self, other: Self) -> Bool {
+        (one.time, one.id) > (other.time, other.id)
+    }
+}
+
+/// One answer of the server: which part of the list it showed, and as of which version.
+struct FeedAnswer {
+    var version: Int
+    /// The place that the page follows.
+    var start = FeedPlace.beginning
+    /// The place of its last row; the list's end, if nothing followed.
+    var end = FeedPlace.end
+    var last: FeedRow?
+
+    func covers(_ place: FeedPlace) -> Bool { start < place && place <= end }
 }
 
 /// A server's list with keyset cursors: sorted by time and id, so that equal times lose no row.
+///
+/// It remembers what it has answered and what became of each row, so that a ``FeedJudge`` can say
+/// what a client may show.
 struct SimulatedFeed {
+    /// What became of a row.
+    struct History {
+        /// Where it has stood, and since which version; the last is where it stands.
+        var places: [(moved: Int, place: FeedPlace)]
+        /// The version in which it was deleted.
+        var deleted: Int?
+
+        var place: FeedPlace? { places.last?.place }
+        var moved: Int { places.last?.moved ?? 0 }
+
+        func place(at version: Int) -> FeedPlace? { places.last { $0.moved <= version }?.place }
+    }
+
     private(set) var rows: [FeedRow] = []
     /// Rises with every change.
     private(set) var version = 0
+    /// All answers, by their numbers; none has the number 0.
+    private(set) var answers = [FeedAnswer(version: 0)]
+    private(set) var history: [Int: History] = [:]
     private var lastID = 0
     private var time = 1_000
     /// Cursors of an earlier age are refused.
@@ -34,20 +83,25 @@ struct SimulatedFeed {
     let largest: Int
 
     /// The page after the cursor, or `nil` if that has expired.
-    func page(after cursor: String?, limit: Int) -> Page<FeedRow>? {
-        var start = 0
+    mutating func page(after cursor: String?, limit: Int) -> Page<FeedRow>? {
+        var answer = FeedAnswer(version: version)
         if let cursor {
             let parts = cursor.split(separator: ":").compactMap { Int($0) }
             guard parts.count == 3, parts[2] == age else { return nil }
-            let last = FeedRow(id: parts[1], time: parts[0])
-            start = rows.firstIndex { Self.isBefore(last, $0) } ?? rows.count
+            answer.start = FeedPlace(time: parts[0], id: parts[1])
         }
-        let items = Array(rows[start...].prefix(min(limit, largestPage)))
+        let start = rows.firstIndex { $0.place > answer.start } ?? rows.count
+        var items = Array(rows[start...].prefix(min(limit, largestPage)))
+        for index in items.indices { items[index].answer = answers.count }
         let hasMore = start + items.count < rows.count
+        answer.last = items.last
+        if hasMore, let last = items.last { answer.end = last.place }
+        answers.append(answer)
         let next = hasMore ? items.last.map { "\($0.time):\($0.id):\(age)" } : nil
         return Page(items: items, hasMore: hasMore, nextCursor: next)
     }
 
+    /// Adds a row on top, or beside the one at that place.
     mutating func insert(onTop: Bool, jump: Int, at place: Int = 0) {
         guard rows.count < largest else { return delete(rows.count - 1) }
         lastID += 1
@@ -56,10 +110,25 @@ struct SimulatedFeed {
         put(FeedRow(id: lastID, time: onTop ? time : there))
     }
 
+    /// Adds a row behind the last one.
+    mutating func append() {
+        guard rows.count < largest else { return delete(0) }
+        lastID += 1
+        put(FeedRow(id: lastID, time: (rows.last?.time ?? time) - 1))
+    }
+
     mutating func delete(_ place: Int) {
         guard rows.count > Self.smallest else { return }
-        rows.remove(at: place % rows.count)
+        let row = rows.remove(at: place % rows.count)
         version += 1
+        history[row.id]?.deleted = version
+    }
+
+    /// Deletes the row of that id, however few there are.
+    mutating func delete(id: Int) {
+        rows.removeAll { $0.id == id }
+        version += 1
+        history[id]?.deleted = version
     }
 
     /// Moves a row to the top.
@@ -89,12 +158,9 @@ struct SimulatedFeed {
     mutating func expireCursors() { age += 1 }
 
     private mutating func put(_ row: FeedRow) {
-        let place = rows.firstIndex { Self.isBefore(row, $0) } ?? rows.count
-        rows.insert(row, at: place)
+        let index = rows.firstIndex { $0.place > row.place } ?? rows.count
+        rows.insert(row, at: index)
         version += 1
-    }
-
-    private static func isBefore(_ one: FeedRow, _ other: FeedRow) -> Bool {
-        (one.time, one.id) > (other.time, other.id)
+        history[row.id, default: History(places: [])].places.append((version, row.place))
     }
 }

@@ -129,6 +129,22 @@ struct RangeCacheTests {
         #expect(test.network.paths.count == 2)
     }
 
+    @Test(arguments: [(1, 13), (14, 1)])
+    func `days are stale after a midnight where they were fetched, or here`(
+        hour: Int,
+        later: Int
+    ) async throws {
+        let test = try TestClient(network: .stretches()) { $0.timeZone = "Asia/Tokyo" }
+        let range = try day("2026-11-01")...day("2026-11-02")
+        test.wall.set(try #require(Timestamp("2026-11-21T00:00:00Z")) + .hours(hour))
+        _ = try await test.client.values(in: range, of: .days)
+        try test.client.setTimeZone("America/Los_Angeles")
+        test.wall.advance(by: .hours(later))
+        _ = try await test.client.values(in: range, of: .days)
+
+        #expect(test.network.paths.count == 2)
+    }
+
     @Test func `overlapping readers share, and the second asks only for the rest`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()

@@ -1,0 +1,13 @@
+/// A time that several attempts share, counted from its creation.
+struct TimeLimit: Sendable {
+    private let limit: Duration
+    private let passed: Stopwatch
+
+    init(_ limit: Duration, on clock: any Clock<Duration>) {
+        self.limit = limit
+        passed = Stopwatch(clock)
+    }
+
+    /// How much of it is left; never negative.
+    var left: Duration { max(.zero, limit - passed.elapsed) }
+}
