@@ -28,6 +28,7 @@ extension SyncKeeper {
             tellOutbox()
         }
         guard let begun else { return }
+        unreadable.clear()
         for task in begun.tasks { task?.cancel() }
         for outcome in begun.outcomes { outcome.resolve(.failure(.userChanged)) }
         for receipt in begun.receipts { receipt.resolve(.failure(.userChanged)) }

@@ -82,6 +82,7 @@ final class SyncKeeper: Sendable {
     let network: SyncNetwork?
     let outbox: OutboxFile
     let observers = RecordObservers()
+    let unreadable: UnreadableRecords
     let followers = Followers<Outbox.Summary>()
     let restoreFollowers = Followers<Double>()
 
@@ -90,6 +91,7 @@ final class SyncKeeper: Sendable {
     init(environment: SyncEnvironment, network: SyncNetwork?, epoch: SessionEpoch) {
         self.environment = environment
         self.network = network
+        unreadable = UnreadableRecords(logger: environment.logger)
         outbox = OutboxFile(folder: environment.folder, isCompanion: environment.isCompanion)
         guarded = Mutex(
             Guarded(
