@@ -61,8 +61,8 @@ public final class SanguineCompanion: Sendable {
         _ = try keeper.perform(mutator)
     }
 
-    /// The record with the user's own changes, at once; `nil` if there is none, or it cannot be read
-    /// as the type.
+    /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
+    /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         keeper.value(RecordKey(R.collection.name, id)).flatMap { keeper.unreadable.record($0, id) }
     }

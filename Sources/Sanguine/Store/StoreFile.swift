@@ -65,8 +65,8 @@ enum StoreFile {
     /// must be gone for good is gone only after ``rewrite(_:)``.
     static let wiping = "PRAGMA secure_delete = ON"
 
-    /// Writes the file anew from what is in it, so that nothing of what was deleted is left, neither
-    /// in the file nor in its log.
+    /// Writes the file anew from what is in it: of what was deleted nothing is left, neither in the
+    /// file nor in its log.
     ///
     /// Outside of a transaction, and by the one who checkpoints.
     static func rewrite(_ database: Database) throws {
