@@ -10,7 +10,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench simulate format lint scripts consumer packages
+.PHONY: help demo test check bench simulate leaks format lint scripts consumer packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ bench: packages ## Measure a release build; prints a table, writes .build/bench.
 simulate: packages ## Play the SEEDS (1..10000) of the simulation in a release build.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --seeds $(SEEDS)
+
+leaks: packages ## Play the SEEDS (1..10000) of the game of users in a release build.
+	$(SWIFT) build $(RELEASE) --product Simulate
+	.build-release/release/Simulate --users --events 60 --seeds $(SEEDS)
 
 format: ## Format all Swift files.
 	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)

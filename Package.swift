@@ -170,6 +170,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
             path: "Tests/Simulation",

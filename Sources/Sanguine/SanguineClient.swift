@@ -123,7 +123,11 @@ public final class SanguineClient: Sendable {
     deinit { close() }
 
     /// How the store on disk is doing.
-    public var storeReport: StoreReport { store.report }
+    public var storeReport: StoreReport {
+        var report = store.report
+        report.unreadableRecords = sync.unreadable.count
+        return report
+    }
 
     /// Ends everything that is under way, and gives connections and files back.
     ///

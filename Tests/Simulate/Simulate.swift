@@ -24,6 +24,9 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: PlantedBug?
 
+    @Flag(help: "Play people who hand a device on, with the real client, one game at a time.")
+    var users = false
+
     @Option(help: "Which authority answers: real, or a model of the contract.")
     var authority = AuthorityKind.real
 
@@ -31,12 +34,27 @@ struct Simulate: AsyncParsableCommand {
         let range = try parsedSeeds()
         let clock = ContinuousClock()
         let start = clock.now
+        if users { return try await playUsers(range) }
         let violations = await play(range)
         let seconds = (clock.now - start) / .seconds(1)
         for violation in violations.prefix(10) { print(violation) }
         let all = range.count.formatted(.number.grouping(.never))
         print("\(all) seeds, \(violations.count) failed, \(String(format: "%.1f", seconds)) s")
         if bug == nil ? !violations.isEmpty : violations.isEmpty { throw ExitCode.failure }
+    }
+
+    private func playUsers(_ seeds: ClosedRange<UInt64>) async throws {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var failed = 0
+        for seed in seeds where failed < 10 {
+            guard let leak = await userLeak(seed: seed, steps: events) else { continue }
+            print(leak)
+            failed += 1
+        }
+        let seconds = String(format: "%.1f", (clock.now - start) / .seconds(1))
+        print("\(seeds.count) seeds, \(failed) failed, \(seconds) s")
+        if failed > 0 { throw ExitCode.failure }
     }
 
     private func parsedSeeds() throws -> ClosedRange<UInt64> {

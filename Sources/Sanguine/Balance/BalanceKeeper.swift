@@ -147,10 +147,13 @@ final class BalanceKeeper: DerivedQuery {
     /// Durable when it returns.
     func persist() {
         stored.withLock { stored in
-            let (revision, archive) = guarded.withLock { ($0.revision, BalanceArchive($0.state)) }
+            let (revision, archive, epoch) = guarded.withLock {
+                ($0.revision, BalanceArchive($0.state), $0.epoch)
+            }
             guard revision > stored else { return }
             do {
-                try store.setState(Self.stateName, try archive.encoded())
+                // Of a user who has signed out meanwhile nothing is written.
+                try store.setState(Self.stateName, try archive.encoded(), epoch: epoch)
                 stored = revision
             } catch {
                 // The number stays right in this process; the next fetch repairs a later one's.

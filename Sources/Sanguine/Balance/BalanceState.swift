@@ -218,12 +218,8 @@ struct BalanceState: Sendable {
 
     /// Forgets everything of the user, as after a sign-out.
     ///
-    /// What functions cost is nobody's secret.
-    mutating func reset() {
-        let costs = costs
-        self = BalanceState()
-        self.costs = costs
-    }
+    /// What their calls have cost, too: it says which functions they use, and for how much.
+    mutating func reset() { self = BalanceState() }
 }
 
 // MARK: - Decisions

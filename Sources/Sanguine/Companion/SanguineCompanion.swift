@@ -61,9 +61,10 @@ public final class SanguineCompanion: Sendable {
         _ = try keeper.perform(mutator)
     }
 
-    /// The record with the user's own changes, at once; `nil` if there is none.
+    /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
+    /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        keeper.value(RecordKey(R.collection.name, id)).flatMap { try? $0.record(R.self, id: id) }
+        keeper.value(RecordKey(R.collection.name, id)).flatMap { keeper.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.

@@ -122,7 +122,8 @@ extension SyncKeeper {
     }
 
     /// Returns whether there is more to pull.
-    private func pullPage(_ ask: Ask) async throws(SanguineError) -> Bool {
+    private func pullPage(_ first: Ask) async throws(SanguineError) -> Bool {
+        let ask = try await signedIn(first)
         if let restore = try unfinishedRestore(ask) { return try await go(on: restore, ask) }
         // At the start it has no record, and may miss the deletion of none.
         let horizon = ask.since == 0 ? 0 : ask.horizon
@@ -131,6 +132,18 @@ extension SyncKeeper {
             return try await go(on: try beginRestore(with: answer, ask), ask)
         }
         return receive(Self.batch(of: answer, to: ask), of: ask.epoch)
+    }
+
+    /// Makes an account known before anything is asked: nobody has no feed.
+    private func signedIn(_ ask: Ask) async throws(SanguineError) -> Ask {
+        guard ask.epoch.account == nil else { return ask }
+        guard let network else { throw .notConfigured("'server'") }
+        _ = try await network.call.authorizer.accessToken(for: ask.epoch)
+        let known = guarded.withLock { question($0) }
+        guard known.epoch.number == ask.epoch.number, known.epoch.account != nil else {
+            throw .userChanged
+        }
+        return known
     }
 
     func get<Page: Decodable & Sendable>(
@@ -180,12 +193,13 @@ extension SyncKeeper {
         _ body: (inout Guarded) throws -> SyncState.Effects
     ) -> Bool {
         let aftermath = serial.withLock { _ in
-            let effects = guarded.withLock { guarded -> SyncState.Effects? in
+            let taken = guarded.withLock { guarded -> (SyncState.Effects, SessionEpoch)? in
                 guard isCurrent(epoch, guarded) else { return nil }
                 guarded.revision += 1
-                return attempt(&guarded, body)
+                // With its account, which may have become known since the epoch was noted.
+                return attempt(&guarded, body).map { ($0, guarded.epoch) }
             }
-            return effects.map { carryOut($0, of: epoch) } ?? Aftermath()
+            return taken.map { carryOut($0.0, of: $0.1) } ?? Aftermath()
         }
         // The app's code, so under no lock.
         if aftermath.hasWritten { environment.durableWrites?() }
@@ -230,7 +244,7 @@ extension SyncKeeper {
 
     /// Makes a part of the feed the base.
     private func adopt(_ batch: SyncState.FeedBatch, of epoch: SessionEpoch) -> SyncState.Effects? {
-        guard let records = guarded.withLock({ isCurrent(epoch, $0) ? $0.records : nil }) else {
+        guard let records = guarded.withLock({ isAccount(of: epoch, $0) ? $0.records : nil }) else {
             return nil
         }
         do {
@@ -252,15 +266,14 @@ extension SyncKeeper {
         guard records.isOnDisk else {
             // In memory readers would see what is written, so they wait; it does not take long.
             return try guarded.withLock { guarded in
-                guard isCurrent(epoch, guarded) else { return nil }
-                let space = try records.begin(batch, of: guarded.owner)
+                guard isAccount(of: epoch, guarded) else { return nil }
+                let space = try records.begin(batch, of: epoch.owner)
                 return try show(batch, in: space, of: records, &guarded)
             }
         }
-        let owner = guarded.withLock { $0.owner }
-        let space = try records.begin(batch, of: owner)
+        let space = try records.begin(batch, of: epoch.owner)
         return try guarded.withLock { guarded in
-            guard isCurrent(epoch, guarded), guarded.owner == owner else {
+            guard isAccount(of: epoch, guarded) else {
                 records.rollback()
                 return nil
             }
@@ -293,7 +306,7 @@ extension SyncKeeper {
         _ epoch: SessionEpoch
     ) -> SyncState.Effects? {
         let canGoOn = guarded.withLock { guarded in
-            guard isCurrent(epoch, guarded), records.isOnDisk, !StoreFile.isDamage(error) else {
+            guard isAccount(of: epoch, guarded), records.isOnDisk, !StoreFile.isDamage(error) else {
                 failed(error, &guarded)
                 return false
             }
@@ -323,6 +336,11 @@ extension SyncKeeper {
 
     func isCurrent(_ epoch: SessionEpoch, _ guarded: borrowing Guarded) -> Bool {
         guarded.epoch.number == epoch.number && guarded.isOpen && !guarded.isClosed
+    }
+
+    /// Whether the epoch is the present one, and its account known: whose records are written.
+    func isAccount(of epoch: SessionEpoch, _ guarded: borrowing Guarded) -> Bool {
+        isCurrent(epoch, guarded) && epoch.account != nil && guarded.epoch.account == epoch.account
     }
 
     private func tell(_ effects: SyncState.Effects) {

@@ -50,7 +50,9 @@ extension SyncKeeper {
     /// Where a live connection begins: where the last pull has ended.
     private var livePlace: LiveFeed.Place? {
         guarded.withLock { guarded in
-            guard guarded.isOpen, !guarded.isClosed, guarded.state.isComplete else { return nil }
+            guard guarded.isOpen, !guarded.isClosed, guarded.state.isComplete,
+                guarded.epoch.account != nil
+            else { return nil }
             return LiveFeed.Place(position: guarded.state.pullPosition, epoch: guarded.epoch)
         }
     }

@@ -80,7 +80,7 @@ extension SyncKeeper {
         _ ask: Ask
     ) async throws(SanguineError) -> Bool {
         let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
-        progress(restore.ranges)
+        progress(restore.ranges, of: ask)
         let turn = Turn()
         let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
             for range in open {
@@ -186,7 +186,7 @@ extension SyncKeeper {
             batch.isReset = true
             batch.staged = restore.space
             let mustPull = receive(batch, of: ask.epoch)
-            set(progress: 1)
+            set(progress: 1, of: ask)
             return mustPull
         }
     }
@@ -199,28 +199,28 @@ extension SyncKeeper {
         guard try writing(ask, { records, _ in try body(records) }) != nil else {
             throw .userChanged
         }
-        if let ranges = try unfinishedRestore(ask)?.ranges { progress(ranges) }
+        if let ranges = try unfinishedRestore(ask)?.ranges { progress(ranges, of: ask) }
     }
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon(_ ask: Ask) throws(SanguineError) {
         _ = try writing(ask) { records, owner in try records.abandonRestore(of: owner) }
-        set(progress: 1)  // What follows may be no restore.
+        set(progress: 1, of: ask)  // What follows may be no restore.
     }
 
     /// Writes to the records' file, if its user is still the one who asked.
     ///
-    /// The body is given who owns the records: a guest's account may have become known since.
+    /// The body is given who owns the records.
     private func writing<Value: Sendable>(
         _ ask: Ask,
         _ body: (RecordsFile, _ owner: String) throws -> Value
     ) throws(SanguineError) -> Value? {
         do {
             return try serial.withLock { _ in
-                let (records, owner) = guarded.withLock { guarded in
-                    (isCurrent(ask.epoch, guarded) ? guarded.records : nil, guarded.owner)
+                let records = guarded.withLock { guarded in
+                    isAccount(of: ask.epoch, guarded) ? guarded.records : nil
                 }
-                return try records.map { try body($0, owner) }
+                return try records.map { try body($0, ask.epoch.owner) }
             }
         } catch is RecordsFile.RestoreIsOver {
             throw .cancelled  // Another range has dropped it.
@@ -244,16 +244,18 @@ extension SyncKeeper {
         guarded.withLock { restoreFollowers.stream(from: $0.restored) }
     }
 
-    private func progress(_ ranges: [RecordsFile.Range]) {
+    private func progress(_ ranges: [RecordsFile.Range], of ask: Ask) {
         let ranges = ranges.filter { $0.number != Self.catchingUp }
         let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
         let done = ranges.reduce(0) { $0 + min($1.reached, $1.high) - $1.low }
         // The last part is the catching up.
-        set(progress: 0.99 * Double(done) / Double(max(1, whole)))
+        set(progress: 0.99 * Double(done) / Double(max(1, whole)), of: ask)
     }
 
-    private func set(progress: Double) {
+    private func set(progress: Double, of ask: Ask) {
         guarded.withLock { guarded in
+            // How far another user's was is nobody else's to know.
+            guard guarded.epoch.number == ask.epoch.number else { return }
             guarded.restored = progress
             restoreFollowers.tell(progress)
         }

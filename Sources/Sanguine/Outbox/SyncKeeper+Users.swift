@@ -14,24 +14,30 @@ extension SyncKeeper {
     /// removes nothing: its account has become known, or its token was refreshed.
     func adopt(_ epoch: SessionEpoch) {
         var hasMore = false
+        var mustPull = false
         let begun = guarded.withLock { guarded -> Ended? in
             guard epoch.number >= guarded.epoch.number, !guarded.isClosed else { return nil }
             if epoch.number == guarded.epoch.number {
+                let wasNobody = guarded.epoch.account == nil
                 hasMore = goOn(as: epoch, &guarded)
+                // A pull that is under way waits for the account, and goes on by itself.
+                mustPull = wasNobody && guarded.epoch.account != nil && guarded.puller == nil
                 return nil
             }
             return begin(epoch, &guarded)
         }
         defer { wake() }
+        if mustPull { pull() }
         if hasMore {
             observers.changed(nil, in: self)
             tellOutbox()
         }
         guard let begun else { return }
+        unreadable.clear()
         for task in begun.tasks { task?.cancel() }
         for outcome in begun.outcomes { outcome.resolve(.failure(.userChanged)) }
         for receipt in begun.receipts { receipt.resolve(.failure(.userChanged)) }
-        forget(except: epoch)
+        forgetOthers()
         observers.changed(nil, in: self)
         if begun.wasActive { activate(anew: true) }
         tellOutbox()
@@ -46,6 +52,8 @@ extension SyncKeeper {
     }
 
     /// The user is the same: their account has become known, or somebody has signed in again.
+    ///
+    /// Before the account was known there was no base, so none is carried into it.
     ///
     /// - Returns: Whether operations of theirs were found that an earlier stay has left.
     private func goOn(as epoch: SessionEpoch, _ guarded: inout Guarded) -> Bool {
@@ -76,6 +84,7 @@ extension SyncKeeper {
     }
 
     private func begin(_ epoch: SessionEpoch, _ guarded: inout Guarded) -> Ended {
+        let former = guarded.owner
         let ended = Ended(
             tasks: [
                 guarded.sender?.task, guarded.puller?.task, guarded.waking, guarded.polling,
@@ -99,18 +108,24 @@ extension SyncKeeper {
         guarded.restored = 1
         restoreFollowers.tell(1)
         guarded.revision += 1
-        return ended
-    }
-
-    private func forget(except epoch: SessionEpoch) {
-        let isUsed = guarded.withLock { $0.records != nil } || outbox.isThere
-        guard isUsed else { return }
+        guard guarded.records != nil || outbox.isThere else { return ended }
         do {
             // Somebody has signed in whose account was not made for what nobody did.
             if epoch.account != nil { try outbox.strand() }
-            try outbox.setPresentOwner(epoch.owner)
+        } catch {
+            environment.report("What nobody did could not be kept from an account. (\(error))")
+        }
+        handOn(from: former, to: epoch.owner)
+        return ended
+    }
+
+    /// Removes the records of everyone but the one who is there by now: somebody may have signed in
+    /// since the change that this follows, and have records already.
+    private func forgetOthers() {
+        do {
             try serial.withLock { _ in
-                try guarded.withLock { $0.records }?.forget(except: epoch.owner)
+                let (records, owner) = guarded.withLock { ($0.records, $0.owner) }
+                try records?.forget(except: owner)
             }
         } catch {
             // Nobody reads them, and the next launch begins with their removal.

@@ -17,7 +17,9 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. An operation is durable before it is visible, and marked as sent before it leaves.
-/// 2. What an epoch brought is taken in during that epoch alone.
+/// 2. What an epoch brought is taken in during that epoch alone; and a base, a position and a
+///    restore are an account's, never nobody's: what is pulled is asked for and written in the name
+///    of an account that is known.
 /// 3. At most one push, one pull and one wait before each are under way; none after ``close()``.
 /// 4. No lock is held over `await`, or over code of the app other than mutators, which are pure.
 ///
@@ -82,6 +84,7 @@ final class SyncKeeper: Sendable {
     let network: SyncNetwork?
     let outbox: OutboxFile
     let observers = RecordObservers()
+    let unreadable: UnreadableRecords
     let followers = Followers<Outbox.Summary>()
     let restoreFollowers = Followers<Double>()
 
@@ -90,6 +93,7 @@ final class SyncKeeper: Sendable {
     init(environment: SyncEnvironment, network: SyncNetwork?, epoch: SessionEpoch) {
         self.environment = environment
         self.network = network
+        unreadable = UnreadableRecords(logger: environment.logger)
         outbox = OutboxFile(folder: environment.folder, isCompanion: environment.isCompanion)
         guarded = Mutex(
             Guarded(
@@ -172,7 +176,9 @@ final class SyncKeeper: Sendable {
     private func load(_ guarded: inout Guarded, from records: RecordsFile) throws {
         if environment.isCompanion { guarded.owner = try outbox.presentOwner() ?? "" }
         guarded.versions = environment.isCompanion ? [try records.version()] : []
-        let place = try records.place(of: guarded.owner)
+        // Nobody has no base: one that lies there is of an account that nobody knows.
+        let place =
+            guarded.owner == OutboxFile.nobody ? nil : try records.place(of: guarded.owner)
         guarded.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
         guarded.state = Self.freshState(environment, position: place?.position ?? 0)
         guarded.rows = [:]
@@ -198,7 +204,22 @@ final class SyncKeeper: Sendable {
         if owner != OutboxFile.nobody, former == OutboxFile.nobody {
             try outbox.takeOver(by: owner)
         }
+        if let former, former != owner, former != OutboxFile.nobody {
+            // A death may have come in the middle of their sign-out.
+            return handOn(from: former, to: owner)
+        }
         try outbox.setPresentOwner(owner)
+        // Or after it, and before the log was emptied.
+        if owner == OutboxFile.nobody, outbox.hasLog { try outbox.rewrite() }
+    }
+
+    /// Leaves of the former owner what waits for their return.
+    func handOn(from former: String, to owner: String) {
+        do {
+            try outbox.hand(from: former, to: owner)
+        } catch {
+            environment.report("What a signed-out user did could not be overwritten. (\(error))")
+        }
     }
 
     /// Takes an operation in that is on disk; its mutator is decoded if it was not rehearsed.

@@ -7,14 +7,18 @@ import Synchronization
 public struct RecordsReader {
     let view: RecordsView
 
-    /// The record, or `nil` if there is none, or it is not of the type.
+    /// The record, or `nil` if there is none, or it cannot be read as the type.
+    ///
+    /// One that cannot be read is kept, and counted: see ``StoreReport/unreadableRecords``.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        view.value(RecordKey(R.collection.name, id)).flatMap { try? $0.record(R.self, id: id) }
+        view.value(RecordKey(R.collection.name, id)).flatMap { view.unreadable.record($0, id) }
     }
 
-    /// All records of the type, in the order of their ids.
+    /// All records of the type, in the order of their ids, but for those that cannot be read as it.
+    ///
+    /// Those are kept, and counted: see ``StoreReport/unreadableRecords``.
     public func records<R: Record>(_ type: R.Type = R.self) -> [R] {
-        view.all(in: R.collection.name).compactMap { try? $1.record(R.self, id: $0) }
+        view.unreadable.records(view.all(in: R.collection.name))
     }
 
     /// The records whose member has the value, in the order of their ids.
@@ -37,6 +41,7 @@ final class RecordsView: Sendable {
     typealias Copy = [String: [RecordID: RecordValue]]
 
     private let keeper: SyncKeeper
+    var unreadable: UnreadableRecords { keeper.unreadable }
     let readRevision: UInt64
     /// The number of the epoch whose records these are.
     let epoch: UInt64

@@ -49,9 +49,10 @@ extension SanguineClient {
 
     // MARK: - Reading
 
-    /// The record with the user's own changes, at once; `nil` if there is none.
+    /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
+    /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        sync.value(RecordKey(R.collection.name, id)).flatMap { try? $0.record(R.self, id: id) }
+        sync.value(RecordKey(R.collection.name, id)).flatMap { sync.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.

@@ -3,9 +3,16 @@ public import SanguineModel
 extension SanguineClient {
     /// The id of the account that is signed in; `nil` before the first call of the server and after
     /// a sign-out.
-    public var accountId: Identifier? { session.epoch.account }
+    ///
+    /// It changes when all that the client shows has: what is read while it says so is this
+    /// account's.
+    public var accountId: Identifier? { session.shownAccount }
 
-    /// Signs the user out: ends the session and removes their balance and cached values.
+    /// Signs the user out: ends the session and removes their balance, records and cached values,
+    /// from memory and from the client's files, byte for byte.
+    ///
+    /// What they did and was not sent, or was refused, stays in the outbox for their return; nobody
+    /// else sees or sends it, see ``Outbox/ofOthers``.
     ///
     /// All of that is done before this suspends, and an answer that arrives later changes nothing.
     /// Then the server is told, once, for at most 8 seconds; if it cannot be reached, the session

@@ -13,11 +13,16 @@ import Synchronization
 /// guest has nothing else to come back with, and a new account per sign-out would be a new grant.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over I/O or code from outside; and the stored
-/// session, by `storing`, which orders a flight's write and a sign-out's removal.
+/// session, by `storing`, which orders a flight's write and a sign-out's removal. Changes of the
+/// epoch are told one after the other, each to all parts of the client, by `changing`: what is done
+/// in a user's name is theirs before they can sign out. It is held over the parts, which neither
+/// wait for the network nor come back here.
 ///
 /// A class with locks and not an actor, because ``epoch`` must answer at once.
 final class SessionKeeper: Authorizer {
     static let stateName = "session"
+    /// Logged when the epoch is a new one, before any part of the client is told.
+    static let changes: Logger.Message = "The session changes."
 
     private struct Flight {
         let outcome: OneShot<String>
@@ -28,6 +33,8 @@ final class SessionKeeper: Authorizer {
         var state: SessionState
         var flights: [Int: Flight] = [:]
         var observers: [@Sendable (SessionEpoch) -> Void] = []
+        /// Ends the waiting of those who want a token before the present epoch was told.
+        var telling: OneShot<Void>?
         var isClosed = false
     }
 
@@ -35,10 +42,12 @@ final class SessionKeeper: Authorizer {
         case use(String)
         case wait(OneShot<String>)
         case start(SessionState.Request, Int, OneShot<String>)
+        case hold(OneShot<Void>)
     }
 
     private let guarded: Mutex<Guarded>
     private let storing = Mutex(())
+    private let changing = Mutex(())
     private let configuration: SanguineClient.Configuration
     private let exchange: Exchange
     private let store: ClientStore
@@ -65,10 +74,15 @@ final class SessionKeeper: Authorizer {
 
     var epoch: SessionEpoch { guarded.withLock { $0.state.epoch } }
 
+    /// The account of the epoch in which all parts of the client are: what they show is this
+    /// account's, or nobody's.
+    var shownAccount: Identifier? { guarded.withLock { $0.state.toldEpoch.account } }
+
     /// Calls the observer with every epoch from now on: another account, a sign-out, an account
     /// that became known.
     ///
-    /// Before anyone is given that epoch's token, or the sign-out returns.
+    /// Before anyone is given that epoch's token, or the sign-out returns: whoever asks for a token
+    /// meanwhile waits until all observers have returned.
     func onChange(_ observer: @escaping @Sendable (SessionEpoch) -> Void) {
         guarded.withLock { $0.observers.append(observer) }
     }
@@ -96,15 +110,19 @@ final class SessionKeeper: Authorizer {
     ///
     /// Everything local is done before this suspends; then the server is told, once.
     nonisolated(nonsending) func signOut() async {
-        let (ended, flight, epoch) = guarded.withLock { guarded in
-            let (ended, overtaken) = guarded.state.signedOut()
-            let flight = overtaken.flatMap { guarded.flights.removeValue(forKey: $0) }
-            return (ended, flight, guarded.state.epoch)
+        let ended = changing.withLock { _ in
+            let (ended, flight, epoch) = guarded.withLock { guarded in
+                let (ended, overtaken) = guarded.state.signedOut()
+                let flight = overtaken.flatMap { guarded.flights.removeValue(forKey: $0) }
+                return (ended, flight, guarded.state.epoch)
+            }
+            configuration.logger.debug(Self.changes, metadata: ["to": "nobody"])
+            flight?.task?.cancel()
+            flight?.outcome.resolve(.failure(.userChanged))
+            storing.withLock { _ in forget(before: epoch.number) }
+            tell(epoch)
+            return ended
         }
-        flight?.task?.cancel()
-        flight?.outcome.resolve(.failure(.userChanged))
-        storing.withLock { _ in forget(before: epoch.number) }
-        tell(epoch)
         if let ended { await end(ended) }
     }
 
@@ -112,12 +130,13 @@ final class SessionKeeper: Authorizer {
     ///
     /// The session stays stored.
     func close() {
-        let flights = guarded.withLock { guarded in
+        let (flights, telling) = guarded.withLock { guarded in
             guarded.isClosed = true
             guarded.observers = []  // They hold the caches, and the caches hold this object.
-            defer { guarded.flights = [:] }
-            return guarded.flights.values
+            defer { (guarded.flights, guarded.telling) = ([:], nil) }
+            return (guarded.flights.values, guarded.telling)
         }
+        telling?.resolve(.failure(.closed))
         for flight in flights {
             flight.task?.cancel()
             flight.outcome.resolve(.failure(.closed))
@@ -126,7 +145,8 @@ final class SessionKeeper: Authorizer {
 
     /// How many callers wait for a session.
     var waiting: Int {
-        guarded.withLock { $0.flights.values.map(\.outcome) }.reduce(0) { $0 + $1.waiting }
+        let (flights, telling) = guarded.withLock { ($0.flights.values.map(\.outcome), $0.telling) }
+        return flights.reduce(telling?.waiting ?? 0) { $0 + $1.waiting }
     }
 }
 
@@ -140,7 +160,27 @@ extension SessionKeeper {
         guard configuration.server != nil else {
             throw .notConfigured("'server', which calls of the Sanguine server need")
         }
-        let step = try guarded.withLock { guarded throws(SanguineError) -> Step in
+        while true {
+            switch try step(for: epoch, event) {
+            case .use(let token):
+                return token
+            case .wait(let outcome):
+                return try await outcome.value()
+            case .start(let request, let flight, let outcome):
+                let task = Task { await fly(request, flight) }
+                guarded.withLock { $0.flights[flight]?.task = task }
+                return try await outcome.value()
+            case .hold(let telling):
+                try await telling.value()
+            }
+        }
+    }
+
+    private func step(
+        for epoch: SessionEpoch,
+        _ event: (inout SessionState) -> SessionState.Need
+    ) throws(SanguineError) -> Step {
+        try guarded.withLock { guarded throws(SanguineError) -> Step in
             guard !guarded.isClosed else { throw .closed }
             // Under the lock: no sign-out comes between this and a flight that signs in.
             guard guarded.state.epoch.number == epoch.number else { throw .userChanged }
@@ -154,17 +194,11 @@ extension SessionKeeper {
                 let outcome = OneShot<String>()
                 guarded.flights[flight] = Flight(outcome: outcome)
                 return .start(request, flight, outcome)
+            case .hold:
+                let telling = guarded.telling ?? OneShot<Void>()
+                guarded.telling = telling
+                return .hold(telling)
             }
-        }
-        switch step {
-        case .use(let token):
-            return token
-        case .wait(let outcome):
-            return try await outcome.value()
-        case .start(let request, let flight, let outcome):
-            let task = Task { await fly(request, flight) }
-            guarded.withLock { $0.flights[flight]?.task = task }
-            return try await outcome.value()
         }
     }
 
@@ -221,21 +255,31 @@ extension SessionKeeper {
         }
         storing.withLock { _ in
             // A sign-out comes wholly before, then nothing is written, or its removal comes after.
-            if guarded.withLock({ $0.state.isCurrent(flight) }) { write(new) }
+            let (isCurrent, before) = guarded.withLock { guarded in
+                (guarded.state.isCurrent(flight), guarded.state.epoch)
+            }
+            guard isCurrent else { return }
+            // Another user without a sign-out between them: nothing of the first may stay.
+            if let account = before.account, account != new.account {
+                forget(before: before.number + 1)
+            }
+            write(new)
         }
         return new
     }
 
     private func land(_ session: StoredSession, _ flight: Int) {
-        let (landing, epoch, outcome) = guarded.withLock { guarded in
-            let landing = guarded.state.landed(session, flight: flight)
-            return (landing, guarded.state.epoch, guarded.flights[flight]?.outcome)
+        let outcome = changing.withLock { _ -> OneShot<String>? in
+            let (landing, epoch) = guarded.withLock { guarded in
+                (guarded.state.landed(session, flight: flight), guarded.state.epoch)
+            }
+            guard landing != .overtaken else { return nil }
+            configuration.logger.debug(Self.changes, metadata: ["to": "the session's account"])
+            tell(epoch)
+            return guarded.withLock { $0.flights.removeValue(forKey: flight)?.outcome }
         }
-        guard landing != .overtaken else { return }
-        tell(epoch)
         // Only now: whoever gets the token finds the caches in the token's epoch.
         outcome?.resolve(.success(session.accessToken))
-        guarded.withLock { _ = $0.flights.removeValue(forKey: flight) }
     }
 
     /// Returns the request to fly on with, or `nil` if the flight is over.
@@ -326,5 +370,10 @@ extension SessionKeeper {
 
     private func tell(_ epoch: SessionEpoch) {
         for observer in guarded.withLock({ $0.observers }) { observer(epoch) }
+        let telling = guarded.withLock { guarded in
+            guarded.state.told(epoch)
+            return guarded.state.isTold ? guarded.telling.take() : nil
+        }
+        telling?.resolve(.success(()))
     }
 }

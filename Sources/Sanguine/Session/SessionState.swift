@@ -6,6 +6,9 @@ import SanguineModel
 /// waits for it. A flight that a sign-out has overtaken lands in nothing.
 ///
 /// A session is stored before it is used: the shell writes it between the answer and the landing.
+/// And an epoch is told before it is used: until every part of the client has adopted the present
+/// one, see ``told(_:)``, nobody gets a token, and no flight begins. So nothing is asked for in an
+/// epoch by a part that still is in the one before.
 ///
 ///     none ──need──▶ signing in as guest ──▶ signed in ──expired, or rejected──▶ refreshing
 ///                        ▲                       ▲  │                              │   │
@@ -30,6 +33,8 @@ struct SessionState: Sendable {
         case wait(flight: Int)
         /// Start the flight, then wait for it.
         case start(Request, flight: Int)
+        /// Ask again when the present epoch was told.
+        case hold
     }
 
     /// The request that a flight makes.
@@ -59,6 +64,8 @@ struct SessionState: Sendable {
 
     private(set) var session: StoredSession?
     private(set) var epoch: SessionEpoch
+    /// The epoch in which all parts of the client are known to be.
+    private(set) var toldEpoch: SessionEpoch
     private var phase = Phase.idle
     private var flights = 0
 
@@ -66,11 +73,26 @@ struct SessionState: Sendable {
     init(restoring session: StoredSession? = nil) {
         self.session = session
         epoch = SessionEpoch(number: 0, account: session?.account)
+        toldEpoch = epoch
+    }
+
+    /// Whether all parts of the client are known to be in the present epoch.
+    var isTold: Bool { toldEpoch == epoch }
+
+    /// All parts of the client have adopted the epoch, or one that came after it.
+    mutating func told(_ epoch: SessionEpoch) {
+        // Of two that are told at the same time the later one counts, and the one that knows more.
+        guard
+            (toldEpoch.number, toldEpoch.account == nil ? 0 : 1)
+                <= (epoch.number, epoch.account == nil ? 0 : 1)
+        else { return }
+        toldEpoch = epoch
     }
 
     /// Someone needs a token.
     mutating func need(at now: Timestamp) -> Need {
         defer { checkInvariants() }
+        guard isTold else { return .hold }
         if case .flying(_, let flight) = phase {
             // While a session that still lives is refreshed ahead of time, nobody has to wait.
             if let session, !session.isExpired(at: now), !session.isRejected {

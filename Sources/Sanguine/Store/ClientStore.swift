@@ -221,7 +221,7 @@ final class ClientStore: Sendable {
                     try Self.insert(entry, into: database)
                     written += Int64(entry.cost)
                 case .markStale(let scope):
-                    try Self.markStale(scope, in: database)
+                    try scope.markStale(in: database)
                 case .remove(let key, let owner):
                     try database.execute(
                         sql: "DELETE FROM entry WHERE \(Self.isVisible)",
@@ -238,28 +238,6 @@ final class ClientStore: Sendable {
         }
         if isOverLimit { try trimEntries() }
     }
-
-    private static func markStale(
-        _ scope: InvalidationMarks.Scope,
-        in database: Database
-    ) throws {
-        let (condition, arguments): (String, StatementArguments) =
-            switch scope {
-            case .key(let key): ("key = ?", [key])
-            // From `prefix/` to `prefix0`, which comes after every other `prefix/…`.
-            case .prefix(let key):
-                ("key = ? OR (key >= ? AND key < ?)", [key, key + "/", key + "0"])
-            case .tag(let tag): (labelled, [StoredEntry.label(tag: tag)])
-            case .dependency(let name): (labelled, [StoredEntry.label(dependency: name)])
-            case .everything: ("TRUE", [])
-            }
-        try database.execute(
-            sql: "UPDATE entry SET stale = 1 WHERE stale = 0 AND (\(condition))",
-            arguments: arguments
-        )
-    }
-
-    private static let labelled = "labels <> '' AND instr(labels, char(10) || ? || char(10)) > 0"
 
     /// Removes entries that may no longer be shown.
     func removeEntries(keptUntil now: Timestamp) throws(StoreError) {
@@ -389,10 +367,27 @@ extension ClientStore {
                 guarded.isForgetting = false
                 return guarded.report.place
             }
+            wipe()
             // Without the disk, what lies there is still to be removed: at the next launch.
             guard let folder, place == .disk else { return }
             note("The mark of a sign-out could not be removed.") {
                 try SignOutMark(folder: folder).clear()
+            }
+        }
+    }
+
+    /// Leaves no byte of what was deleted, nor of the files that were put aside: they are the
+    /// user's, too.
+    private func wipe() {
+        guard let database = guarded.withLock({ $0.database }) else { return }
+        note("What a signed-out user has left could not be overwritten.") {
+            try database.writeWithoutTransaction(StoreFile.rewrite)
+        }
+        guard let folder else { return }
+        let left = StoreFile.removeMovedAside(in: folder)
+        guarded.withLock { guarded in
+            guarded.report.movedAside.removeAll { file in
+                StoreFile.isMovedAside(file) && !left.contains { $0.path == file.path }
             }
         }
     }
@@ -482,6 +477,8 @@ extension ClientStore {
                 let mark = SignOutMark(folder: folder)
                 if mark.isSet {
                     try opened.database.write { try forgetUser(in: $0) }
+                    try opened.database.writeWithoutTransaction(StoreFile.rewrite)
+                    _ = StoreFile.removeMovedAside(in: folder)
                     try mark.clear()
                 }
                 var report = StoreReport(place: .disk, failure: opened.reason)

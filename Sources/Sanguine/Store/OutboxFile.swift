@@ -232,22 +232,52 @@ final class OutboxFile: Sendable {
                 arguments: Self.unclaimed
             )
         }
-        // What the log has of them goes as well.
-        writes.withLock { $0 += 1 }
-        tidyUp(truncating: true)
+        try rewrite()
     }
 
     private static var unclaimed: StatementArguments { [stranded, Kind.mutation.rawValue] }
 
+    /// Hands the device on: from now on another's operations are shown, and of the one who leaves
+    /// there is what waits for their return, and no trace of what is over.
+    ///
+    /// What the authority has done is over: the records that would settle it are removed as well.
+    func hand(from former: String, to owner: String) throws {
+        try transaction { database in
+            try database.execute(
+                sql: "DELETE FROM operation WHERE owner = ? AND phase = 'acknowledged'",
+                arguments: [former]
+            )
+            try Self.setPresentOwner(owner, in: database)
+        }
+        try rewrite()
+    }
+
+    /// Whether the log has something that is perhaps gone from the file.
+    var hasLog: Bool {
+        guard let folder else { return false }
+        return StoreFile.hasLog(folder.appending(path: Self.name))
+    }
+
+    /// Leaves no trace of what is over.
+    func rewrite() throws {
+        let lock = lockFile()
+        defer { lock?.close() }
+        lock?.lock()  // A companion is done with its write in a moment.
+        writes.withLock { $0 = 0 }
+        try opened().writeWithoutTransaction(StoreFile.rewrite)
+    }
+
     /// Says to companions whose operations are shown.
     func setPresentOwner(_ owner: String) throws {
         guard try presentOwner() != owner else { return }
-        try transaction { database in
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO present (one, owner) VALUES (1, ?)",
-                arguments: [owner]
-            )
-        }
+        try transaction { try Self.setPresentOwner(owner, in: $0) }
+    }
+
+    private static func setPresentOwner(_ owner: String, in database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO present (one, owner) VALUES (1, ?)",
+            arguments: [owner]
+        )
     }
 
     /// Moves what was written from the log to the file, if there is much of it.
@@ -256,9 +286,7 @@ final class OutboxFile: Sendable {
     }
 
     /// Moves what was written from the log to the file, unless a companion writes.
-    ///
-    /// - Parameter isTruncating: Whether the log is emptied, too. Default: it is written over later.
-    func tidyUp(truncating isTruncating: Bool = false) {
+    func tidyUp() {
         guard folder != nil, !isCompanion, writes.withLock({ $0 > 0 }), let lock = lockFile()
         else { return }
         defer { lock.close() }
@@ -379,6 +407,7 @@ final class OutboxFile: Sendable {
             try database.execute(sql: "PRAGMA journal_mode = WAL")
             try database.execute(sql: "PRAGMA synchronous = NORMAL")
             try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+            try database.execute(sql: StoreFile.wiping)
         }
         try StoreFile.makePrivateFolder(folder)
         let file = folder.appending(path: Self.name).path

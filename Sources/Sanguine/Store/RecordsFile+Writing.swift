@@ -46,11 +46,6 @@ extension RecordsFile {
                     sql: "DELETE FROM restore WHERE space = ?",
                     arguments: [staged]
                 )
-                // It may have been begun before its owner's account was known.
-                try database.execute(
-                    sql: "UPDATE space SET owner = ? WHERE number = ?",
-                    arguments: [owner, staged]
-                )
             } else if let present = row?[0] as Int64?, !batch.isReset {
                 space = present
             } else {
@@ -100,31 +95,41 @@ extension RecordsFile {
         }
     }
 
-    /// Removes the records of everyone but one.
+    /// Removes the records of everyone but one account; of everyone, if nobody is there: records
+    /// that are nobody's are somebody's who is not known.
+    ///
+    /// When it returns, nothing of them is left in the file or its log.
     func forget(except owner: String) throws {
         cache.clear()
+        removeLeftFile()
         let strangers = try read { database in
             try Bool.fetchOne(
                 database,
-                sql: "SELECT EXISTS (SELECT 1 FROM space WHERE owner <> ?)",
-                arguments: [owner]
+                sql: "SELECT EXISTS (SELECT 1 FROM space WHERE \(Self.isStranger))",
+                arguments: [owner, owner]
             )
         }
-        guard strangers == true else { return }
+        // A death may have come after the removal, and before the log was emptied.
+        guard strangers == true || hasLog else { return }
         try write { try Self.forget(in: $0, except: owner) }
-        checkpoint()
+        try writing(StoreFile.rewrite)
     }
 
+    private static let isStranger = "(owner <> ? OR ? = '\(OutboxFile.nobody)')"
+
     private static func forget(in database: Database, except owner: String) throws {
-        let others = "SELECT number FROM space WHERE owner <> ?"
-        for table in ["record", "record_index", "restore"] {
+        for table in ["base", "space"] {
             try database.execute(
-                sql: "DELETE FROM \(table) WHERE space IN (\(others))",
-                arguments: [owner]
+                sql: "DELETE FROM \(table) WHERE \(isStranger)",
+                arguments: [owner, owner]
             )
         }
-        try database.execute(sql: "DELETE FROM base WHERE owner <> ?", arguments: [owner])
-        try database.execute(sql: "DELETE FROM space WHERE owner <> ?", arguments: [owner])
+        // What belongs to no space is nobody's, either.
+        for table in ["record", "record_index", "restore"] {
+            try database.execute(
+                sql: "DELETE FROM \(table) WHERE space NOT IN (SELECT number FROM space)"
+            )
+        }
     }
 
     // MARK: - Restoring

@@ -113,6 +113,18 @@ final class RecordsFile: Sendable {
         report("The records are kept in memory, because the disk cannot be written. (\(reason))")
     }
 
+    /// Whether the log may have something of what is gone from the file.
+    var hasLog: Bool {
+        guard let folder, isOnDisk else { return false }
+        return StoreFile.hasLog(folder.appending(path: Self.name))
+    }
+
+    /// Removes the file that is no longer used, because the disk could not be written.
+    func removeLeftFile() {
+        guard let folder, !isReader, !isOnDisk else { return }
+        Self.remove(folder.appending(path: Self.name))
+    }
+
     // MARK: - Opening
 
     private func open() throws {
@@ -164,6 +176,7 @@ final class RecordsFile: Sendable {
             if isWriter {
                 try database.execute(sql: "PRAGMA journal_mode = WAL")
                 try database.execute(sql: "PRAGMA synchronous = NORMAL")
+                try database.execute(sql: StoreFile.wiping)
             } else {
                 try database.execute(sql: "PRAGMA query_only = 1")
             }

@@ -59,6 +59,28 @@ enum StoreFile {
         return database
     }
 
+    /// Has SQLite overwrite what is deleted.
+    ///
+    /// What it moves within a page, to make room or to fill it, stays behind nevertheless: so what
+    /// must be gone for good is gone only after ``rewrite(_:)``.
+    static let wiping = "PRAGMA secure_delete = ON"
+
+    /// Writes the file anew from what is in it: of what was deleted nothing is left, neither in the
+    /// file nor in its log.
+    ///
+    /// Outside of a transaction, and by the one who checkpoints.
+    static func rewrite(_ database: Database) throws {
+        try database.execute(sql: "VACUUM")
+        // Without a log it does nothing.
+        _ = try database.checkpoint(.truncate)
+    }
+
+    /// Whether the file's write-ahead log may have something in it.
+    static func hasLog(_ file: URL) -> Bool {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: file.path + "-wal")
+        return (attributes?[.size] as? Int ?? 0) > 0
+    }
+
     /// Whether the error says that the file is no sound database.
     static func isDamage(_ error: any Error) -> Bool {
         guard let error = error as? DatabaseError else { return false }
@@ -79,6 +101,28 @@ enum StoreFile {
             try? manager.removeItem(atPath: file.path + companion)
         }
         return aside
+    }
+
+    /// Whether the file is one that had to make room for another.
+    static func isMovedAside(_ file: URL) -> Bool {
+        ["\(name).damaged", "\(name).schema-"].contains { file.lastPathComponent.hasPrefix($0) }
+    }
+
+    /// Removes the files that had to make room for others, as far as they can be removed.
+    ///
+    /// - Returns: Those that are still there.
+    static func removeMovedAside(in folder: URL) -> [URL] {
+        let manager = FileManager.default
+        let names = (try? manager.contentsOfDirectory(atPath: folder.path)) ?? []
+        return names.map { folder.appending(path: $0) }.filter { file in
+            guard isMovedAside(file) else { return false }
+            do {
+                try manager.removeItem(at: file)
+                return false
+            } catch {
+                return true
+            }
+        }
     }
 
     private static func verdict(on error: any Error) throws -> (suffix: String, reason: String) {
@@ -105,6 +149,7 @@ enum StoreFile {
         options.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_mode = TRUNCATE")
             try database.execute(sql: "PRAGMA synchronous = FULL")
+            try database.execute(sql: wiping)
         }
         let database = try DatabaseQueue(path: file.path, configuration: options)
         try prepareSchema(database)

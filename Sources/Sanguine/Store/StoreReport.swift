@@ -23,6 +23,12 @@ public struct StoreReport: Sendable, Hashable {
     public var movedAside: [URL] = []
     /// How many damaged or undecodable rows were dropped since the client was created.
     public var droppedRows = 0
+    /// How many of the user's records could not be read as the app's type when they were read last.
+    ///
+    /// They are missing in lists and kept on disk and on the server, for a version of the app that
+    /// can read them. The log names the collection, and the member that is not as expected. Counts
+    /// at most 10,000.
+    public var unreadableRecords = 0
 
     /// Creates a report, for previews and tests; a client makes its own.
     ///

@@ -68,7 +68,9 @@ public struct Records {
         delete(RecordKey(R.collection.name, id))
     }
 
-    /// The records whose member has the value, in the order of their ids, at most 1,000.
+    /// The records whose member has the value, in the order of their ids.
+    ///
+    /// All of them: with more than 1,000 the operation cannot be done.
     public mutating func query<R: Record, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
@@ -116,6 +118,8 @@ public struct Records {
     }
 
     /// The names of the records whose member has the value, in the order of their ids.
+    ///
+    /// All of them: with more than 1,000 the operation cannot be done.
     public mutating func keys(
         in collection: String,
         where field: String,
@@ -132,14 +136,19 @@ public struct Records {
         lookups.insert(RecordLookup(collection: collection, field: field, value: value))
         var ids: Set<RecordID> = []
         do {
-            let limit = WireLimits.recordsReadPerOperation
+            // One more than may be read: a list that is cut short looks like a whole one.
+            let limit = WireLimits.recordsReadPerOperation + 1
             let found = try source.ids(in: collection, where: field, is: value, limit: limit)
+            guard found.count < limit else { return tooMany(collection, field) }
             ids = Set(found)
         } catch {
             fault = fault ?? error
         }
         for (key, change) in changes where key.collection == collection {
             if let change, change[field] == value { ids.insert(key.id) } else { ids.remove(key.id) }
+        }
+        guard ids.count <= WireLimits.recordsReadPerOperation else {
+            return tooMany(collection, field)
         }
         return ids.sorted().map { RecordKey(collection, $0) }
     }
@@ -150,6 +159,17 @@ public struct Records {
     }
 
     // MARK: - What they share
+
+    private mutating func tooMany(_ collection: String, _ field: String) -> [RecordKey] {
+        fail(
+            .invalidContent,
+            """
+            Look up at most 1,000 records in one operation: more of '\(collection)' have this \
+            value of '\(field)'.
+            """
+        )
+        return []
+    }
 
     private mutating func read(_ key: RecordKey) -> SourcedRecord? {
         if let change = changes[key] { return change.map { SourcedRecord($0) } }

@@ -47,6 +47,26 @@ struct PushTests {
         #expect(records[.note("tue")] == ["count": 1])
     }
 
+    @Test func `an operation that looks up more than a thousand records is refused`() async throws {
+        let world = try await SyncWorld()
+        for hundred in 0..<10 {
+            let operations = try (0..<100).map { number in
+                let note = RecordKey.note(RecordID("n\(hundred)-\(number)") ?? "n")
+                let create = CreateRecord(note, ["day": "mon"])
+                return try PushedOperation.sample(create, sequence: Int64(number) + 1)
+            }
+            _ = try await world.push(operations)
+        }
+        let thousand = try await world.push(CountByDay(into: "sum", day: "mon"))
+        try await world.push(CreateRecord(.note("more"), ["day": "mon"]))
+        let results = try await world.push(CountByDay(into: "other", day: "mon"))
+
+        #expect(thousand.map(\.status) == [.applied])
+        #expect(results.map(\.status) == [.refused])
+        #expect(results.first?.problem?.code == .invalidContent)
+        #expect(results.first?.problem?.detail.contains("1,000") == true)
+    }
+
     @Test func `an operation that is refused changes nothing and stops nothing`() async throws {
         let world = try await SyncWorld()
 

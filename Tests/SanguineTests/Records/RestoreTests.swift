@@ -130,16 +130,16 @@ import Testing
         #expect(client.records(Counter.self).count == 8_999 && client.count("c8999") == nil)
     }
 
-    @Test func `a restore that a guest begins is theirs when their account is known`() async throws
-    {
+    @Test func `a restore begins when it is known whose it is`() async throws {
         let fixture = filled(5_000)
         let account = Identifier(at: fixture.wall.now())
         let known = SessionEpoch(number: 0, account: account)
         let client = try fixture.client(authorizer: TestAuthorizer(account: nil))
+        await #expect(throws: SanguineError.userChanged) { try await client.synchronize() }
+        #expect(fixture.pulls.isEmpty)
         fixture.network.hold()
-        _ = client.count("c1")
-        await fixture.network.waitForHeld(1)
         client.sync.adopt(known)
+        await fixture.network.waitForHeld(1)
         fixture.network.releaseFirst()
         await fixture.network.waitForHeld(2)
         client.close()

@@ -25,7 +25,30 @@ struct SessionStateTests {
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
         #expect(state.need(at: Self.noon) == .wait(flight: 1))
         #expect(state.landed(Self.session(1), flight: 1) == .signedIn(otherAccount: false))
+        state.told(state.epoch)
         #expect(state.need(at: Self.noon) == .use("access-1"))
+    }
+
+    @Test func `a token is given out when all have been told of its user, and not before`() {
+        var state = SessionState()
+        _ = state.need(at: Self.noon)
+        _ = state.landed(Self.session(1), flight: 1)
+        #expect(state.need(at: Self.noon) == .hold)
+        state.told(SessionEpoch(number: 0, account: nil))  // Late: of nobody.
+        #expect(state.need(at: Self.noon) == .hold)
+        state.told(state.epoch)
+        #expect(state.need(at: Self.noon) == .use("access-1"))
+    }
+
+    @Test func `nobody signs in before all have been told of a sign-out`() {
+        var state = SessionState(restoring: Self.session(1))
+        let before = state.epoch
+        _ = state.signedOut()
+        #expect(state.need(at: Self.noon) == .hold)
+        state.told(before)
+        #expect(state.need(at: Self.noon) == .hold)
+        state.told(state.epoch)
+        #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
     }
 
     @Test func `an account that becomes known begins no new epoch`() {
@@ -107,6 +130,7 @@ struct SessionStateTests {
         #expect(state.failed(.refreshReused, flight: 1) == .overtaken)
         #expect(state.session == nil)
         #expect(state.epoch == SessionEpoch(number: 1, account: nil))
+        state.told(state.epoch)
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
     }
 

@@ -1,0 +1,95 @@
+import Logging
+import SanguineModel
+import Synchronization
+
+/// Reads records as the app's types, and knows which ones could not be read.
+///
+/// They stay where they are: another version of the app may be able to read them.
+///
+/// Invariant: it knows at most ``RecordLimits/cachedRecords``, all of the present user.
+///
+/// Mutable state: `known`, by its mutex, never held over a record's decoding.
+final class UnreadableRecords: Sendable {
+    private let known = Mutex<[String: Set<RecordID>]>([:])
+    private let logger: Logger
+
+    init(logger: Logger) { self.logger = logger }
+
+    /// How many there are.
+    var count: Int { known.withLock { Self.count($0) } }
+
+    /// The record, or `nil` if it cannot be read.
+    func record<R: Record>(_ value: RecordValue, _ id: RecordID) -> R? {
+        do {
+            let record = try value.record(R.self, id: id)
+            known.withLock { _ = $0[R.collection.name]?.remove(id) }
+            return record
+        } catch {
+            note(R.collection.name, [id], replacing: false, error)
+            return nil
+        }
+    }
+
+    /// Those of all records of a collection that can be read.
+    func records<R: Record>(_ all: [(RecordID, RecordValue)]) -> [R] {
+        var records: [R] = []
+        records.reserveCapacity(all.count)
+        var unreadable: [RecordID] = []
+        var reason: (any Error)?
+        for (id, value) in all {
+            do {
+                records.append(try value.record(R.self, id: id))
+            } catch {
+                unreadable.append(id)
+                reason = reason ?? error
+            }
+        }
+        note(R.collection.name, unreadable, replacing: true, reason)
+        return records
+    }
+
+    /// Forgets all: another user is there.
+    func clear() { known.withLock { $0 = [:] } }
+
+    private func note(
+        _ collection: String,
+        _ ids: [RecordID],
+        replacing: Bool,
+        _ reason: (any Error)?
+    ) {
+        let isFirst = known.withLock { known in
+            let before = known[collection] ?? []
+            if replacing { known[collection] = nil }
+            let room = max(0, RecordLimits.cachedRecords - Self.count(known))
+            if !ids.isEmpty { known[collection, default: []].formUnion(ids.prefix(room)) }
+            return before.isEmpty && !ids.isEmpty
+        }
+        guard isFirst else { return }
+        logger.error(
+            "Records cannot be read as their type. They are kept, and are missing in lists.",
+            metadata: [
+                "collection": "\(collection)", "count": "\(ids.count)",
+                "reason": "\(Self.kind(of: reason))",
+            ]
+        )
+    }
+
+    /// What went wrong, without what the record holds: that is the user's.
+    private static func kind(of error: (any Error)?) -> String {
+        switch error {
+        case .some(DecodingError.keyNotFound(let key, _)): "no member '\(key.stringValue)'"
+        case .some(DecodingError.typeMismatch(_, let context)): "another type at \(path(context))"
+        case .some(DecodingError.valueNotFound(_, let context)): "no value at \(path(context))"
+        case .some(DecodingError.dataCorrupted(let context)): "not readable at \(path(context))"
+        default: "it cannot be decoded"
+        }
+    }
+
+    private static func path(_ context: DecodingError.Context) -> String {
+        "'" + context.codingPath.map(\.stringValue).joined(separator: ".") + "'"
+    }
+
+    private static func count(_ known: [String: Set<RecordID>]) -> Int {
+        known.values.reduce(0) { $0 + $1.count }
+    }
+}

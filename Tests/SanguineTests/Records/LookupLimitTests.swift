@@ -1,0 +1,103 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Counts the records of a group, which may be more than one operation can read.
+struct CountGroup: Mutator {
+    static let name = "counter.group"
+    let group: String
+
+    func apply(to records: inout Records) throws {
+        let found = records.keys(in: "counters", where: "group", is: .string(group))
+        records.set(Counter(id: .of("sum"), count: Int64(found.count)))
+    }
+}
+
+/// Moves a record into a group, and then asks who is in it.
+struct JoinAndCount: Mutator {
+    static let name = "counter.join"
+    let id: RecordID
+    let group: String
+
+    func apply(to records: inout Records) throws {
+        records.set(Counter(id: id, count: 0, group: group))
+        let found = records.keys(in: "counters", where: "group", is: .string(group))
+        records.set(Counter(id: .of("sum"), count: Int64(found.count)))
+    }
+}
+
+/// An operation finds all records of an index's value, or is refused.
+@Suite("Look-ups of an operation", .timeLimit(.minutes(2)))
+struct LookupLimitTests {
+    private static let schema = RecordSchema(
+        collections: [Counter.collection],
+        mutators: [CountGroup.self, JoinAndCount.self]
+    )
+
+    private func client(
+        members: Int,
+        at authority: InMemoryAuthority
+    ) async throws -> SanguineClient {
+        for number in 0..<members {
+            authority.set(Counter(id: .of("c\(number)"), count: 1, group: "many"))
+        }
+        var configuration = SanguineClient.Configuration.inMemory(
+            server: .init(string: TestClient.server)
+        )
+        configuration.transport = authority
+        configuration.schema = Self.schema
+        configuration.logger = .silent
+        let client = try SanguineClient(configuration)
+        try await client.synchronize()
+        return client
+    }
+
+    @Test func `a thousand records of one value are found, at both ends`() async throws {
+        let authority = InMemoryAuthority(schema: Self.schema)
+        let client = try await client(members: 1_000, at: authority)
+        let receipt = try client.perform(CountGroup(group: "many"))
+        #expect(client.count("sum") == 1_000)
+        #expect(try await receipt.outcome == .applied)
+        #expect(authority.count("sum") == 1_000)
+    }
+
+    @Test func `one more is refused on the device, with the reason`() async throws {
+        let authority = InMemoryAuthority(schema: Self.schema)
+        let client = try await client(members: 1_001, at: authority)
+        let error = try #require(throws: SanguineError.self) {
+            try client.perform(CountGroup(group: "many"))
+        }
+        guard case .problem(let problem) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        #expect(problem.code == .invalidContent)
+        #expect(problem.detail.contains("1,000") && problem.detail.contains("'group'"))
+        #expect(client.outbox.pending.isEmpty)
+    }
+
+    @Test func `a record that the operation itself adds counts`() async throws {
+        let authority = InMemoryAuthority(schema: Self.schema)
+        let client = try await client(members: 1_000, at: authority)
+        #expect(throws: SanguineError.self) {
+            try client.perform(JoinAndCount(id: .of("new"), group: "many"))
+        }
+        #expect(client.count("new") == nil)
+    }
+
+    @Test func `the server refuses what grew too large on the way`() async throws {
+        let authority = InMemoryAuthority(schema: Self.schema)
+        let client = try await client(members: 1_000, at: authority)
+        authority.set(Counter(id: .of("late"), count: 1, group: "many"))
+        let receipt = try client.perform(CountGroup(group: "many"))
+        guard case .refused(let problem) = try await receipt.outcome else {
+            Issue.record("It was done with some of the records.")
+            return
+        }
+        #expect(problem.code == .invalidContent && problem.detail.contains("1,000"))
+        #expect(authority.count("sum") == nil)
+    }
+}

@@ -1,0 +1,79 @@
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// Records that this version of the app cannot read: kept, counted and said.
+@Suite("Unreadable records", .timeLimit(.minutes(2)))
+struct UnreadableRecordsTests {
+    private func fixture() -> RecordsFixture {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.authority.set("a", to: 1)
+        fixture.authority.put(RecordValue(["count": .string("one")]), for: .counter("b"))
+        fixture.authority.put(RecordValue(["number": .integer(1)]), for: .counter("c"))
+        return fixture
+    }
+
+    @Test func `records that cannot be read are counted`() async throws {
+        let fixture = fixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        #expect(client.records(Counter.self).map(\.id) == [.of("a")])
+        #expect(client.storeReport.unreadableRecords == 2)
+        #expect(client.record(Counter.self, .of("c")) == nil)
+        #expect(client.storeReport.unreadableRecords == 2)
+    }
+
+    @Test func `the log says once what is wrong with which member, and nothing of its value`()
+        async throws
+    {
+        let fixture = fixture()
+        let log = RecordedLog()
+        let client = try fixture.client { $0.logger = log.logger }
+        try await client.synchronize()
+        for _ in 1...3 { _ = client.records(Counter.self) }
+        let said = log.messages.filter { $0.contains("cannot be read as their type") }
+        #expect(said.count == 1)
+    }
+
+    @Test func `records that cannot be read are kept, and read by who can`() async throws {
+        let fixture = fixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        _ = client.records(Counter.self)
+        client.close()
+        let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
+        defer { file.close() }
+        #expect(try RecordsFile.Base(file: file, space: 1).all(in: "counters").count == 3)
+    }
+
+    @Test func `a record that can be read again is no longer counted`() async throws {
+        let fixture = fixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        _ = client.records(Counter.self)
+        fixture.authority.set("b", to: 2)
+        try await client.synchronize()
+        #expect(client.records(Counter.self).map(\.id) == [.of("a"), .of("b")])
+        #expect(client.storeReport.unreadableRecords == 1)
+    }
+
+    @Test func `what one user could not read is not counted for the next`() async throws {
+        let fixture = fixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        _ = client.records(Counter.self)
+        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        #expect(client.storeReport.unreadableRecords == 0)
+    }
+
+    @Test func `a query and a model count them as well`() async throws {
+        let fixture = fixture()
+        let client = try fixture.client()
+        try await client.synchronize()
+        let model = await client.model(.all(Counter.self))
+        #expect(await model.value.count == 1)
+        #expect(client.storeReport.unreadableRecords == 2)
+    }
+}

@@ -1,0 +1,19 @@
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+@Suite("Learned costs and users", .timeLimit(.minutes(2)))
+struct LearnedCostTests {
+    @Test func `what one user's calls have cost is not shown to the next`() async throws {
+        let fixture = ClientFixture()
+        fixture.authority.with { ($0.cost, $0.hold) = (7, 10) }
+        let client = try await fixture.clientWithBalance()
+        _ = try await client.call(Ask(question: "why?"))
+        await client.signOut()
+        _ = try await client.balance.value()
+        let begun = try client.functions.begin(Ask(question: "why?"))
+        #expect(client.balance.cached()?.held == 3)
+        _ = try await begun.value()
+    }
+}

@@ -1,0 +1,442 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+
+/// What the game of users found: something of one user that another could see, or that was left.
+package struct UserLeak: Error, CustomStringConvertible {
+    package let seed: UInt64
+    package let step: Int
+    package let detail: String
+
+    package var description: String {
+        """
+        seed \(seed), step \(step): No leak: \(detail)
+        Replay it with: make leaks SEEDS=\(seed)..\(seed)
+        """
+    }
+}
+
+/// Plays a seed of the game of users.
+///
+/// One game at a time in a process: it stops threads.
+///
+/// - Returns: What was seen or left of somebody else; `nil` if nothing was.
+package func userLeak(seed: UInt64, steps: Int = 60) async -> UserLeak? {
+    // A thread that stops must not be one that the game itself needs.
+    await Task(executorPreference: OwnThread("game")) {
+        do {
+            let game = try UserGame(seed: seed)
+            defer { game.end() }
+            try await game.play(steps: steps)
+            return nil
+        } catch let leak as UserLeak {
+            return leak
+        } catch {
+            return UserLeak(seed: seed, step: 0, detail: "the game itself failed: \(error)")
+        }
+    }.value
+}
+
+/// Runs tasks on a thread of its own.
+private final class OwnThread: TaskExecutor {
+    private let queue: DispatchQueue
+
+    init(_ label: String) { queue = DispatchQueue(label: label) }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}
+
+/// A device that people hand on, with the real client, real files and a server of its own.
+///
+/// People read, write, turn pages, sign out, and come back; the process dies; records change on the
+/// server. Requests and answers wait, and go on in the order of the seed; a change of the user
+/// stops between its two halves while others read and pull. After each step everything that the
+/// public API shows is looked at, and after a sign-out and a launch every byte of the folder.
+///
+/// The order of requests, answers and changes follows from the seed; how far each task comes
+/// between two steps is the machine's to decide, so a failure may take a few replays.
+///
+/// Used by one task. A class, because the models live on the main actor.
+final class UserGame {
+    private struct Process {
+        let client: SanguineClient
+        let pause: UserGamePause
+        let folder: URL
+        let screen: UserGameScreen
+    }
+
+    private let seed: UInt64
+    private var random: SplitMix64
+    private let network: UserGameNetwork
+    private let wall = ManualWallClock()
+    private let delay = ManualClock()
+    private let connectivity = ManualConnectivity()
+    private let lifecycle = ManualLifecycle()
+    private let root: URL
+    private var process: Process
+    private var launches = 0
+    private var step = 0
+    private var writes = 0
+    /// A sign-out that has not returned.
+    private var leaving: Task<Void, Never>?
+    private var tasks: [Task<Void, Never>] = []
+
+    init(seed: UInt64) throws {
+        self.seed = seed
+        random = SplitMix64(seed: seed)
+        // A long feed is restored in ranges: rarely, because it takes a while.
+        network = UserGameNetwork(notes: seed.isMultiple(of: 16) ? 2_100 : 4)
+        root = FileManager.default.temporaryDirectory.appending(path: "sanguine-game-\(UUID())")
+        let folder = root.appending(path: "0")
+        process = try Self.launch(
+            network,
+            folder,
+            number: 0,
+            random: RandomSource(SplitMix64(seed: seed)),
+            (wall, delay, connectivity, lifecycle)
+        )
+    }
+
+    /// Ends all processes, and removes their files.
+    func end() {
+        network.setOpen(true)
+        process.pause.release()
+        for task in tasks { task.cancel() }
+        network.cut(upTo: launches)
+        process.client.close()
+        try? FileManager.default.removeItem(at: root)
+    }
+
+    private static func launch(
+        _ network: UserGameNetwork,
+        _ folder: URL,
+        number: Int,
+        random: RandomSource,
+        _ world: (ManualWallClock, ManualClock, ManualConnectivity, ManualLifecycle)
+    ) throws -> Process {
+        let pause = UserGamePause()
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://game.test"))
+        (configuration.clock, configuration.delay) = (world.0, world.1)
+        (configuration.connectivity, configuration.lifecycle) = (world.2, world.3)
+        configuration.random = random
+        configuration.folder = folder
+        configuration.transport = UserGameLine(network: network, process: number)
+        configuration.schema = .userGame
+        configuration.mutations = [LikeCard.self]
+        configuration.logger = pause.logger
+        let client = try SanguineClient(configuration)
+        let screen = UserGameScreen(client)
+        return Process(client: client, pause: pause, folder: folder, screen: screen)
+    }
+
+    // MARK: - Playing
+
+    func play(steps: Int) async throws {
+        for _ in 0..<steps {
+            step += 1
+            try await event()
+            await letOthersRun()
+            try check()
+            // Of nobody's time it is looked at when it is known that nobody is about to sign in.
+            if step.isMultiple(of: 8), process.client.accountId != nil { try checkFiles() }
+            // Whoever is signed in holds the device: nobody else is signed in by a token's end.
+            if let account = process.client.accountId, let person = network.person(account) {
+                network.holder = person
+            }
+        }
+        try await rest()
+    }
+
+    /// How far others come meanwhile is part of the game, and no wait.
+    private func letOthersRun() async {
+        for _ in 0..<Int.random(in: 0...12, using: &random) { await Task.yield() }
+    }
+
+    private func event() async throws {
+        let client = process.client
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<36: release()
+        case 36..<46: read(client)
+        case 46..<54: run { try? await client.synchronize() }
+        case 54..<62: write(client)
+        case 62..<67: turnPages(client)
+        case 67..<72: changeOnServer()
+        case 72..<78: process.pause.arm()
+        case 78..<82: pass()
+        case 82..<92: try await changeUser()
+        case 92..<94: try await switchUser()
+        case 94..<97: try await die()
+        default: disturb()
+        }
+    }
+
+    private func release() {
+        let count = network.heldCount
+        guard count > 0 else { return process.pause.release() }
+        let index = Int.random(in: 0..<count, using: &random)
+        let isLost = Int.random(in: 0..<12, using: &random) == 0
+        network.release(index, losing: isLost ? .interrupted("lost") : nil)
+    }
+
+    private func run(_ body: @escaping @Sendable () async -> Void) {
+        tasks.append(Task { await body() })
+        if tasks.count > 64 { tasks.removeFirst(32) }
+    }
+
+    private func read(_ client: SanguineClient) {
+        let number = Int.random(in: 0...3, using: &random)
+        switch Int.random(in: 0..<7, using: &random) {
+        case 0: run { _ = try? await client.value(of: .account) }
+        case 1: run { _ = try? await client.value(of: .balance) }
+        case 2: run { _ = try? await client.value(of: .news) }
+        case 3: run { _ = try? await client.refresh(.card(number)) }
+        default: run { _ = try? await client.value(of: .card(number)) }
+        }
+    }
+
+    private func write(_ client: SanguineClient) {
+        // What nobody did is the next account's.
+        let deed = client.accountId.flatMap { network.person($0)?.deed } ?? "DEED-OF-NOBODY-"
+        writes += 1
+        let text = "\(deed)\(writes)"
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: _ = try? client.perform(LikeCard(text: text))
+        case 1:
+            guard let account = client.accountId, let person = network.person(account) else {
+                return
+            }
+            // The app has it from an answer of its own.
+            let text = "\(person.mark)set-\(writes)"
+            if client.accountId == account { client.set(GameCard(text: text), for: .card(2)) }
+        default:
+            let id = RecordID.game("note-\(Int.random(in: 0...6, using: &random))")
+            _ = try? client.perform(WriteNote(id: id, text: text))
+        }
+    }
+
+    private func turnPages(_ client: SanguineClient) {
+        if Bool.random(using: &random) {
+            run { try? await client.loadNext(.rows) }
+        } else {
+            run { try? await client.refresh(.rows) }
+        }
+    }
+
+    private func changeOnServer() {
+        guard let (account, person) = network.accounts.randomElement(using: &random) else { return }
+        let number = Int.random(in: 0...6, using: &random)
+        let note = GameNote(id: .game("note-\(number)"), text: "\(person.mark)live-\(step)")
+        network.authority.set(note, of: account)
+    }
+
+    private func pass() {
+        let time = Duration.seconds(Int.random(in: 1...400, using: &random))
+        wall.advance(by: time)
+        delay.advance(by: time)
+    }
+
+    private func disturb() {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: network.authority.expireTokens()
+        case 1: network.authority.endStreams()
+        case 2:
+            lifecycle.enterBackground()
+            lifecycle.enterForeground()
+        default:
+            connectivity.disconnect()
+            connectivity.connect()
+        }
+    }
+
+    // MARK: - People
+
+    /// The one who is there signs out, and may hand the device on.
+    private func changeUser() async throws {
+        if let leaving {
+            // It has stopped half-way: it goes on now.
+            process.pause.release()
+            try await finish(leaving)
+        } else if process.client.accountId == nil {
+            network.holder = Person.allCases.randomElement(using: &random) ?? .ada
+        } else {
+            // Of a change that has stopped this would wait, and hold a thread.
+            if process.pause.isStopped { process.pause.release() }
+            let client = process.client
+            let task = Task(executorPreference: OwnThread("sign-out")) { await client.signOut() }
+            leaving = task
+            if !process.pause.isArmed { try await finish(task) }
+        }
+    }
+
+    private func finish(_ task: Task<Void, Never>) async throws {
+        try await within("the sign-out") { await task.value }
+        leaving = nil
+        network.holder = Person.allCases.randomElement(using: &random) ?? .ada
+        try check()
+        try checkFiles()
+        try await checkScreen()
+    }
+
+    /// Somebody else signs in without a sign-out: the server has ended the session.
+    private func switchUser() async throws {
+        try await settleChanges()
+        guard process.client.accountId != nil else { return }
+        network.holder = Person.allCases.randomElement(using: &random) ?? .ada
+        network.authority.endSessions()
+        network.setOpen(true)
+        let client = process.client
+        // The first is refused, because it was the other's.
+        for _ in 0..<3 {
+            try await within("the next user") { _ = try? await client.refresh(.account) }
+        }
+        network.setOpen(false)
+        try check()
+        try checkFiles()
+    }
+
+    private func settleChanges() async throws {
+        process.pause.release()
+        if let leaving { try await finish(leaving) }
+    }
+
+    /// The process dies at this moment, and the app is launched again.
+    private func die() async throws {
+        let dead = process
+        network.cut(upTo: launches)
+        launches += 1
+        let folder = root.appending(path: "\(launches)")
+        try UserGameFiles.copy(from: dead.folder, to: folder)
+        dead.pause.release()
+        if let leaving { try await within("a dead sign-out") { await leaving.value } }
+        leaving = nil
+        dead.client.close()
+        try? FileManager.default.removeItem(at: dead.folder)
+        process = try Self.launch(
+            network,
+            folder,
+            number: launches,
+            random: RandomSource(SplitMix64(seed: seed &+ UInt64(launches) << 32)),
+            (wall, delay, connectivity, lifecycle)
+        )
+        _ = process.client.records(GameNote.self)
+        try check()
+        try checkFiles()
+    }
+
+    /// All comes to rest: the last one signs out, and nothing of anybody is left.
+    private func rest() async throws {
+        try await settleChanges()
+        network.setOpen(true)
+        let client = process.client
+        let clock = delay
+        try await within("the last pull") {
+            _ = try? await clock.advancing { try await client.synchronize() }
+        }
+        try check()
+        // Or the client would sign in again: its app is in the foreground.
+        network.setOpen(false)
+        try await within("the last sign-out") { await client.signOut() }
+        try check()
+        try checkFiles()
+        try await checkScreen()
+    }
+
+    // MARK: - Looking
+
+    /// Looks at all that the public API shows.
+    private func check() throws {
+        let client = process.client
+        let account = client.accountId
+        let shown = UserGameFiles.shown(by: client)
+        let tokens = client.cached(.balance)?.available
+        let profile = client.cached(.account)?.id
+        // A sign-in may have come in between.
+        guard client.accountId == account else { return }
+        let present = account.flatMap { network.person($0) }
+        for other in Person.allCases where other != present {
+            if let text = shown.first(where: { $0.contains(other.mark) || $0.contains(other.deed) })
+            {
+                throw leak("\(name(present)) sees '\(text)'")
+            }
+            if tokens == other.tokens { throw leak("\(name(present)) sees \(other)'s balance") }
+        }
+        if let profile, profile != account { throw leak("\(name(present)) sees another's account") }
+    }
+
+    /// Looks at every byte of the client's folder.
+    private func checkFiles() throws {
+        let client = process.client
+        let account = client.accountId
+        let hasOthers = client.outbox.ofOthers > 0
+        let files = try UserGameFiles.contents(of: process.folder)
+        guard client.accountId == account else { return }
+        let present = account.flatMap { network.person($0) }
+        for (name, data) in files {
+            // What waits for its owner's return, waits there alone.
+            let mayWait = hasOthers && name.hasPrefix("sanguine-outbox")
+            for other in Person.allCases where other != present {
+                let accounts = network.accounts.filter { $0.value == other }.map(\.key.description)
+                let words = [other.mark] + (mayWait ? [] : [other.deed] + accounts)
+                for word in words where data.range(of: Data(word.utf8)) != nil {
+                    throw leak("'\(word)' is in \(name), and \(self.name(present)) is there")
+                }
+            }
+        }
+    }
+
+    /// Looks at the models: they follow in the main actor's next turns.
+    private func checkScreen() async throws {
+        let client = process.client
+        let account = client.accountId
+        var last: String?
+        for _ in 0..<2_000 {
+            let shown = await process.screen.shown()
+            guard client.accountId == account else { return }
+            let present = account.flatMap { network.person($0) }
+            last = shown.first { text in
+                Person.allCases.contains { $0 != present && text.contains($0.mark) }
+            }
+            if last == nil { return }
+            await Task.yield()
+        }
+        throw leak("a model still shows '\(last ?? "")'")
+    }
+
+    private func name(_ person: Person?) -> String { person?.rawValue ?? "nobody" }
+
+    private func leak(_ detail: String) -> UserLeak {
+        UserLeak(seed: seed, step: step, detail: detail)
+    }
+
+    /// Returns when the body has, or fails after 20 seconds.
+    private func within(
+        _ what: String,
+        _ body: @escaping @Sendable () async -> Void
+    ) async throws {
+        // Not a group, which would wait for the body after all.
+        let (ends, continuation) = AsyncStream.makeStream(of: Bool.self)
+        let work = Task {
+            await body()
+            continuation.yield(true)
+        }
+        let bound = Task {
+            // The bound of a wait, which ends before it.
+            try? await Task.sleep(for: .seconds(20))  // tidy: allow sleeping-test: a bound.
+            continuation.yield(false)
+        }
+        defer {
+            work.cancel()
+            bound.cancel()
+        }
+        var isDone = false
+        for await ending in ends {
+            isDone = ending
+            break
+        }
+        if !isDone { throw leak("waited 20 seconds in vain for \(what)") }
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import Synchronization
+
+/// What the game's user has on the screen: a model of each kind, made when it is first looked at.
+@MainActor
+final class UserGameScreen {
+    private let client: SanguineClient
+    private var card: QueryModel<GameCard>?
+    private var notes: RecordModel<[GameNote]>?
+    private var rows: PagesModel<GameRow>?
+
+    nonisolated init(_ client: SanguineClient) { self.client = client }
+
+    /// All texts that are on it.
+    func shown() -> [String] {
+        let card = card ?? client.model(.card(1))
+        let notes = notes ?? client.model(.all(GameNote.self))
+        let rows = rows ?? client.pages(.rows)
+        (self.card, self.notes, self.rows) = (card, notes, rows)
+        return [card.value?.text].compactMap { $0 } + notes.value.map(\.text)
+            + rows.items.map(\.text)
+    }
+}
+
+/// What the game looks at.
+enum UserGameFiles {
+    /// All texts that the public API shows at this moment.
+    static func shown(by client: SanguineClient) -> [String] {
+        let notes = client.records(GameNote.self).map(\.text)
+        let one = client.record(GameNote.self, .game("note-1")).map(\.text)
+        let cards = (0...3).compactMap { client.cached(.card($0))?.text }
+        let snapshots = (0...3).compactMap { client.snapshot(of: .card($0)).value?.text }
+        let rows = client.snapshot(of: .rows).items.map(\.text)
+        let waiting = client.outbox.pending.map(\.lane) + client.outbox.refused.map(\.lane)
+        return notes + [one].compactMap { $0 } + cards + snapshots + rows + waiting
+    }
+
+    /// The files of a folder as they were at one moment; a log's index is shared memory.
+    static func contents(of folder: URL) throws -> [String: Data] {
+        var last: [String: Data]?
+        for _ in 0..<100 {
+            let now = read(folder)
+            if let now, now == last { return now }
+            last = now
+        }
+        throw CocoaError(.fileReadUnknown)
+    }
+
+    /// Copies the files as they are at this moment.
+    static func copy(from folder: URL, to other: URL) throws {
+        try FileManager.default.createDirectory(at: other, withIntermediateDirectories: true)
+        for (name, data) in try contents(of: folder) where !name.hasSuffix("-shm") {
+            try data.write(to: other.appending(path: name))
+        }
+    }
+
+    private static func read(_ folder: URL) -> [String: Data]? {
+        guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder.path)
+        else { return nil }
+        var files: [String: Data] = [:]
+        for name in names {
+            guard let data = try? Data(contentsOf: folder.appending(path: name)) else { return nil }
+            files[name] = data
+        }
+        return files
+    }
+}

@@ -1,0 +1,24 @@
+import Foundation
+import Simulation
+import Testing
+
+/// People who hand a device on, see ``userLeak(seed:steps:)``.
+///
+/// `SANGUINE_USER_SEEDS=1..10000` plays those seeds instead of a hundred.
+@Suite("Game of users", .serialized, .timeLimit(.minutes(15)))
+struct UserGameTests {
+    private static let seeds: [UInt64] = {
+        let text = ProcessInfo.processInfo.environment["SANGUINE_USER_SEEDS"] ?? "1..100"
+        let bounds = text.components(separatedBy: "..").compactMap { UInt64($0) }
+        guard let first = bounds.first, let last = bounds.last, first <= last else { return [] }
+        return Array(first...last)
+    }()
+
+    @Test(arguments: seeds)
+    func `nobody sees what is another's, and nothing of who has left stays`(seed: UInt64) async {
+        let leak = await userLeak(seed: seed)
+        #expect(leak == nil, "\(leak.map(\.description) ?? "")")
+    }
+
+    @Test func `there are seeds to play`() { #expect(!Self.seeds.isEmpty) }
+}
