@@ -42,7 +42,7 @@ final class ClientStore: Sendable {
 
     private let guarded: Mutex<Guarded>
     private let forgetting = Mutex(())
-    private let folder: URL?
+    let folder: URL?
     private let entryLimitBytes: Int64
     private let logger: Logger
     private let failed: @Sendable () -> Void
@@ -72,12 +72,6 @@ final class ClientStore: Sendable {
 
     /// How the store is doing.
     var report: StoreReport { guarded.withLock { $0.report } }
-
-    /// The journal of what was invalidated; `nil` if the store is not on disk.
-    func markJournal() -> MarkJournal? {
-        guard let folder, report.place == .disk else { return nil }
-        return MarkJournal(folder: folder)
-    }
 
     /// Says in the report and the log that a file beside the store had to make room for a new one.
     func report(movedAside file: URL, as failure: String) {

@@ -101,6 +101,14 @@ final class MarkJournal: Sendable {
     }
 }
 
+extension ClientStore {
+    /// The journal of what was invalidated; `nil` if the store is not on disk.
+    func markJournal() -> MarkJournal? {
+        guard let folder, report.place == .disk else { return nil }
+        return MarkJournal(folder: folder)
+    }
+}
+
 // Outside of the type, whose own `write` would hide the system's.
 private func writeBytes(_ file: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     bytes.isEmpty ? 0 : write(file, bytes.baseAddress, bytes.count)

@@ -1,0 +1,69 @@
+import Foundation
+import Testing
+
+@testable import Sanguine
+
+@Suite("Journal of invalidations")
+struct MarkJournalTests {
+    private let folder = TemporaryFolder()
+    private let journal: MarkJournal
+
+    init() throws {
+        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        journal = MarkJournal(folder: folder.url)
+    }
+
+    private var file: URL { folder.url.appending(path: MarkJournal.name) }
+
+    private var next: [InvalidationMarks.Scope] { MarkJournal(folder: folder.url).read() }
+
+    @Test func `every kind of mark is read back`() throws {
+        let scopes: [InvalidationMarks.Scope] = [
+            .key("profile/a b\n\"c\""), .prefix("feed"), .tag("social"), .dependency("birthData"),
+            .everything,
+        ]
+        for (number, scope) in scopes.enumerated() {
+            try journal.append(scope, number: UInt64(number + 1))
+        }
+        #expect(next == scopes)
+    }
+
+    @Test func `it is emptied of what is in the store`() throws {
+        try journal.append(.key("a"), number: 1)
+        journal.clear(upTo: 1)
+        #expect(next.isEmpty)
+    }
+
+    @Test func `it keeps a mark that is newer than what is in the store`() throws {
+        try journal.append(.key("a"), number: 1)
+        try journal.append(.key("b"), number: 2)
+        journal.clear(upTo: 1)
+        #expect(next == [.key("a"), .key("b")])
+    }
+
+    @Test func `a line that was cut off stands for everything`() throws {
+        try journal.append(.key("a"), number: 1)
+        let data = try Data(contentsOf: file)
+        try data.dropLast(4).write(to: file)
+        #expect(next == [.everything])
+    }
+
+    @Test func `past its limit one mark stands for everything`() throws {
+        for number in 1...UInt64(ClientLimits.invalidationMarks + 1) {
+            try journal.append(.key("\(number)"), number: number)
+        }
+        #expect(next == [.everything])
+    }
+
+    @Test func `after a sign-out it names nothing`() throws {
+        try journal.append(.key("profile/ada"), number: 1)
+        journal.anonymize()
+        #expect(next == [.everything])
+    }
+
+    @Test func `it is nobody else's`() throws {
+        try journal.append(.key("a"), number: 1)
+        let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions]
+        #expect(mode as? Int == 0o600)
+    }
+}

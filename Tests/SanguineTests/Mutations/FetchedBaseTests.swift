@@ -1,0 +1,151 @@
+import Foundation
+import SanguineModel
+import Testing
+
+@testable import Sanguine
+
+/// What a fetched value makes of a base, without a client.
+@Suite("Fetched bases")
+struct FetchedBaseTests {
+    struct Post: Codable, Sendable, Equatable {
+        struct Comment: Codable, Sendable, Equatable {
+            var id: Int
+            var likes = 0
+            var text = ""
+        }
+
+        var likes = 0
+        var title = ""
+        var big: UInt64 = 0
+        var comments: [Comment] = []
+        var seen: [Int] = []
+    }
+
+    private let query = Query<Post>("post") { _ in Post() }
+
+    private func effect(
+        _ sequence: Int64 = 1,
+        sentAt: UInt64? = 1,
+        acknowledgedAt: UInt64? = nil,
+        _ body: @escaping @Sendable (inout Post) -> Void
+    ) -> Effect {
+        var effect = Effect(sequence: sequence, query: query.erased) { box, _ in
+            guard var post = box.value(as: Post.self) else { return box }
+            body(&post)
+            return .of(post)
+        }
+        effect.sentAt = sentAt
+        effect.acknowledgedAt = acknowledgedAt
+        return effect
+    }
+
+    private func fetched(_ post: Post, over held: Post?, _ effects: Effect...) -> FetchedBase? {
+        FetchedBase(
+            .of(post),
+            askedAt: 10,
+            effects: effects,
+            held: held.map { (.of($0), BaseNotes()) },
+            decode: query.erased.decode
+        )
+    }
+
+    private func shown(_ base: FetchedBase?) -> Post? { base?.shown.value(as: Post.self) }
+
+    @Test func `what was done before the question is in the answer`() {
+        let base = fetched(
+            Post(likes: 5),
+            over: Post(),
+            effect(acknowledgedAt: 9) { $0.likes += 1 }
+        )
+        #expect(shown(base)?.likes == 5)
+        #expect(base?.settled == [1])
+    }
+
+    @Test func `what was not sent is not in the answer`() {
+        let base = fetched(Post(likes: 5), over: Post(), effect(sentAt: nil) { $0.likes += 1 })
+        #expect(shown(base)?.likes == 6)
+    }
+
+    @Test(arguments: [0, 1, 7])
+    func `what adds keeps what it changes, and nothing else`(likes: Int) {
+        let base = fetched(
+            Post(likes: likes, title: "New"),
+            over: Post(),
+            effect { $0.likes += 1 }
+        )
+        #expect(shown(base) == Post(likes: 1, title: "New"))
+        #expect(base?.notes.isPatched == true)
+    }
+
+    @Test func `what looks first is applied to the answer`() {
+        let base = fetched(
+            Post(likes: 7, title: "liked"),
+            over: Post(),
+            effect {
+                guard $0.title != "liked" else { return }
+                $0.title = "liked"
+                $0.likes += 1
+            }
+        )
+        #expect(shown(base) == Post(likes: 7, title: "liked"))
+        #expect(base?.notes.isPatched == false)
+    }
+
+    @Test func `elements with ids are told apart`() {
+        let held = Post(comments: [.init(id: 1), .init(id: 2)])
+        let answer = Post(comments: [
+            .init(id: 3), .init(id: 2, likes: 1, text: "New"), .init(id: 1),
+        ])
+        let base = fetched(
+            answer,
+            over: held,
+            effect { post in
+                for place in post.comments.indices where post.comments[place].id == 2 {
+                    post.comments[place].likes += 1
+                }
+            }
+        )
+        #expect(shown(base) == answer)
+    }
+
+    @Test func `an element that was appended is there once`() {
+        let answer = Post(comments: [.init(id: 1, text: "New"), .init(id: 2)])
+        let base = fetched(
+            answer,
+            over: Post(comments: [.init(id: 1)]),
+            effect { $0.comments.append(.init(id: 2)) }
+        )
+        #expect(shown(base) == answer)
+    }
+
+    @Test func `elements without ids stay as they were`() {
+        let base = fetched(
+            Post(title: "New", seen: [1, 2, 3]),
+            over: Post(seen: [1]),
+            effect { $0.seen.append(2) }
+        )
+        #expect(shown(base) == Post(title: "New", seen: [1, 2]))
+    }
+
+    @Test func `without a value from before the effect waits`() {
+        let base = fetched(Post(likes: 1), over: nil, effect { $0.likes += 1 })
+        #expect(shown(base)?.likes == 1)
+        #expect(base?.notes.doubts == [1])
+    }
+
+    @Test func `what is done meanwhile is in what is kept`() {
+        let base = fetched(
+            Post(likes: 2),
+            over: Post(),
+            effect(acknowledgedAt: 9) { $0.likes += 1 },
+            effect(2) { $0.likes += 1 }
+        )
+        #expect(shown(base)?.likes == 2)
+        #expect(base?.settled == [1])
+    }
+
+    @Test func `a value that JSON does not carry is not patched`() {
+        let base = fetched(Post(big: .max), over: Post(), effect { $0.likes += 1 })
+        #expect(base == nil)
+    }
+}

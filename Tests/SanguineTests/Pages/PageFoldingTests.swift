@@ -1,0 +1,57 @@
+import Testing
+
+@testable import Sanguine
+
+/// What an operation's effect makes of the pages of a list.
+@Suite("Folding effects into pages")
+struct PageFoldingTests {
+    struct Row: Codable, Sendable, Equatable, Identifiable {
+        var id: Int
+    }
+
+    private let list = PageList(
+        rows: [1, 2, 3, 4].map { Row(id: $0) },
+        marks: [
+            PageMark(start: nil, count: 2, round: 1), PageMark(start: "2", count: 2, round: 0),
+        ],
+        next: "4",
+        round: 1
+    )
+
+    private func folded(_ ids: [Int]) -> PageList<Row> {
+        list.folding(7, rows: ids.map { Row(id: $0) })
+    }
+
+    @Test func `a row that is gone is missing in its page`() {
+        let folded = folded([1, 3, 4])
+        #expect(folded.marks.map(\.count) == [1, 2])
+        #expect(folded.isValid && folded.folded == [7])
+    }
+
+    @Test func `a row that has come belongs to the page of the row before it`() {
+        #expect(folded([1, 2, 9, 3, 4]).marks.map(\.count) == [3, 2])
+        #expect(folded([1, 2, 3, 4, 9]).marks.map(\.count) == [2, 3])
+        #expect(folded([9, 1, 2, 3, 4]).marks.map(\.count) == [3, 2])
+    }
+
+    @Test func `a page without rows leaves its beginning to the next one`() {
+        let folded = folded([3, 4])
+        #expect(folded.marks == [PageMark(start: nil, count: 2, round: 0)])
+        #expect(folded.isValid)
+    }
+
+    @Test func `a list without rows goes on behind them`() {
+        let folded = folded([])
+        #expect(folded.marks.isEmpty && folded.next == "4" && folded.isValid)
+    }
+
+    @Test func `a first row has a page`() {
+        let folded = PageList<Row>().folding(1, rows: [Row(id: 1)])
+        #expect(folded.isValid && folded.rows.count == 1)
+    }
+
+    @Test func `a row that stands twice is there once`() {
+        let folded = folded([1, 2, 3, 4, 1])
+        #expect(folded.isValid && folded.rows.map(\.id) == [1, 2, 3, 4])
+    }
+}
