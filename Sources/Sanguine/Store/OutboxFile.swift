@@ -294,7 +294,7 @@ final class OutboxFile: Sendable {
         writes.withLock { $0 = 0 }
         // The log grows if it fails, and the next one is as good.
         _ = try? opened().writeWithoutTransaction {
-            try $0.checkpoint(isTruncating ? .truncate : .passive)
+            try $0.checkpoint(.passive)
         }
     }
 
