@@ -163,7 +163,8 @@ extension QueryCache {
             let (ground, list) = ground(of: query)
             guard let list, list.effect(of: effect.sequence) != nil else { return }
             guard let ground else {
-                if forgetEffect(of: effect.sequence, onUnknown: query, evenInUse: true) { return }
+                let isOver = forgetEffect(of: effect.sequence, onUnknown: query, evenInUse: true)
+                if isOver || guarded.withLock({ $0.isClosed }) { return }
                 continue
             }
             var landing = FetchedBase(ground.base)
