@@ -112,10 +112,10 @@ extension SyncKeeper {
         do {
             // Somebody has signed in whose account was not made for what nobody did.
             if epoch.account != nil { try outbox.strand() }
+            try handOn(from: former, to: epoch.owner)
         } catch {
-            environment.report("What nobody did could not be kept from an account. (\(error))")
+            environment.report("The outbox could not be handed on. (\(error))")
         }
-        handOn(from: former, to: epoch.owner)
         return ended
     }
 

@@ -206,17 +206,22 @@ final class SyncKeeper: Sendable {
         }
         if let former, former != owner, former != OutboxFile.nobody {
             // A death may have come in the middle of their sign-out.
-            return handOn(from: former, to: owner)
+            return try handOn(from: former, to: owner)
         }
         try outbox.setPresentOwner(owner)
         // Or after it, and before the log was emptied.
-        if owner == OutboxFile.nobody, outbox.hasLog { try outbox.rewrite() }
+        if owner == OutboxFile.nobody, outbox.hasLog { rewriteOutbox() }
     }
 
     /// Leaves of the former owner what waits for their return.
-    func handOn(from former: String, to owner: String) {
+    func handOn(from former: String, to owner: String) throws {
+        try outbox.hand(from: former, to: owner)
+        rewriteOutbox()
+    }
+
+    private func rewriteOutbox() {
         do {
-            try outbox.hand(from: former, to: owner)
+            try outbox.rewrite()
         } catch {
             environment.report("What a signed-out user did could not be overwritten. (\(error))")
         }

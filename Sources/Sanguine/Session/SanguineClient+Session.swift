@@ -4,9 +4,9 @@ extension SanguineClient {
     /// The id of the account that is signed in; `nil` before the first call of the server and after
     /// a sign-out.
     ///
-    /// It changes when all that the client shows has: what is read while it says so is this
-    /// account's.
-    public var accountId: Identifier? { session.shownAccount }
+    /// It is `nil` as soon as a sign-out begins, and an account only when all that the client shows
+    /// is this account's.
+    public var accountId: Identifier? { session.settledAccount }
 
     /// Signs the user out: ends the session and removes their balance, records and cached values,
     /// from memory and from the client's files, byte for byte.

@@ -74,9 +74,10 @@ final class SessionKeeper: Authorizer {
 
     var epoch: SessionEpoch { guarded.withLock { $0.state.epoch } }
 
-    /// The account of the epoch in which all parts of the client are: what they show is this
-    /// account's, or nobody's.
-    var shownAccount: Identifier? { guarded.withLock { $0.state.toldEpoch.account } }
+    /// The account in whose epoch all parts of the client are; `nil` while that changes, too.
+    var settledAccount: Identifier? {
+        guarded.withLock { $0.state.isTold ? $0.state.epoch.account : nil }
+    }
 
     /// Calls the observer with every epoch from now on: another account, a sign-out, an account
     /// that became known.

@@ -65,7 +65,7 @@ struct SessionState: Sendable {
     private(set) var session: StoredSession?
     private(set) var epoch: SessionEpoch
     /// The epoch in which all parts of the client are known to be.
-    private(set) var toldEpoch: SessionEpoch
+    private var toldEpoch: SessionEpoch
     private var phase = Phase.idle
     private var flights = 0
 

@@ -471,7 +471,8 @@ extension ClientStore {
                 let mark = SignOutMark(folder: folder)
                 if mark.isSet {
                     try opened.database.write { try forgetUser(in: $0) }
-                    try opened.database.writeWithoutTransaction(StoreFile.rewrite)
+                    // It needs room on the disk; a store that is not rewritten is one all the same.
+                    try? opened.database.writeWithoutTransaction(StoreFile.rewrite)
                     _ = StoreFile.removeMovedAside(in: folder)
                     try mark.clear()
                 }

@@ -238,9 +238,10 @@ final class OutboxFile: Sendable {
     private static var unclaimed: StatementArguments { [stranded, Kind.mutation.rawValue] }
 
     /// Hands the device on: from now on another's operations are shown, and of the one who leaves
-    /// there is what waits for their return, and no trace of what is over.
+    /// there is what waits for their return.
     ///
     /// What the authority has done is over: the records that would settle it are removed as well.
+    /// ``rewrite()`` comes next, so that no trace of it is left.
     func hand(from former: String, to owner: String) throws {
         try transaction { database in
             try database.execute(
@@ -249,7 +250,6 @@ final class OutboxFile: Sendable {
             )
             try Self.setPresentOwner(owner, in: database)
         }
-        try rewrite()
     }
 
     /// Whether the log has something that is perhaps gone from the file.

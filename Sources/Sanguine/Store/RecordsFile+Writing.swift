@@ -98,7 +98,8 @@ extension RecordsFile {
     /// Removes the records of everyone but one account; of everyone, if nobody is there: records
     /// that are nobody's are somebody's who is not known.
     ///
-    /// When it returns, nothing of them is left in the file or its log.
+    /// When it returns, nothing of them is left in the file or its log, unless it says otherwise in
+    /// the report: then they are gone from the tables, and overwritten at a launch without a user.
     func forget(except owner: String) throws {
         cache.clear()
         removeLeftFile()
@@ -112,7 +113,11 @@ extension RecordsFile {
         // A death may have come after the removal, and before the log was emptied.
         guard strangers == true || hasLog else { return }
         try write { try Self.forget(in: $0, except: owner) }
-        try writing(StoreFile.rewrite)
+        do {
+            try writing(StoreFile.rewrite)
+        } catch {
+            report("What a signed-out user has left could not be overwritten. (\(error))")
+        }
     }
 
     private static let isStranger = "(owner <> ? OR ? = '\(OutboxFile.nobody)')"

@@ -47,7 +47,7 @@ final class RecordsFile: Sendable {
     let schema: RecordSchema
     private let folder: URL?
     private let isReader: Bool
-    private let report: @Sendable (String) -> Void
+    let report: @Sendable (String) -> Void
 
     /// Opens or creates the file.
     ///

@@ -145,8 +145,7 @@ struct UserChangeTests {
         device.authority.endSessions()
         // Ada's request is refused: she has gone when all parts know of Bob.
         _ = try? await client.refresh(.account)
-        let ada = device.account(of: "ada")
-        await eventually { client.accountId != ada }
+        await eventually { client.accountId == device.account(of: "bob") }
         #expect(client.accountId == device.account(of: "bob"))
         #expect(try FileBytes.files(in: device.folder.url, with: "Asia/Tokyo").isEmpty)
         client.close()

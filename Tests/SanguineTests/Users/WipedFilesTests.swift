@@ -155,6 +155,7 @@ struct WipedFilesTests {
         }
         try outbox.setPresentOwner("ada")
         try outbox.hand(from: "ada", to: OutboxFile.nobody)
+        try outbox.rewrite()
         #expect(try outbox.presentOwner() == OutboxFile.nobody)
         #expect(try FileBytes.files(in: folder.url, with: Self.mark).isEmpty)
         #expect(try FileBytes.files(in: folder.url, with: "what-waits") == [OutboxFile.name])
