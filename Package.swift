@@ -185,9 +185,20 @@ let package = Package(
             path: "Tests/Simulate",
             swiftSettings: strict
         ),
+        // What our own tests share: a turn and a bound for each.
+        .target(
+            name: "TestSupport",
+            dependencies: ["SanguineTesting"],
+            path: "Tests/TestSupport",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["Simulation"],
+            dependencies: [
+                "SanguineModel",
+                "Simulation",
+                "TestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -195,6 +206,7 @@ let package = Package(
             dependencies: [
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -204,6 +216,7 @@ let package = Package(
                 "Sanguine",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -215,6 +228,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -225,6 +239,8 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict
@@ -237,6 +253,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineSQLite",
                 "SanguineTesting",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -247,6 +264,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
@@ -268,6 +286,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -283,6 +302,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineSQLite",
                 "SanguineCommand",
+                "TestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -303,6 +323,7 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

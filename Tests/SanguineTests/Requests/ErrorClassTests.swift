@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Classes of errors", .timeLimit(.minutes(15)))
+@Suite("Classes of errors", .bounded)
 struct ErrorClassTests {
     /// One of each case; the switch below says when one is missing.
     private static let cases: [SanguineError] = [
