@@ -164,6 +164,26 @@ struct LiveHubTests {
         try await other.finished()
     }
 
+    @Test func `a stream that begins after its session has ended ends at once`() async throws {
+        let hub = hub()
+        let session = Identifier.new()
+        let stream = try admit(to: hub, session: session)
+        ended.sessions.withLock { _ = $0.insert(session) }
+        hub.look()
+        let (task, text) = run(stream)
+        try await task.finished("the end of the stream")
+        #expect(text.isFinished && feed.reads == 0)
+    }
+
+    @Test func `a stream that begins after the stop ends at once`() async throws {
+        let hub = hub()
+        let stream = try admit(to: hub)
+        hub.stop()
+        let (task, text) = run(stream)
+        try await task.finished("the end of the stream")
+        #expect(text.isFinished && feed.reads == 0)
+    }
+
     @Test func `a stop ends all, tells each to come back at a time of its own, and lets none in`()
         async throws
     {
