@@ -24,7 +24,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: PlantedBug?
 
-    @Option(help: "Which authority answers: real, or a model of the contract.")
+    @Option(help: "Which authority answers: real, a model of the contract, or both, compared.")
     var authority = AuthorityKind.real
 
     func run() async throws {
