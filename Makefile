@@ -10,7 +10,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench simulate leaks format lint scripts consumer packages
+.PHONY: help demo test flaky check bench simulate leaks format lint scripts consumer packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,10 @@ demo: packages ## Play a guest's first minutes against a server of this machine.
 test: packages ## Build everything and run all tests.
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build
+
+flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside busy loops.
+	$(SWIFT) build --build-tests
+	Scripts/flaky.sh
 
 check: lint scripts test consumer simulate ## All that must hold before a change is merged.
 

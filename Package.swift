@@ -186,9 +186,20 @@ let package = Package(
             path: "Tests/Simulate",
             swiftSettings: strict
         ),
+        // What our own tests share: a turn and a bound for each.
+        .target(
+            name: "TestSupport",
+            dependencies: ["SanguineTesting"],
+            path: "Tests/TestSupport",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["Simulation"],
+            dependencies: [
+                "SanguineModel",
+                "Simulation",
+                "TestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -196,6 +207,7 @@ let package = Package(
             dependencies: [
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -205,6 +217,7 @@ let package = Package(
                 "Sanguine",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -216,6 +229,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: strict
@@ -226,6 +240,8 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineAuthority",
                 "SanguineModel",
+                "SanguineTesting",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict
@@ -238,6 +254,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineSQLite",
                 "SanguineTesting",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -248,6 +265,7 @@ let package = Package(
                 "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
@@ -269,6 +287,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineModel",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -284,6 +303,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineSQLite",
                 "SanguineCommand",
+                "TestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -304,6 +324,7 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 "SanguineTesting",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

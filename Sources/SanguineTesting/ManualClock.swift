@@ -1,5 +1,3 @@
-import Synchronization
-
 /// A clock for waits that stands still until a test moves it.
 ///
 /// Whoever sleeps is woken by ``advance(by:)``, the earliest deadline first. A test waits until the
@@ -9,7 +7,7 @@ import Synchronization
 /// let clock = ManualClock()
 /// configuration.delay = clock
 /// async let profile = client.value(of: .profile("42"))
-/// await clock.waitForSleepers(2)  // The deadline of the read, and the wait before its retry.
+/// try await clock.waitForSleepers(2)  // The read's deadline, and the wait before its retry.
 /// clock.advance(by: .seconds(2))
 /// ```
 public final class ManualClock: Clock {
@@ -39,26 +37,14 @@ public final class ManualClock: Clock {
         let continuation: CheckedContinuation<Bool, Never>
     }
 
-    private struct Watcher {
-        let count: Int
-        let continuation: AsyncStream<Never>.Continuation
-    }
-
-    // Guarded by the mutex of `state`. Continuations are resumed outside of it.
+    // Guarded by the lock of `state`. Continuations are resumed outside of it.
     private struct State {
         var now = Instant(offset: .zero)
         var sleepers: [Sleeper] = []
-        var watchers: [Watcher] = []
         var lastNumber: UInt64 = 0
-
-        mutating func takeSatisfiedWatchers() -> [Watcher] {
-            let count = sleepers.count
-            defer { watchers.removeAll { $0.count <= count } }
-            return watchers.filter { $0.count <= count }
-        }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     /// Creates a clock that stands at zero.
     public init() {}
@@ -119,44 +105,77 @@ public final class ManualClock: Clock {
     /// ```
     ///
     /// - Parameters:
-    ///   - step: How far it moves at once. Default: 100 ms.
-    ///   - body: What runs meanwhile.
+    ///   - step: How far it moves at once, about a thousand times in a second. Default: 100 ms.
+    ///   - bound: For how much real time at most. Default: ``TestingLimits/longestWait``.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
+    ///   - body: What runs meanwhile, in a task of its own.
     /// - Returns: What the body returns.
-    /// - Throws: what the body throws.
+    /// - Throws: what the body throws; ``VainWait`` when the time is up; `CancellationError` when
+    ///   the task is cancelled.
     public func advancing<Value: Sendable>(
         by step: Duration = .milliseconds(100),
+        within bound: Duration = TestingLimits.longestWait,
+        fileID: String = #fileID,
+        line: Int = #line,
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let motion = Task {
-            while !Task.isCancelled {
-                advance(by: step)
-                // Whoever woke has something to do before the next step.
-                for _ in 0..<10 { await Task.yield() }
-            }
+            // Whoever woke has something to do before the next step.
+            let moment = Duration.milliseconds(1)
+            let clock = ContinuousClock()
+            while (try? await clock.sleep(for: moment)) != nil { advance(by: step) }
         }
         defer { motion.cancel() }
-        return try await body()
+        return try await Task { try await body() }.finished(
+            "what runs while the clock is advanced by \(step) at a time",
+            within: bound,
+            fileID: fileID,
+            line: line
+        )
     }
 
-    /// Returns when at least so many tasks sleep, or when the waiting task is cancelled.
-    public func waitForSleepers(_ count: Int) async {
-        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
-        let satisfied = state.withLock { state in
-            state.watchers.append(Watcher(count: count, continuation: continuation))
-            return state.takeSatisfiedWatchers()
+    /// Returns when at least so many tasks sleep.
+    ///
+    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    ///   cancelled.
+    public func waitForSleepers(
+        _ count: Int,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        try await state.wait(
+            for: "\(count) tasks to sleep",
+            found: { "\($0.sleepers.count) sleep" },
+            fileID: fileID,
+            line: line
+        ) {
+            $0.sleepers.count >= count
         }
-        for watcher in satisfied { watcher.continuation.finish() }
-        for await _ in satisfaction {}
+    }
+
+    /// Returns when no task sleeps.
+    ///
+    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    ///   cancelled.
+    public func waitForNoSleepers(fileID: String = #fileID, line: Int = #line) async throws {
+        try await state.wait(
+            for: "no task to sleep",
+            found: { "\($0.sleepers.count) sleep" },
+            fileID: fileID,
+            line: line
+        ) {
+            $0.sleepers.isEmpty
+        }
     }
 
     private func fallAsleep(_ sleeper: Sleeper) {
-        let (isOver, satisfied) = state.withLock { state -> (Bool, [Watcher]) in
-            guard sleeper.deadline > state.now else { return (true, []) }
+        let isOver = state.withLock { state in
+            guard sleeper.deadline > state.now else { return true }
             state.sleepers.append(sleeper)
-            return (false, state.takeSatisfiedWatchers())
+            return false
         }
         if isOver { sleeper.continuation.resume(returning: true) }
-        for watcher in satisfied { watcher.continuation.finish() }
     }
 
     private func rouse(_ number: UInt64) {

@@ -1,6 +1,5 @@
 import Foundation
 public import Sanguine
-import Synchronization
 
 /// A network that does what a test says: answers, fails, keeps answers back, and remembers.
 ///
@@ -11,7 +10,7 @@ import Synchronization
 /// configuration.transport = network
 /// network.hold()
 /// async let profile = client.value(of: .profile("42"))
-/// await network.waitForRequests(1)
+/// try await network.waitForHeld(1)
 /// network.release()
 /// ```
 ///
@@ -67,37 +66,27 @@ public final class ScriptedTransport: Transport {
         let continuation: CheckedContinuation<Bool, Never>
     }
 
-    private struct Watcher {
-        let requests: Int
-        let held: Int
-        let cancelled: Int
-        let continuation: AsyncStream<Never>.Continuation
-    }
-
-    // Guarded by the mutex of `state`. Continuations are resumed outside of it.
+    // Guarded by the lock of `state`. Continuations are resumed outside of it.
     private struct State {
         var requests: [TransportRequest] = []
         var script: [Answer] = []
         var held: [Held] = []
-        var watchers: [Watcher] = []
         var isHolding = false
         var inFlight = 0
         var mostInFlight = 0
         var cancelled = 0
         var lastNumber: UInt64 = 0
 
-        mutating func takeSatisfiedWatchers() -> [Watcher] {
-            let (requests, held, cancelled) = (requests.count, held.count, cancelled)
-            let isSatisfied = { (watcher: Watcher) in
-                watcher.requests <= requests && watcher.held <= held
-                    && watcher.cancelled <= cancelled
-            }
-            defer { watchers.removeAll(where: isSatisfied) }
-            return watchers.filter(isSatisfied)
+        /// What there is, for who waits in vain.
+        var summary: String {
+            let last = requests.suffix(3).map { "\($0.method) \($0.url.path())" }
+            let names = last.isEmpty ? "" : ", the last \(last.joined(separator: ", "))"
+            return "\(requests.count) requests have come\(names); \(held.count) answers are held, "
+                + "\(cancelled) exchanges were cancelled"
         }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
     private let handler: Handler
 
     /// Creates a network.
@@ -115,6 +104,9 @@ public final class ScriptedTransport: Transport {
     /// All requests so far, in the order in which they came.
     public var requests: [TransportRequest] { state.withLock { $0.requests } }
 
+    /// The requests whose answers are kept back, in the order in which they came.
+    public var held: [TransportRequest] { state.withLock { $0.held.map(\.request) } }
+
     /// How many exchanges are under way.
     public var inFlight: Int { state.withLock { $0.inFlight } }
 
@@ -125,13 +117,55 @@ public final class ScriptedTransport: Transport {
     public var cancelled: Int { state.withLock { $0.cancelled } }
 
     /// Returns when at least so many requests have come, since the network was created.
-    public func waitForRequests(_ count: Int) async { await wait(requests: count) }
+    ///
+    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    ///   cancelled.
+    public func waitForRequests(
+        _ count: Int,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        try await wait("\(count) requests", fileID, line) { $0.requests.count >= count }
+    }
 
     /// Returns when at least so many answers are held back.
-    public func waitForHeld(_ count: Int) async { await wait(held: count) }
+    ///
+    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    ///   cancelled.
+    public func waitForHeld(
+        _ count: Int,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        try await wait("\(count) held answers", fileID, line) { $0.held.count >= count }
+    }
 
     /// Returns when at least so many exchanges were cancelled by the client.
-    public func waitForCancelled(_ count: Int) async { await wait(cancelled: count) }
+    ///
+    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    ///   cancelled.
+    public func waitForCancelled(
+        _ count: Int,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        try await wait("\(count) cancelled exchanges", fileID, line) { $0.cancelled >= count }
+    }
+
+    private func wait(
+        _ awaited: String,
+        _ fileID: String,
+        _ line: Int,
+        _ isMet: @escaping @Sendable (State) -> Bool
+    ) async throws {
+        try await state.wait(
+            for: awaited,
+            found: { $0.summary },
+            fileID: fileID,
+            line: line,
+            until: isMet
+        )
+    }
 
     // MARK: - What is answered
 
@@ -151,16 +185,35 @@ public final class ScriptedTransport: Transport {
         for held in released { held.continuation.resume(returning: true) }
     }
 
-    /// Gives one answer that was kept back: the oldest whose request fits.
+    /// Gives one answer that is kept back: the oldest whose request fits.
     ///
-    /// - Returns: Whether there was one.
-    @discardableResult
+    /// Waits until there is one.
+    ///
+    /// - Parameters:
+    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
+    ///   - fits: Which requests. Default: any.
+    /// - Throws: ``VainWait`` when the time is up; `CancellationError` when the task is cancelled.
     public func releaseFirst(
-        where fits: @Sendable (TransportRequest) -> Bool = { _ in true }
-    ) -> Bool {
-        let requests = state.withLock { $0.held.map { ($0.number, $0.request) } }
-        guard let (number, _) = requests.first(where: { fits($0.1) }) else { return false }
-        return end(number, isReleased: true)
+        within bound: Duration = TestingLimits.wait,
+        fileID: String = #fileID,
+        line: Int = #line,
+        where fits: @escaping @Sendable (TransportRequest) -> Bool = { _ in true }
+    ) async throws {
+        while true {
+            try await state.wait(
+                for: "a held answer to release",
+                within: bound,
+                found: { $0.summary },
+                fileID: fileID,
+                line: line
+            ) {
+                $0.held.contains { fits($0.request) }
+            }
+            // Somebody else may have taken it meanwhile.
+            if take(where: { fits($0.request) }, isReleased: true) { return }
+        }
     }
 
     // MARK: - Transport
@@ -169,24 +222,18 @@ public final class ScriptedTransport: Transport {
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
-        let (number, scripted, satisfied) = state.withLock { state in
+        let (number, scripted) = state.withLock { state in
             state.requests.append(request)
             state.inFlight += 1
             state.mostInFlight = max(state.mostInFlight, state.inFlight)
             state.lastNumber += 1
-            let scripted = state.script.isEmpty ? nil : state.script.removeFirst()
-            return (state.lastNumber, scripted, state.takeSatisfiedWatchers())
+            return (state.lastNumber, state.script.isEmpty ? nil : state.script.removeFirst())
         }
-        for watcher in satisfied { watcher.continuation.finish() }
         defer { state.withLock { $0.inFlight -= 1 } }
         let answer = if let scripted { scripted } else { await handler(request) }
         let isReleased = await passHold(request, number)
         guard isReleased, !Task.isCancelled else {
-            let satisfied = state.withLock { state in
-                state.cancelled += 1
-                return state.takeSatisfiedWatchers()
-            }
-            for watcher in satisfied { watcher.continuation.finish() }
+            state.withLock { $0.cancelled += 1 }
             throw .cancelled
         }
         return try answer.result.get()
@@ -195,51 +242,30 @@ public final class ScriptedTransport: Transport {
     private func passHold(_ request: TransportRequest, _ number: UInt64) async -> Bool {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let (isHeld, satisfied) = state.withLock { state -> (Bool, [Watcher]) in
-                    guard state.isHolding else { return (false, []) }
+                let isHeld = state.withLock { state in
+                    guard state.isHolding else { return false }
                     state.held.append(
                         Held(number: number, request: request, continuation: continuation)
                     )
-                    return (true, state.takeSatisfiedWatchers())
+                    return true
                 }
-                for watcher in satisfied { watcher.continuation.finish() }
                 if !isHeld {
                     continuation.resume(returning: true)
                 } else if Task.isCancelled {
-                    end(number, isReleased: false)
+                    take(where: { $0.number == number }, isReleased: false)
                 }
             }
         } onCancel: {
-            end(number, isReleased: false)
+            take(where: { $0.number == number }, isReleased: false)
         }
     }
 
     @discardableResult
-    private func end(_ number: UInt64, isReleased: Bool) -> Bool {
+    private func take(where fits: (Held) -> Bool, isReleased: Bool) -> Bool {
         let held = state.withLock { state -> Held? in
-            guard let index = state.held.firstIndex(where: { $0.number == number })
-            else { return nil }
-            return state.held.remove(at: index)
+            state.held.firstIndex(where: fits).map { state.held.remove(at: $0) }
         }
         held?.continuation.resume(returning: isReleased)
         return held != nil
-    }
-
-    // Returns early if the waiting task is cancelled.
-    private func wait(requests: Int = 0, held: Int = 0, cancelled: Int = 0) async {
-        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
-        let satisfied = state.withLock { state in
-            state.watchers.append(
-                Watcher(
-                    requests: requests,
-                    held: held,
-                    cancelled: cancelled,
-                    continuation: continuation
-                )
-            )
-            return state.takeSatisfiedWatchers()
-        }
-        for watcher in satisfied { watcher.continuation.finish() }
-        for await _ in satisfaction {}
     }
 }

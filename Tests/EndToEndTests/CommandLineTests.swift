@@ -1,11 +1,12 @@
 import Foundation
 import GRDB
 import SanguineModel
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// The rest of the command line: the terminal client, support, wrong usage, the demonstration.
-    @Suite("The command line", .timeLimit(.minutes(15)))
+    @Suite("The command line", .bounded(.seconds(120)))
     struct CommandLineTests {
         @Test func `the terminal client works online, and shows what it knew offline`()
             async throws

@@ -3,11 +3,12 @@ import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// `kill -9` of the real server, at moments that a seed chooses.
-    @Suite("Crashes", .timeLimit(.minutes(15)))
+    @Suite("Crashes", .bounded(.seconds(300)))
     struct CrashTests {
         private static let accounts = 4
         private static let grant: Int64 = 100_000
@@ -183,14 +184,14 @@ extension EndToEnd {
             ) { server in
                 let api = server.api
                 let guest = try await api.guest()
-                await delay.waitForSleepers(1)
+                try await delay.waitForSleepers(1)
                 let hold = try await api.balance(of: guest).held
                 #expect(hold == 5, "The call that was sent keeps its hold, and no other does.")
                 #expect(try await api.balance(of: guest).available == 95)
 
                 // The one that was never sent may be made again, under the same key.
                 async let again = api.echo("…", delayMs: 60_000, key: "unsent", as: guest)
-                await delay.waitForSleepers(2)
+                try await delay.waitForSleepers(2)
                 delay.advance(by: .seconds(60))
                 let echoed = try await again
                 #expect(echoed.status == 200)
@@ -202,14 +203,14 @@ extension EndToEnd {
                 // Nothing but the end of its hold will end it, and clients heed at most a minute.
                 #expect(waiting.header("Retry-After") == "60")
 
-                await delay.waitForSleepers(1)
+                try await delay.waitForSleepers(1)
                 clock.advance(by: .seconds(10 * 60 - 30))
                 let later = try await api.ask(question, key: "sent", as: guest)
                 let rest = try #require(later.header("Retry-After").flatMap { Int($0) })
                 #expect((2...31).contains(rest), "The seconds that the hold still has, and one.")
                 clock.advance(by: .seconds(31))
                 delay.advance(by: .seconds(1))
-                await delay.waitForSleepers(1)
+                try await delay.waitForSleepers(1)
                 let ended = try await api.ask(question, key: "sent", as: guest)
                 #expect(ended.status == 504)
                 #expect(ended.code == .upstreamTimeout)

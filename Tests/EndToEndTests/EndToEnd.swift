@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 
 /// Both ends over loopback, and the real executable.
 ///
 /// One test at a time: each starts servers and loads them, and two at once would only slow each
 /// other down. Nothing sleeps; whatever never happens ends with the time limit.
-@Suite("End to end", .serialized, .timeLimit(.minutes(15)))
+@Suite("End to end", .serialized, .bounded(.seconds(120)))
 enum EndToEnd {}
 
 /// Runs the body so many times at once, and returns what came of it, in the order of the numbers.

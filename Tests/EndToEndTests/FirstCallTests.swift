@@ -2,11 +2,13 @@ import NIOHTTP1
 import Sanguine
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// A device's first calls, all at once (trap 19).
-    @Suite("First calls", .timeLimit(.minutes(15)))
+    @Suite("First calls", .bounded(.seconds(120)))
     struct FirstCallTests {
         @Test func `a thousand first calls of a device at once make one account`() async throws {
             try await LocalServer.with { server in

@@ -1,11 +1,15 @@
 import Foundation
+import NIOHTTP1
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
+@testable import SanguineCommand
 
 extension EndToEnd {
-    @Suite("Live feed", .timeLimit(.minutes(15)))
+    @Suite("Live feed", .bounded(.seconds(120)))
     struct LiveFeedTests {
         @Test func `a commit reaches the client while the answer goes on, and anew`()
             async throws
@@ -31,6 +35,50 @@ extension EndToEnd {
                 #expect(second.since == first.next)
                 #expect(second.next == first.next + 1)
             }
+        }
+
+        @Test func `what another device does is shown live, without a pull`() async throws {
+            try await TemporaryFolder.with { folder in
+                try await LocalServer.with { server in
+                    var configuration = SanguineClient.Configuration.of(
+                        port: server.port,
+                        folder: folder
+                    )
+                    configuration.recordPolling = nil
+                    let client = try SanguineClient(configuration)
+                    defer { client.close() }
+                    try await client.synchronize()
+                    let shown = Watched<[[String]]>([])
+                    let reader = follow(client, shown)
+                    defer { reader.cancel() }
+                    try await eventually("a live connection", within: .seconds(30)) {
+                        server.liveConnections == 1
+                    }
+                    let pulls = try server.requests("GET", "/v1/sync/pull")
+
+                    let other = try await OtherDevice(folder, server.api)
+                    try await other.push("record.create", ["fields": ["text": "hello"]])
+                    try await shown.when { $0.last == ["hello"] }
+                    try await other.push("record.set", ["fields": ["text": "good day"]])
+                    try await shown.when { $0.last == ["good day"] }
+                    try await other.push("record.delete", [:])
+                    try await shown.when { $0.last == [] }
+
+                    #expect(shown.value == [[], ["hello"], ["good day"], []])
+                    #expect(try server.requests("GET", "/v1/sync/pull") == pulls)
+                }
+            }
+        }
+
+        private func follow(
+            _ client: SanguineClient,
+            _ shown: Watched<[[String]]>
+        ) -> Task<Void, Never> {
+            let notes = RecordQuery(reading: Note.collection) { records in
+                records.records(Note.self).map(\.text)
+            }
+            let updates = client.updates(of: notes)
+            return Task { for await texts in updates { shown.update { $0.append(texts) } } }
         }
 
         private func liveFeed(
@@ -69,5 +117,37 @@ extension EndToEnd {
                 as: BalanceAnswer.self
             )
         }
+    }
+}
+
+/// Another device of the account, which keeps one note.
+private final class OtherDevice: Sendable {
+    private let guest: API.Guest
+    private let api: API
+    private let pushed = Watched<Int64>(0)
+
+    /// Signs in as the device whose client keeps its state in the folder.
+    init(_ folder: URL, _ api: API) async throws {
+        self.api = api
+        guest = try await api.guest(of: folder)
+    }
+
+    func push(_ mutator: String, _ arguments: [String: JSONValue]) async throws {
+        let number = pushed.update { count in
+            count += 1
+            return count
+        }
+        let note: [String: JSONValue] = ["collection": "notes", "id": "a-note"]
+        let operation = PushedOperation(
+            id: Identifier(at: SystemWallClock().now()),
+            sequence: number,
+            lane: "notes",
+            mutator: mutator,
+            arguments: .object(note.merging(arguments) { _, own in own })
+        )
+        let request = PushRequest(device: "another-device-of-the-guest", operations: [operation])
+        let answer = try await api.send(.POST, "/v1/sync/push", token: guest.token, json: request)
+        let result = try answer.decode(PushAnswer.self).results.first
+        guard result?.status == .applied else { throw Unexpected("Not applied: \(answer.text)") }
     }
 }

@@ -2,11 +2,12 @@ import Sanguine
 import SanguineModel
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// What the user sees of a call: its hold at once, then its charge, and no dance (trap 6).
-    @Suite("Metered calls of a client", .timeLimit(.minutes(15)))
+    @Suite("Metered calls of a client", .bounded(.seconds(120)))
     struct MeteredClientTests {
         private struct Stage: Sendable {
             let client: SanguineClient
@@ -126,7 +127,7 @@ extension EndToEnd {
             } _: { stage in
                 let call = try await Self.beginCall(on: stage)
                 gate.open()
-                switch await call.value {
+                switch try await call.finished() {
                 case .success: Issue.record("It succeeded.")
                 case .failure(let error): #expect(error.code == failure.code.rawValue)
                 }
@@ -146,7 +147,7 @@ extension EndToEnd {
             } _: { stage in
                 let call = try await Self.beginCall(on: stage)
                 gate.open()
-                #expect(try await call.value.get().charged == 5)
+                #expect(try await call.finished().get().charged == 5)
                 try await stage.expectBoth(95)
                 try await stage.screen.shows(95, held: 0)
                 #expect(stage.screen.numbers == [100, 97, 95])
@@ -170,7 +171,7 @@ extension EndToEnd {
                 }
                 try await stage.upstream.requests.when { $0.count == 1 }
                 call.cancel()
-                #expect(await call.value == .cancelled)
+                #expect(try await call.finished() == .cancelled)
                 #expect(client.cached(.balance)?.available == 97)
                 #expect(client.cached(.balance)?.held == 3)
                 gate.open()
@@ -232,7 +233,7 @@ extension EndToEnd {
                 let first = Task { try await client.call(Ask(question: "first")) }
                 try await stage.upstream.requests.when { $0.count == 1 }
                 first.cancel()
-                await #expect(throws: SanguineError.cancelled) { try await first.value }
+                await #expect(throws: SanguineError.cancelled) { try await first.finished() }
                 async let second = client.call(Ask(question: "second"))
                 gate.open()
                 #expect(try await second == "to second")

@@ -1,10 +1,11 @@
 import Foundation
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// `kill -9` of the real client, at moments that a seed chooses (traps 8, 10).
-    @Suite("Killed clients", .timeLimit(.minutes(15)))
+    @Suite("Killed clients", .bounded(.seconds(300)))
     struct NoteKillTests {
         private static let devices = 4
         private static let killsPerDevice = 50

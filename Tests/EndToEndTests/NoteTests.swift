@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// The terminal client's notes, on and off the network.
-    @Suite("Notes", .timeLimit(.minutes(15)))
+    @Suite("Notes", .bounded(.seconds(120)))
     struct NoteTests {
         private static func withServer(
             _ body: @Sendable (ServeProcess, NoteDevice, NoteDevice) async throws -> Void

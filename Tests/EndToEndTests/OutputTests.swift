@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 #if os(Linux)
 
 extension EndToEnd {
     /// What is said when the output can go nowhere.
-    @Suite("Output that cannot be written", .timeLimit(.minutes(15)))
+    @Suite("Output that cannot be written", .bounded)
     struct OutputTests {
         /// Commands that print without a server.
         private static let commands: [[String]] = [

@@ -1,11 +1,13 @@
 import Foundation
 import NIOHTTP1
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// `sanguine serve` and `sanguine stand-in` as an operator sees them.
-    @Suite("The servers' commands", .timeLimit(.minutes(15)))
+    @Suite("The servers' commands", .bounded(.seconds(120)))
     struct ServeCommandTests {
         @Test func `asked to stop, the server finishes what is in flight and exits with 0`()
             async throws

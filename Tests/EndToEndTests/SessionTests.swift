@@ -2,11 +2,12 @@ import NIOHTTP1
 import Sanguine
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// Tokens that are refreshed by two at once, lost, stolen (trap 20), and another's identity.
-    @Suite("Sessions", .timeLimit(.minutes(15)))
+    @Suite("Sessions", .bounded(.seconds(120)))
     struct SessionTests {
         @Test func `two refreshes at once keep both callers signed in`() async throws {
             try await LocalServer.with { server in

@@ -2,11 +2,12 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// Spends at once, some of them sent twice (trap 25).
-    @Suite("Spending", .timeLimit(.minutes(15)))
+    @Suite("Spending", .bounded(.seconds(120)))
     struct SpendingTests {
         private struct Spend: Sendable {
             let account: Int

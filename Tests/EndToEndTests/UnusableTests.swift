@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 extension EndToEnd {
     /// Ids that name nothing, and folders that hold nothing.
-    @Suite("What cannot be used", .timeLimit(.minutes(15)))
+    @Suite("What cannot be used", .bounded)
     struct UnusableTests {
         private static let id = "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"
 

@@ -2,12 +2,13 @@ import Crypto
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// What is taken for an access token, and for how long.
-@Suite("Access tokens", .timeLimit(.minutes(15)))
+@Suite("Access tokens", .bounded)
 struct AccessTokenTests {
     private let clock = ManualClock()
     private let keys = SigningKeys()

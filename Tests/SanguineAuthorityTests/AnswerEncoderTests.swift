@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// JSON that is written by hand says what a decoder reads.
-@Suite("Answer encoder", .timeLimit(.minutes(15)))
+@Suite("Answer encoder", .bounded)
 struct AnswerEncoderTests {
     private func row(_ available: Int64, _ held: Int64, _ head: Int64, _ at: Int64) -> BalanceRow {
         BalanceRow(

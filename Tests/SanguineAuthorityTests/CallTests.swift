@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// The life of a metered call, in every order in which its end and its expiry can meet.
-@Suite("Calls", .timeLimit(.minutes(15)))
+@Suite("Calls", .bounded)
 struct CallTests {
     private let account = Identifier.numbered(1)
 
@@ -244,7 +245,7 @@ struct CallTests {
 }
 
 /// What a new process does with the calls of one that died.
-@Suite("Recovery of calls", .timeLimit(.minutes(15)))
+@Suite("Recovery of calls", .bounded)
 struct CallRecoveryTests {
     private let clock = ManualClock()
     private let storage = MemoryStorage()

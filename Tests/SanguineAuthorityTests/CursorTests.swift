@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Cursor", .timeLimit(.minutes(15)))
+@Suite("Cursor", .bounded)
 struct CursorTests {
     private let account = Identifier.numbered(1)
 

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// Guests: the device is the key.
-@Suite("Guests", .timeLimit(.minutes(15)))
+@Suite("Guests", .bounded)
 struct GuestTests {
     private static let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
     private static let otherSecret = Base64URL.encode([UInt8](repeating: 8, count: 32))

@@ -1,10 +1,11 @@
 import SanguineModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Heads of feeds", .timeLimit(.minutes(15)))
+@Suite("Heads of feeds", .bounded)
 struct HeadListenerTests {
     /// What a listener was told.
     private final class Told: Sendable {

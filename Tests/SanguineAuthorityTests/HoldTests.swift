@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// A client's own holds: placed, then captured, released or expired, once.
-@Suite("Holds", .timeLimit(.minutes(15)))
+@Suite("Holds", .bounded)
 struct HoldTests {
     private let account = Identifier.numbered(1)
     private let other = Identifier.numbered(2)

@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Idempotency", .timeLimit(.minutes(15)))
+@Suite("Idempotency", .bounded)
 struct IdempotencyTests {
     private let account = Identifier.numbered(1)
     private let ledger = LedgerCommands()

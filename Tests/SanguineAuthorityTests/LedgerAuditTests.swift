@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// Each test breaks one thing of a ledger that is in order, and the audit must find it.
-@Suite("Ledger audit", .timeLimit(.minutes(15)))
+@Suite("Ledger audit", .bounded)
 struct LedgerAuditTests {
     private let account = Identifier.numbered(1)
 

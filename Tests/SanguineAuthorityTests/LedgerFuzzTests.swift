@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// No overspend, and exactly once, under any interleaving that a seed can think of.
-@Suite("Ledger under random events", .timeLimit(.minutes(15)))
+@Suite("Ledger under random events", .bounded(.seconds(300)))
 struct LedgerFuzzTests {
     /// Plays 5,000 random events a seed.
     ///

@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// What spending, granting and holding decide.
-@Suite("Ledger", .timeLimit(.minutes(15)))
+@Suite("Ledger", .bounded)
 struct LedgerTests {
     private let account = Identifier.numbered(1)
     private let ledger = LedgerCommands()

@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Pricing", .timeLimit(.minutes(15)))
+@Suite("Pricing", .bounded)
 struct PricingTests {
     private let usage = Pricing(
         price: .usage(perMillionInput: 100_000, perMillionOutput: 400_000, atLeast: 1),

@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Profile patches", .timeLimit(.minutes(15)))
+@Suite("Profile patches", .bounded)
 struct ProfilePatchTests {
     private let account = Account(
         id: .numbered(1),

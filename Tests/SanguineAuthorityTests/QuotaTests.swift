@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// Three readings a day, and whose day it is.
-@Suite("Quotas", .timeLimit(.minutes(15)))
+@Suite("Quotas", .bounded)
 struct QuotaTests {
     private let account = Identifier.numbered(1)
 

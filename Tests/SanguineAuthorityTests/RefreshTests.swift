@@ -1,12 +1,13 @@
 import Crypto
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// Rotation of refresh tokens, reuse, and the end of sessions.
-@Suite("Sessions", .timeLimit(.minutes(15)))
+@Suite("Sessions", .bounded)
 struct RefreshTests {
     private let clock = ManualClock()
     private let keys = SigningKeys()

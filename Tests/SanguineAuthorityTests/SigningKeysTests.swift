@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Signing keys", .timeLimit(.minutes(15)))
+@Suite("Signing keys", .bounded)
 struct SigningKeysTests {
     @Test func `keys read back from their file and sign alike`() async throws {
         let keys = SigningKeys()

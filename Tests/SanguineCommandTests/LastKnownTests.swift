@@ -2,11 +2,12 @@ import Foundation
 import Sanguine
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineCommand
 
-@Suite("What commands show of an absent server", .timeLimit(.minutes(15)))
+@Suite("What commands show of an absent server", .bounded)
 struct LastKnownTests {
     private func client(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory(
@@ -25,8 +26,8 @@ struct LastKnownTests {
         let delay = ManualClock()
         network.hold()
         async let failure = LastKnown.refresh(.balance, of: client, delay: delay)
-        await network.waitForHeld(1)
-        await delay.waitForSleepers(1)
+        try await network.waitForHeld(1)
+        try await delay.waitForSleepers(1)
         #expect(delay.timeToNextWake == .seconds(2))
         delay.advance(by: .seconds(2))
 

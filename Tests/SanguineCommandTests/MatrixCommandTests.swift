@@ -1,11 +1,12 @@
 import ArgumentParser
 import Foundation
 import Sanguine
+import TestSupport
 import Testing
 
 @testable import SanguineCommand
 
-@Suite("sanguine matrix", .timeLimit(.minutes(15)))
+@Suite("sanguine matrix", .bounded)
 struct MatrixCommandTests {
     @Test func `the command's client has three queries, all declared`() {
         let matrix = MatrixCommand.matrix

@@ -2,11 +2,12 @@ import ArgumentParser
 import Foundation
 import Sanguine
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineCommand
 
-@Suite("sanguine note", .timeLimit(.minutes(15)))
+@Suite("sanguine note", .bounded)
 struct NoteCommandTests {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
 

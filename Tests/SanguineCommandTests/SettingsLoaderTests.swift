@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineServer
+import TestSupport
 import Testing
 
 @testable import SanguineCommand
 
-@Suite("Settings loader", .timeLimit(.minutes(15)))
+@Suite("Settings loader", .bounded)
 struct SettingsLoaderTests {
     /// Loads settings with a file of that text, if any.
     private func load(

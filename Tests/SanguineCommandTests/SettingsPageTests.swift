@@ -1,8 +1,9 @@
 import Foundation
 import SanguineServer
+import TestSupport
 import Testing
 
-@Suite("Page of settings", .timeLimit(.minutes(15)))
+@Suite("Page of settings", .bounded)
 struct SettingsPageTests {
     @Test func `the committed page is what the command prints`() throws {
         let file = URL(filePath: #filePath)

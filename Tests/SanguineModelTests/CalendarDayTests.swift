@@ -1,9 +1,10 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
-@Suite("Calendar day", .timeLimit(.minutes(15)))
+@Suite("Calendar day", .bounded)
 struct CalendarDayTests {
     private func zone(_ name: String) throws -> TimeZone {
         try #require(TimeZone(identifier: name))

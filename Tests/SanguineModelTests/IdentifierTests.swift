@@ -1,9 +1,10 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
-@Suite("Identifier", .timeLimit(.minutes(15)))
+@Suite("Identifier", .bounded)
 struct IdentifierTests {
     /// A random number generator of ones or zeros only.
     private struct Constant: RandomNumberGenerator {

@@ -1,9 +1,10 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
-@Suite("JSON value", .timeLimit(.minutes(15)))
+@Suite("JSON value", .bounded)
 struct JSONValueTests {
     private func decode(_ text: String) throws -> JSONValue {
         try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))

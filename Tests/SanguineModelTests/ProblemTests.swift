@@ -1,8 +1,9 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
-@Suite("Problem", .timeLimit(.minutes(15)))
+@Suite("Problem", .bounded)
 struct ProblemTests {
     /// Every code with the status that the contract gives it.
     static let statuses: [(ProblemCode, Int)] = [

@@ -1,8 +1,9 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(15))) struct RecordValueTests {
+@Suite(.bounded) struct RecordValueTests {
     private struct Note: Record {
         static let collection = RecordCollection("notes")
         let id: RecordID

@@ -1,9 +1,10 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
-@Suite("Timestamp", .timeLimit(.minutes(15)))
+@Suite("Timestamp", .bounded)
 struct TimestampTests {
     @Test(arguments: [
         (0, "1970-01-01T00:00:00.000Z"),

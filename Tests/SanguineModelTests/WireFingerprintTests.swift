@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 /// The shape of every message on the wire, as text.
@@ -7,7 +8,7 @@ import Testing
 /// Apps that are installed speak this version for years. A test that fails here says that a message
 /// changed: add an optional field and the new line below; or, for any other change, make a new
 /// version of the wire (`/v2`) and keep this one.
-@Suite("Wire fingerprint, version 1", .timeLimit(.minutes(15)))
+@Suite("Wire fingerprint, version 1", .bounded)
 struct WireFingerprintTests {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
     private static let at = Timestamp(millisecondsSince1970: 1_763_752_719_250)

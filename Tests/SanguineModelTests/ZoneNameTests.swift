@@ -1,8 +1,9 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
-@Suite("Names of time zones", .timeLimit(.minutes(15)))
+@Suite("Names of time zones", .bounded)
 struct ZoneNameTests {
     @Test(arguments: [
         "UTC", "GMT", "Europe/Istanbul", "America/Argentina/Ushuaia", "Etc/GMT+5", "Turkey",

@@ -1,11 +1,12 @@
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
 
 /// What memory may answer, and what may be put there.
-@Suite("SQLite storage: committed cache", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: committed cache", .bounded)
 struct CommittedCacheTests {
     private let cache = CommittedCache(capacity: 4)
     private let account = Identifier.fresh()

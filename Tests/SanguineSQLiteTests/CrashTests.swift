@@ -2,6 +2,7 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
@@ -47,7 +48,7 @@ private final class CrashScene: Sendable {
 }
 
 /// What is left when the process dies, and looking at it.
-@Suite("SQLite storage: crash and inspection", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: crash and inspection", .bounded(.seconds(300)))
 struct CrashTests {
     /// Copies the files amid a transaction, while commands before it were answered.
     ///

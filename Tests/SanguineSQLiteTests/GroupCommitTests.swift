@@ -1,12 +1,14 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
 
 /// Many commands, one transaction; and what becomes of them when it fails.
-@Suite("SQLite storage: group commit", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: group commit", .bounded)
 struct GroupCommitTests {
     private let folder = TestFolder()
 
@@ -14,14 +16,14 @@ struct GroupCommitTests {
     func `commands that wait share a commit`(commands: Int, commits: Int) async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         let calls = (0..<commands).map { number in
             Task { try await storage.spend(from: account, key: "key \(number)") }
         }
-        await storage.untilQueued(commands)
+        try await storage.untilQueued(commands)
         gate.open()
         var answers: Set<Int64> = []
-        for call in calls { answers.insert(try await call.value) }
+        for call in calls { answers.insert(try await call.finished()) }
         #expect(answers.count == commands)
         #expect(storage.writer.commits == commits)
         #expect(storage.writer.commands == commands)
@@ -39,7 +41,7 @@ struct GroupCommitTests {
             """
         )
         let account = Identifier.fresh()
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         let calls = (0..<40).map { number in
             Task {
                 try await storage.spend(
@@ -49,19 +51,19 @@ struct GroupCommitTests {
                 )
             }
         }
-        await storage.untilQueued(40)
+        try await storage.untilQueued(40)
         gate.open()
         var stored: Set<Int64> = []
         for (number, call) in calls.enumerated() {
             if number % 13 == 5 {
-                let error = await #expect(throws: StorageError.self) { try await call.value }
+                let error = await #expect(throws: StorageError.self) { try await call.finished() }
                 guard case .failed(let reason) = error else {
                     Issue.record("It failed as \(String(describing: error)).")
                     continue
                 }
                 #expect(reason.contains("poisoned"))
             } else {
-                stored.insert(try await call.value)
+                stored.insert(try await call.finished())
             }
         }
         // 5, 18 and 31 are poisoned; the others were applied one after the other, without a gap.
@@ -74,15 +76,15 @@ struct GroupCommitTests {
     @Test func `a refusal in a group changes nothing and holds up no other`() async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         let calls = (0..<10).map { number in
             Task { try await storage.spend(from: account, key: "key \(number / 2)") }
         }
-        await storage.untilQueued(10)
+        try await storage.untilQueued(10)
         gate.open()
         var refusals = 0
         for call in calls {
-            do { _ = try await call.value } catch is Problem { refusals += 1 }
+            do { _ = try await call.finished() } catch is Problem { refusals += 1 }
         }
         #expect(refusals == 5, "each second one saw the operation of the first, uncommitted")
         #expect(storage.writer.commits == 1)
@@ -106,14 +108,14 @@ struct GroupCommitTests {
             BEGIN INSERT INTO child VALUES (1); END
             """
         )
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         let calls = ["late", "innocent"].map { reason in
             Task { try await storage.spend(from: account, key: reason, reason: reason) }
         }
-        await storage.untilQueued(2)
+        try await storage.untilQueued(2)
         gate.open()
         for call in calls {
-            let error = await #expect(throws: StorageError.self) { try await call.value }
+            let error = await #expect(throws: StorageError.self) { try await call.finished() }
             guard case .failed(let reason) = error else {
                 Issue.record("It failed as \(String(describing: error)).")
                 continue
@@ -181,16 +183,16 @@ struct GroupCommitTests {
         options.retryAfterSeconds = 7
         let storage = try SQLiteStorage(folder: folder.url, options: options)
         let account = Identifier.fresh()
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         let calls = (0..<3).map { number in
             Task { try await storage.spend(from: account, key: "key \(number)") }
         }
-        await storage.untilQueued(3)
+        try await storage.untilQueued(3)
         await #expect(throws: StorageError.overloaded(retryAfterSeconds: 7)) {
             try await storage.spend(from: account, key: "one too many")
         }
         gate.open()
-        for call in calls { _ = try await call.value }
+        for call in calls { _ = try await call.finished() }
         #expect(try await storage.available(account) == 999_997)
         await storage.close()
     }

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
 
 /// One opener at a time.
-@Suite("SQLite storage: lock file", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: lock file", .bounded)
 struct LockFileTests {
     @Test func `removing the lock file lets nobody in`() async throws {
         let folder = TestFolder()
@@ -39,8 +40,11 @@ struct LockFileTests {
 
     @Test func `closing lets the next one in`() async throws {
         let folder = TestFolder()
-        for _ in 0..<3 {
+        let account = Identifier.fresh()
+        for number in 1...3 {
             let storage = try SQLiteStorage(folder: folder.url)
+            let left = try await storage.spend(from: account, key: "\(number)")
+            #expect(left == 1_000_000 - Int64(number))
             await storage.close()
         }
     }

@@ -1,11 +1,12 @@
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
 
 /// Reads that a command makes while it decides.
-@Suite("SQLite storage: records", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: records", .bounded)
 struct RecordReadTests {
     @Test func `a read that fails aborts its command, whatever that decides, and no other`()
         async throws
@@ -24,11 +25,11 @@ struct RecordReadTests {
             }
         )
 
-        let gate = await storage.blockWriter()
+        let gate = try await storage.blockWriter()
         async let failing = storage.perform(careless)
-        await storage.untilQueued(1)
+        try await storage.untilQueued(1)
         async let spent = storage.spend(from: account, key: "a")
-        await storage.untilQueued(2)
+        try await storage.untilQueued(2)
         gate.open()
 
         var failure: StorageError?

@@ -2,12 +2,14 @@ import Foundation
 import GRDB
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineSQLite
 
 /// Opening, closing and reopening a data folder.
-@Suite("SQLite storage: the folder", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: the folder", .bounded)
 struct SQLiteStorageTests {
     @Test func `reopening finds everything that was answered`() async throws {
         let folder = TestFolder()
@@ -129,13 +131,13 @@ struct SQLiteStorageTests {
             try await storage.spend(from: account, key: "a")
         }
         var reopened: SQLiteStorage?
-        while !Task.isCancelled, reopened == nil {
+        try await eventually("the folder is free") {
             do throws(SQLiteStorageError) {
                 reopened = try SQLiteStorage(folder: folder.url)
             } catch {
                 guard case .locked = error else { throw error }
-                await Task.yield()
             }
+            return reopened != nil
         }
         #expect(try await reopened?.available(account) == 999_999)
         await reopened?.close()
@@ -143,7 +145,7 @@ struct SQLiteStorageTests {
 }
 
 /// Steps of the schema.
-@Suite("SQLite storage: migrations", .timeLimit(.minutes(15)))
+@Suite("SQLite storage: migrations", .bounded)
 struct SQLiteMigrationTests {
     private static let next = Schema(
         steps: Schema.current.steps + [

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 
 @testable import SanguineSQLite
 
@@ -59,16 +60,18 @@ extension SQLiteStorage {
     }
 
     /// Keeps the writer busy until the gate is opened.
-    func blockWriter() async -> Gate {
+    func blockWriter() async throws -> Gate {
         let gate = Gate()
         writer.enqueue(.errand { _ in gate.pass() })
-        await untilQueued(0)
+        try await untilQueued(0)
         return gate
     }
 
     /// Returns when that many wait for the writer.
-    func untilQueued(_ count: Int) async {
-        while !Task.isCancelled, writer.queued != count { await Task.yield() }
+    func untilQueued(_ count: Int, fileID: String = #fileID, line: Int = #line) async throws {
+        try await eventually("\(count) wait for the writer", fileID: fileID, line: line) {
+            writer.queued == count
+        }
     }
 
     /// One spend as the authority makes it: balance, transfer and operation in one command.
@@ -117,11 +120,11 @@ extension SQLiteStorage {
     }
 }
 
-/// Holds a thread back until it is opened.
+/// Holds a thread back until it is opened, for 30 seconds at most.
 struct Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
-    func pass() { semaphore.wait() }
+    func pass() { _ = semaphore.wait(timeout: .now() + 30) }
     func open() { semaphore.signal() }
 }
 

@@ -1,17 +1,18 @@
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Housekeeping", .timeLimit(.minutes(15)))
+@Suite("Housekeeping", .bounded)
 struct HousekeepingTests {
     /// Lets one more turn begin and end.
-    private func turn(_ server: LiveServer) async {
-        await server.setup.delay.waitForSleepers(1)
+    private func turn(_ server: LiveServer) async throws {
+        try await server.setup.delay.waitForSleepers(1)
         server.setup.delay.advance(by: Housekeeping.interval)
-        await server.setup.delay.waitForSleepers(1)
+        try await server.setup.delay.waitForSleepers(1)
     }
 
     @Test func `a sweep that reached its limit goes on with the next turn, until one does not`()
@@ -22,17 +23,17 @@ struct HousekeepingTests {
         try await LiveServer.with {
             $0.storage = storage
         } _: { server in
-            await server.setup.delay.waitForSleepers(1)
+            try await server.setup.delay.waitForSleepers(1)
             #expect(storage.sweeps == 1)
-            await turn(server)
+            try await turn(server)
             #expect(storage.sweeps == 2)
             storage.claimToSweep(Housekeeping.sweepLimit - 1)
-            await turn(server)
-            await turn(server)
+            try await turn(server)
+            try await turn(server)
             #expect(storage.sweeps == 3)
-            for _ in 4..<Housekeeping.looksPerSweep { await turn(server) }
+            for _ in 4..<Housekeeping.looksPerSweep { try await turn(server) }
             #expect(storage.sweeps == 3)
-            await turn(server)
+            try await turn(server)
             #expect(storage.sweeps == 4)
         }
     }
@@ -53,12 +54,12 @@ struct HousekeepingTests {
             storage.fail { $0.contains(.hold(first.id)) ? .failed("a bad page") : nil }
             server.setup.wall.advance(by: .seconds(700))
             let sweeps = storage.sweeps
-            await turn(server)
+            try await turn(server)
             #expect(try await guest.balance().held == 5)
             #expect(storage.sweeps == sweeps + 1)
 
             storage.fail { _ in nil }
-            await turn(server)
+            try await turn(server)
             #expect(try await guest.balance().held == 0)
         }
     }
@@ -72,7 +73,7 @@ struct HousekeepingTests {
             for _ in 1...100 { _ = try await guest.post("/v1/holds", #"{"amount":1}"#) }
             #expect(try await guest.balance().held == 100)
             server.setup.wall.advance(by: .seconds(700))
-            await turn(server)
+            try await turn(server)
             #expect(try await guest.balance().held == 0)
             #expect(try await storage.verifyLedger().differences.isEmpty)
         }

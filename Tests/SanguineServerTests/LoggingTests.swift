@@ -3,7 +3,9 @@ import Foundation
 import Logging
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SanguineServer
@@ -27,7 +29,7 @@ private final class MemorySink: LogSink {
 
     func write(_ lines: [UInt8]) {
         continuation.yield()
-        gate?.wait()
+        _ = gate?.wait(timeout: .now() + 30)
         bytes.withLock { $0 += lines }
     }
 }
@@ -36,7 +38,7 @@ private struct FixedClock: WallClock {
     func now() -> Timestamp { Timestamp(millisecondsSince1970: 1_795_288_719_250) }
 }
 
-@Suite("Logging", .timeLimit(.minutes(15)))
+@Suite("Logging", .bounded)
 struct LoggingTests {
     private let sink = MemorySink()
 
@@ -138,12 +140,14 @@ struct LoggingTests {
         #expect(log.dropped == 0)
     }
 
-    @Test func `a slow sink costs entries, which are counted, and no request's time`() async {
+    @Test func `a slow sink costs entries, which are counted, and no request's time`()
+        async throws
+    {
         let gate = DispatchSemaphore(value: 0)
         let sink = MemorySink(gate: gate)
         let log = AccessLog(sink: sink, capacity: 4)
         log.record(entry(0))
-        _ = await sink.writes.first { _ in true }
+        try await sink.writes.first("a write")
         // The writer waits at the gate; from here on entries pile up.
         for number in 1...10 { log.record(entry(number)) }
         #expect(log.dropped == 6)

@@ -1,11 +1,12 @@
 import CoreMetrics
 import Foundation
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("OpenMetrics", .timeLimit(.minutes(15)))
+@Suite("OpenMetrics", .bounded)
 struct OpenMetricsTests {
     private let registry = OpenMetricsRegistry()
 

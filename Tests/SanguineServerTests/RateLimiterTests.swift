@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Rate limiter", .timeLimit(.minutes(15)))
+@Suite("Rate limiter", .bounded)
 struct RateLimiterTests {
     private let clock = ManualClock()
 

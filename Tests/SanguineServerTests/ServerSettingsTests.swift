@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Server settings", .timeLimit(.minutes(15)))
+@Suite("Server settings", .bounded)
 struct ServerSettingsTests {
     @Test func `the defaults are valid, and those of the protocol`() throws {
         let settings = ServerSettings()

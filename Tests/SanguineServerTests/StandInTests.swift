@@ -6,11 +6,12 @@ import NIOHTTP1
 import SanguineModel
 import SanguineTesting
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Stand-in", .timeLimit(.minutes(15)))
+@Suite("Stand-in", .bounded)
 struct StandInTests {
     private func answer(_ question: String, maxTokens: Int? = nil) -> StandInAnswer {
         StandInAnswer(to: [.init(role: "user", text: question)], maxTokens: maxTokens)
@@ -79,8 +80,7 @@ struct StandInTests {
         }
         let services = ServiceGroup(services: [standIn], logger: logger)
         let running = Task { try await services.run() }
-        let listening = await ports.stream.first { _ in true }
-        let port = try #require(listening)
+        let port = try await ports.stream.first("a port")
         let http = HTTPClient(eventLoopGroupProvider: .singleton)
         do {
             try await body("http://127.0.0.1:\(port)", http)
@@ -89,7 +89,7 @@ struct StandInTests {
         }
         try await http.shutdown()
         await services.triggerGracefulShutdown()
-        try await running.value
+        try await running.finished()
     }
 
     private func post(
@@ -128,7 +128,7 @@ struct StandInTests {
         try await withStandIn(latency: .seconds(3), clock: clock) { url, http in
             let body = #"{"messages":[{"role":"user","content":"Hello"}]}"#
             async let answer = post(body, to: url, http)
-            await clock.waitForSleepers(1)
+            try await clock.waitForSleepers(1)
             clock.advance(by: .seconds(3))
             let status = try await answer.status
             #expect(status == 200)

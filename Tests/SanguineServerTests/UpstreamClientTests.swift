@@ -4,12 +4,13 @@ import NIOCore
 import NIOPosix
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
 /// Calls of a language model, against a server that misbehaves as told.
-@Suite("Upstream client", .timeLimit(.minutes(15)))
+@Suite("Upstream client", .bounded)
 struct UpstreamClientTests {
     private static let prompt = UpstreamPrompt(
         messages: [.init(.system, "Be kind."), .init(.user, "Is it late?")],
@@ -78,8 +79,7 @@ struct UpstreamClientTests {
             #expect(answer.text == "Not yet.")
             #expect(answer.usage == UpstreamUsage(promptTokens: 12, completionTokens: 3))
 
-            let arrived = await upstream.arrivals.first { _ in true }
-            let request = try #require(arrived)
+            let request = try await upstream.arrivals.first("a request")
             #expect(request.head.hasPrefix("POST /v1/chat/completions HTTP/1.1"))
             #expect(request.head.contains("Bearer \(Self.key)"))
             let body = try JSONDecoder().decode(JSONValue.self, from: Data(request.body.utf8))
@@ -118,11 +118,11 @@ struct UpstreamClientTests {
             .bytesThenSilence("")
         } _: { client, upstream in
             let call = Task { try await client.complete(Self.prompt) }
-            await clock.waitForSleepers(1)
-            _ = await upstream.arrivals.first { _ in true }
+            try await clock.waitForSleepers(1)
+            try await upstream.arrivals.first("a request")
             clock.advance(by: .seconds(60))
             await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {
-                try await call.value
+                try await call.finished()
             }
         }
     }
@@ -135,11 +135,11 @@ struct UpstreamClientTests {
                 : .bytes(ScriptedUpstream.completion("My own."))
         } _: { client, upstream in
             let call = Task { try await client.complete(Self.prompt) }
-            await clock.waitForSleepers(1)
-            _ = await upstream.arrivals.first { _ in true }
+            try await clock.waitForSleepers(1)
+            try await upstream.arrivals.first("a request")
             clock.advance(by: .seconds(60))
             await #expect(throws: UpstreamError.timeout(mayHaveBeenSent: true)) {
-                try await call.value
+                try await call.finished()
             }
             let answer = try await client.complete(Self.prompt)
             #expect(answer.text == "My own.")
@@ -219,10 +219,10 @@ struct UpstreamClientTests {
                 : .bytes(ScriptedUpstream.completion("Answer \(request.number)."))
         } _: { client, upstream in
             let first = Task { try await client.complete(Self.prompt) }
-            _ = await upstream.arrivals.first { _ in true }
+            try await upstream.arrivals.first("a request")
             first.cancel()
             await #expect(throws: UpstreamError.cancelled(mayHaveBeenSent: true)) {
-                try await first.value
+                try await first.finished()
             }
             for number in 2...5 {
                 let answer = try await client.complete(Self.prompt)

@@ -2,11 +2,12 @@ import Foundation
 import GRDB
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Client store", .timeLimit(.minutes(15)))
+@Suite("Client store", .bounded)
 struct ClientStoreTests {
     private let folder = TemporaryFolder()
 
@@ -238,7 +239,7 @@ struct ClientStoreTests {
     }
 }
 
-@Suite("Values on disk", .timeLimit(.minutes(15)))
+@Suite("Values on disk", .bounded)
 struct DiskTierTests {
     private let folder = TemporaryFolder()
 

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The decisions of a cache entry, tested without a cache, a network or a clock.
-@Suite("Entry state", .timeLimit(.minutes(15)))
+@Suite("Entry state", .bounded)
 struct EntryStateTests {
     private let now = Timestamp(millisecondsSince1970: 1_000_000)
     private let offline = SanguineError.transport(.offline("no network"))

@@ -2,12 +2,13 @@ import Foundation
 import GRDB
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What happens to marks that a failing disk does not take.
-@Suite("Entry writer", .timeLimit(.minutes(15)))
+@Suite("Entry writer", .bounded)
 struct EntryWriterTests {
     private let folder = TemporaryFolder()
 
@@ -23,12 +24,12 @@ struct EntryWriterTests {
         let test = try TestClient(network: .profiles(), folder: folder) { $0.observer = observer }
         _ = try await test.client.value(of: .profile("ada"))
         test.client.queries.flush()
-        await test.delay.waitForNoSleepers()
+        try await test.delay.waitForNoSleepers()
         try execute(
             "CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END"
         )
         test.client.invalidate(.profile("ada"))
-        await test.delay.waitForSleepers(1)
+        try await test.delay.waitForSleepers(1)
         return (test, observer)
     }
 
@@ -43,7 +44,7 @@ struct EntryWriterTests {
         #expect(try !isMarked(test))
         try execute("DROP TRIGGER t")
         test.delay.advance(by: .seconds(1))
-        while !Task.isCancelled, try !isMarked(test) { await Task.yield() }
+        try await eventually("the mark is on disk") { try isMarked(test) }
 
         #expect(test.delay.sleeperCount == 0)
     }
@@ -52,13 +53,13 @@ struct EntryWriterTests {
         let (test, observer) = try await failing()
         var waits: [Duration] = []
         for _ in 1...ClientLimits.storeRetries {
-            await test.delay.waitForSleepers(1)
+            try await test.delay.waitForSleepers(1)
             waits.append(try #require(test.delay.timeToNextWake))
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
         let failures = ClientLimits.storeRetries + 1
-        while !Task.isCancelled, observer.events.count(where: { $0 == .storeDegraded }) < failures {
-            await Task.yield()
+        try await eventually("\(failures) failures were told") {
+            observer.events.count { $0 == .storeDegraded } >= failures
         }
         test.client.queries.flush()
 
@@ -72,14 +73,14 @@ struct EntryWriterTests {
         test.client.queries.flush()
 
         #expect(try isMarked(test))
-        await test.delay.waitForNoSleepers()
+        try await test.delay.waitForNoSleepers()
     }
 
     @Test func `closing tries once more and leaves no timer`() async throws {
         let (test, _) = try await failing()
         try execute("DROP TRIGGER t")
         test.client.close()
-        await test.delay.waitForNoSleepers()
+        try await test.delay.waitForNoSleepers()
         let next = try TestClient(folder: folder)
 
         #expect(try isMarked(next))

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -14,7 +15,7 @@ extension Query where Value == Profile {
 }
 
 /// Guarantee 8, No leak, for reads: traps 16 and 28.
-@Suite("Users and what they may see", .timeLimit(.minutes(15)))
+@Suite("Users and what they may see", .bounded)
 struct EpochTests {
     private let other = Identifier("0199f3c8-0000-7c1e-9a54-3d2b8e07f6aa")
 
@@ -80,11 +81,11 @@ struct EpochTests {
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         user.change(to: other, in: test.client)
         test.network.release()
 
-        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
         test.client.queries.flush()
         #expect(test.client.cached(.profile("ada")) == nil)
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
@@ -97,11 +98,11 @@ struct EpochTests {
         let test = try TestClient(network: .profiles(), authorizer: user)
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         user.advance(to: other)
         test.network.release()
 
-        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
         #expect(test.client.cached(.profile("ada")) == nil)
     }
 

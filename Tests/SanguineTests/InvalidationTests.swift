@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Invalidation", .timeLimit(.minutes(15)))
+@Suite("Invalidation", .bounded)
 struct InvalidationTests {
     private static func named(_ name: String, _ parts: [String], _ policy: Policy) -> Query<Profile>
     {
@@ -179,7 +180,7 @@ struct InvalidationTests {
         let query = Self.named("post", ["1"], Self.lasting)
         test.network.hold()
         async let value = test.client.value(of: query)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.invalidate(all: "post")
         test.network.release()
 

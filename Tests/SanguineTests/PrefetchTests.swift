@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Nobody waits for a prefetch, so it keeps nothing alive.
-@Suite("Prefetches", .timeLimit(.minutes(15)))
+@Suite("Prefetches", .bounded)
 struct PrefetchTests {
     /// A network that says when it was asked, and answers nothing before it is cancelled.
     private struct Silence: Transport {
@@ -30,11 +31,13 @@ struct PrefetchTests {
             let client = try TestClient { $0.transport = network }.client
             released = client
             client.prefetch(query)
-            try await bounded("the request") { for await _ in network.asked.stream {} }
+            try await within(.seconds(30), "the request") { for await _ in network.asked.stream {} }
         }
 
         #expect(released == nil)
-        try await bounded("the request's end") { for await _ in network.given.stream {} }
+        try await within(.seconds(30), "the request's end") {
+            for await _ in network.given.stream {}
+        }
     }
 
     @Test func `a prefetch does not keep the client alive`() async throws {
@@ -50,7 +53,7 @@ struct PrefetchTests {
         defer { test.client.close() }
         let states = test.client.updates(of: .fleeting("1"))
         test.client.prefetch(.fleeting("1"))
-        let profile = try await bounded("the value") {
+        let profile = try await within(.seconds(30), "the value") {
             for await state in states { if let value = state.value { return value } }
             return Profile(name: "")
         }

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Reading through the cache", .timeLimit(.minutes(15)))
+@Suite("Reading through the cache", .bounded)
 struct QueryCacheTests {
     @Test func `what was never fetched is nil`() throws {
         let test = try TestClient()
@@ -69,7 +70,7 @@ struct QueryCacheTests {
         let first = try #require(await updates.next())
         #expect(first.value?.name == "ada 1")
         #expect(first.isFetching)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.network.release()
         let second = try #require(await updates.next())
         #expect(second.value?.name == "ada 2")
@@ -94,11 +95,13 @@ struct QueryCacheTests {
         let observer = Task {
             for await _ in test.client.updates(of: .profile("ada")) {}
         }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
+        #expect(test.network.cancelled == 0)
         observer.cancel()
-        await observer.value
+        try await observer.finished()
 
-        await test.network.waitForCancelled(1)
+        try await test.network.waitForCancelled(1)
+        #expect(!test.client.snapshot(of: .profile("ada")).isFetching)
     }
 
     @Test func `updates end when the client is closed`() async throws {
@@ -110,7 +113,7 @@ struct QueryCacheTests {
         }
         test.client.close()
 
-        #expect(await reader.value)
+        #expect(try await reader.finished())
     }
 
     @Test func `an invalidated value stays to be shown and is fetched by the next reader`()
@@ -128,10 +131,10 @@ struct QueryCacheTests {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let before = test.client.value(of: .profile("ada"))
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.invalidate(.profile("ada"))
         async let after = test.client.value(of: .profile("ada"))
-        await test.client.queries.waitForWaiters(2, of: .profile("ada"))
+        try await test.client.queries.waitForWaiters(2, of: .profile("ada"))
         test.network.release()
 
         #expect(try await before.name == "ada 1")

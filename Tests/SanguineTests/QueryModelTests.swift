@@ -2,13 +2,14 @@ import Foundation
 import Observation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Models as a view sees them, without a view.
 @MainActor
-@Suite("Query model", .timeLimit(.minutes(15)))
+@Suite("Query model", .bounded)
 struct QueryModelTests {
     @Test func `a model goes from loading to ready`() async throws {
         let test = try TestClient(network: .profiles())
@@ -16,9 +17,9 @@ struct QueryModelTests {
         let model = test.client.model(.profile("ada"))
         #expect(model.phase == .loading)
         #expect(model.value == nil)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.network.release()
-        while model.phase == .loading { await change { _ = model.phase } }
+        try await eventually("the fetch has ended") { model.phase != .loading }
 
         #expect(model.phase == .ready)
         #expect(model.value == Profile(name: "ada 1"))
@@ -38,7 +39,7 @@ struct QueryModelTests {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(404))
         let model = test.client.model(.profile("ada"))
-        while model.phase == .loading { await change { _ = model.phase } }
+        try await eventually("the fetch has ended") { model.phase != .loading }
         #expect(model.phase == .failed)
         #expect(model.error?.code == "http_404")
         await model.refresh()
@@ -53,7 +54,7 @@ struct QueryModelTests {
         let answer = ScriptedTransport.Answer.json(Profile(name: "ada"))
         test.network.script(answer, answer)
         let model = test.client.model(.profile("ada"))
-        while model.phase != .ready { await change { _ = model.phase } }
+        try await eventually("the value is there") { model.phase == .ready }
         nonisolated(unsafe) var hasChanged = false
         withObservationTracking {
             _ = model.value
@@ -90,7 +91,7 @@ struct QueryModelTests {
             test.client.set(Profile(name: "\(number)"), for: .profile("ada"))
         }
         #expect(model.value?.name == "0")
-        while !Task.isCancelled, model.value?.name != "100" { await Task.yield() }
+        try await eventually("the last change") { model.value?.name == "100" }
 
         #expect(changes == 1)
     }
@@ -100,11 +101,11 @@ struct QueryModelTests {
         test.network.hold()
         var model: QueryModel<Profile>? = test.client.model(.profile("ada"))
         weak let released = model
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         #expect(model != nil)
         model = nil
 
         #expect(released == nil)
-        await test.network.waitForCancelled(1)
+        try await test.network.waitForCancelled(1)
     }
 }

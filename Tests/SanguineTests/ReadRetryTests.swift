@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Reads that are tried again", .timeLimit(.minutes(15)))
+@Suite("Reads that are tried again", .bounded)
 struct ReadRetryTests {
     @Test func `a read that fails twice succeeds at the third attempt`() async throws {
         let test = try TestClient(network: .profiles())
@@ -13,14 +14,14 @@ struct ReadRetryTests {
         async let profile = test.client.value(of: .profile("ada"))
 
         // Two sleepers: the deadline of the whole read, and the wait.
-        await test.network.waitForRequests(1)
-        await test.delay.waitForSleepers(2)
+        try await test.network.waitForRequests(1)
+        try await test.delay.waitForSleepers(2)
         let first = try #require(test.delay.timeToNextWake)
         #expect(first >= .milliseconds(750) && first <= .milliseconds(1_250))
         test.delay.advance(by: first)
 
-        await test.network.waitForRequests(2)
-        await test.delay.waitForSleepers(2)
+        try await test.network.waitForRequests(2)
+        try await test.delay.waitForSleepers(2)
         let second = try #require(test.delay.timeToNextWake)
         #expect(second >= .milliseconds(1_500) && second <= .milliseconds(2_500))
         test.delay.advance(by: second)
@@ -33,12 +34,12 @@ struct ReadRetryTests {
         let test = try TestClient()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
         for attempt in 1...2 {
-            await test.network.waitForRequests(attempt)
-            await test.delay.waitForSleepers(2)
+            try await test.network.waitForRequests(attempt)
+            try await test.delay.waitForSleepers(2)
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
 
-        let error = await #expect(throws: SanguineError.self) { try await caller.value }
+        let error = await #expect(throws: SanguineError.self) { try await caller.finished() }
         #expect(error?.code == "offline")
         #expect(test.network.requests.count == 3)
     }
@@ -90,8 +91,8 @@ struct ReadRetryTests {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "12"]))
         async let profile = test.client.value(of: .profile("ada"))
-        await test.network.waitForRequests(1)
-        await test.delay.waitForSleepers(2)
+        try await test.network.waitForRequests(1)
+        try await test.delay.waitForSleepers(2)
 
         let wait = try #require(test.delay.timeToNextWake)
         #expect(wait >= .seconds(12) && wait <= .seconds(15))
@@ -102,11 +103,11 @@ struct ReadRetryTests {
     @Test func `who gives up while a wait lasts ends the read`() async throws {
         let test = try TestClient()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
-        await test.delay.waitForSleepers(2)
+        try await test.delay.waitForSleepers(2)
         caller.cancel()
 
-        await #expect(throws: SanguineError.cancelled) { try await caller.value }
-        await test.delay.waitForNoSleepers()
+        await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
+        try await test.delay.waitForNoSleepers()
         #expect(test.network.requests.count == 1)
     }
 
@@ -114,26 +115,26 @@ struct ReadRetryTests {
         let test = try TestClient()
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
-        await test.network.waitForHeld(1)
-        await test.delay.waitForSleepers(1)
+        try await test.network.waitForHeld(1)
+        try await test.delay.waitForSleepers(1)
         test.delay.advance(by: ClientLimits.readTimeout)
 
-        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.value }
-        await test.network.waitForCancelled(1)
+        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.finished() }
+        try await test.network.waitForCancelled(1)
     }
 
     @Test func `a read whose time runs out says what its last attempt failed with`() async throws {
         let test = try TestClient()
         test.network.script(.status(503))
         let caller = Task { try await test.client.value(of: .profile("ada")) }
-        await test.network.waitForRequests(1)
-        await test.delay.waitForSleepers(2)
+        try await test.network.waitForRequests(1)
+        try await test.delay.waitForSleepers(2)
         test.network.hold()
         test.delay.advance(by: try #require(test.delay.timeToNextWake))
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.delay.advance(by: ClientLimits.readTimeout)
 
-        let error = await #expect(throws: SanguineError.self) { try await caller.value }
+        let error = await #expect(throws: SanguineError.self) { try await caller.finished() }
         guard case .timedOut(let last) = error else {
             Issue.record("\(error.debugDescription) tells no cause.")
             return
@@ -158,11 +159,11 @@ struct ReadRetryTests {
         let test = try TestClient()
         let caller = Task { try await test.client.refresh(.balance) }
         for attempt in 1...2 {
-            await test.network.waitForRequests(attempt)
-            await test.delay.waitForSleepers(1)
+            try await test.network.waitForRequests(attempt)
+            try await test.delay.waitForSleepers(1)
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
-        await #expect(throws: SanguineError.self) { try await caller.value }
+        await #expect(throws: SanguineError.self) { try await caller.finished() }
 
         #expect(test.network.requests.count == 3)
         #expect(test.retriesLeft() == ClientLimits.retryReserve - 2)
@@ -178,10 +179,10 @@ struct ReadRetryTests {
             try await Task { try await gate.value() }.value
         }
         let caller = Task { try await test.client.value(of: stubborn) }
-        await test.delay.waitForSleepers(1)
+        try await test.delay.waitForSleepers(1)
         test.delay.advance(by: ClientLimits.readTimeout)
 
-        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.value }
+        await #expect(throws: SanguineError.transport(.timedOut)) { try await caller.finished() }
         gate.resolve(.success(Profile(name: "late")))
         #expect(test.client.cached(stubborn) == nil)
     }
@@ -194,12 +195,5 @@ struct ReadRetryTests {
             try await test.client.value(of: .profile("ada"))
         }
         #expect(test.network.requests.count == 1)
-    }
-}
-
-extension ManualClock {
-    /// Returns when nobody sleeps any more.
-    func waitForNoSleepers() async {
-        while !Task.isCancelled, sleeperCount > 0 { await Task.yield() }
     }
 }

@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Retry schedule", .timeLimit(.minutes(15)))
+@Suite("Retry schedule", .bounded)
 struct RetryScheduleTests {
     private let offline = SanguineError.transport(.offline("no network"))
 

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Calls in the user's name", .timeLimit(.minutes(15)))
+@Suite("Calls in the user's name", .bounded)
 struct ServerCallTests {
     private func call(
         _ network: ScriptedTransport,

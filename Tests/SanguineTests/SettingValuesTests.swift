@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Setting values", .timeLimit(.minutes(15)))
+@Suite("Setting values", .bounded)
 struct SettingValuesTests {
     private let ada = Query<Profile>.profile("ada")
 
@@ -64,7 +65,7 @@ struct SettingValuesTests {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let fetched = test.client.value(of: ada)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.set(Profile(name: "set"), for: ada)
         test.network.release()
 
@@ -97,11 +98,11 @@ struct SettingValuesTests {
         let following = test.client.observe(ada) { _ in }
         test.network.hold()
         test.client.invalidate(ada)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.update(ada) { $0.name = "mine" }
         test.network.release()
-        while !Task.isCancelled, test.network.requests.count < 3 { await Task.yield() }
-        while !Task.isCancelled, test.client.snapshot(of: ada).isFetching { await Task.yield() }
+        try await test.network.waitForRequests(3)
+        try await eventually("the fetch has ended") { !test.client.snapshot(of: ada).isFetching }
 
         #expect(test.client.cached(ada)?.name == "ada 3")
         withExtendedLifetime(following) {}
@@ -112,7 +113,7 @@ struct SettingValuesTests {
         test.network.script(.status(404))
         test.network.hold()
         async let fetched = test.client.value(of: ada)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.set(Profile(name: "set"), for: ada)
         test.network.release()
 

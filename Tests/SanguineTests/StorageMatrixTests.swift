@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Storage matrix", .timeLimit(.minutes(15)))
+@Suite("Storage matrix", .bounded)
 struct StorageMatrixTests {
     private let profile = QueryDeclaration(
         name: "profile",

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// A moment is the same after a restart, to the last bit.
-@Suite("Dates on disk", .timeLimit(.minutes(15)))
+@Suite("Dates on disk", .bounded)
 struct StoredDateTests {
     private struct Stamp: Codable, Sendable, Equatable {
         var date: Date

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The default transport against real sockets: what is tested here is what runs in an app.
-@Suite("URLSession transport", .timeLimit(.minutes(15)))
+@Suite("URLSession transport", .bounded)
 struct URLSessionTransportTests {
     private let server: LoopbackServer
 
@@ -63,10 +64,10 @@ struct URLSessionTransportTests {
         defer { transport.close() }
         let url = server.url("/silent")
         let caller = Task { try await transport.send(TransportRequest(url: url)) }
-        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
+        try await server.waitForRequests(1)
         caller.cancel()
 
-        await #expect(throws: TransportError.cancelled) { try await caller.value }
+        await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
     @Test func `a task that is cancelled already sends nothing`() async throws {
@@ -78,7 +79,7 @@ struct URLSessionTransportTests {
             return try await transport.send(TransportRequest(url: url))
         }
 
-        await #expect(throws: TransportError.cancelled) { try await caller.value }
+        await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
     @Test func `the time for the whole exchange is kept`() async throws {
@@ -88,12 +89,12 @@ struct URLSessionTransportTests {
         // Long, because the system has a timer of its own.
         let request = TransportRequest(url: server.url("/silent"), timeout: .seconds(3_600))
         let caller = Task { try await transport.send(request) }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         #expect(clock.timeToNextWake == .seconds(3_600))
-        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
+        try await server.waitForRequests(1)
         clock.advance(by: .seconds(3_600))
 
-        await #expect(throws: TransportError.timedOut) { try await caller.value }
+        await #expect(throws: TransportError.timedOut) { try await caller.finished() }
     }
 
     @Test func `a refused connection is told apart from one that broke`() async throws {
@@ -144,11 +145,11 @@ struct URLSessionTransportTests {
         let transport = URLSessionTransport()
         let url = server.url("/silent")
         let caller = Task { try await transport.send(TransportRequest(url: url)) }
-        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
+        try await server.waitForRequests(1)
         transport.close()
         transport.close()
 
-        await #expect(throws: TransportError.cancelled) { try await caller.value }
+        await #expect(throws: TransportError.cancelled) { try await caller.finished() }
         await #expect(throws: TransportError.cancelled) {
             try await transport.send(TransportRequest(url: url))
         }

@@ -27,7 +27,7 @@ struct Simulate: AsyncParsableCommand {
     @Flag(help: "Play people who hand a device on, with the real client, one game at a time.")
     var users = false
 
-    @Option(help: "Which authority answers: real, or a model of the contract.")
+    @Option(help: "Which authority answers: real, a model of the contract, or both, compared.")
     var authority = AuthorityKind.real
 
     func run() async throws {

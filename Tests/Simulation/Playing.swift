@@ -4,6 +4,8 @@ package enum AuthorityKind: String, CaseIterable, Sendable {
     case model
     /// The authority's own decisions, over a storage in memory.
     case real
+    /// The real one, whose every answer is compared with the model's.
+    case both
 }
 
 /// Plays a seed.
@@ -25,8 +27,19 @@ package func violation(
             let real = try await RealAuthority(schema: schema)
             var world = World(seed: seed, authority: real, bug: bug)
             try await world.run(events: events)
+        case .both:
+            let twins = try await TwinAuthority(schema: schema)
+            var world = World(seed: seed, authority: twins, bug: bug)
+            try await world.run(events: events)
         }
         return nil
+    } catch let difference as TwinAuthority.Difference {
+        return Violation(
+            seed: seed,
+            step: difference.requests,
+            guarantee: "One contract",
+            detail: difference.description
+        )
     } catch let violation as Violation {
         return violation
     } catch {

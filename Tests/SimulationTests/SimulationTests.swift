@@ -1,7 +1,9 @@
+import SanguineModel
 import Simulation
+import TestSupport
 import Testing
 
-@Suite("Simulation", .timeLimit(.minutes(15)))
+@Suite("Simulation", .bounded(.seconds(300)))
 struct SimulationTests {
     @Test(arguments: 1...60 as ClosedRange<UInt64>)
     func `whatever fails, the guarantees hold and all devices end alike`(seed: UInt64) async {
@@ -11,8 +13,25 @@ struct SimulationTests {
 
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func `devices cannot tell the authority from the model of its contract`(seed: UInt64) async {
-        let found = await violation(seed: seed, authority: .model)
+        let found = await violation(seed: seed, authority: .both)
         #expect(found == nil, "\(String(describing: found))")
+    }
+
+    @Test func `an authority that keeps another contract than its model is found out`() async throws
+    {
+        var twins = try await TwinAuthority(schema: SimulatedApp.server, ofModel: .standard)
+        let account = try await twins.account(0)
+        let operation = PushedOperation(
+            id: Identifier(at: Timestamp(millisecondsSince1970: 1)),
+            sequence: 1,
+            lane: "main",
+            mutator: "mark",
+            arguments: ["counter": .string(SimulatedApp.counters[0].id.text), "lane": "main"]
+        )
+        let request = PushRequest(device: "a-device-of-the-simulation", operations: [operation])
+        await #expect(throws: TwinAuthority.Difference.self) {
+            try await twins.push(request, account: account)
+        }
     }
 
     @Test(arguments: PlantedBug.allCases)

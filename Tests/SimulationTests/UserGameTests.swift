@@ -1,11 +1,12 @@
 import Foundation
 import Simulation
+import TestSupport
 import Testing
 
 /// People who hand a device on, see ``userLeak(seed:steps:)``.
 ///
 /// `SANGUINE_USER_SEEDS=1..10000` plays those seeds instead of a hundred.
-@Suite("Game of users", .serialized, .timeLimit(.minutes(15)))
+@Suite("Game of users", .serialized, .bounded(.seconds(120)))
 struct UserGameTests {
     private static let seeds: [UInt64] = {
         let text = ProcessInfo.processInfo.environment["SANGUINE_USER_SEEDS"] ?? "1..100"

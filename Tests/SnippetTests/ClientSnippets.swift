@@ -2,6 +2,7 @@ import Foundation
 import Sanguine
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 struct Translate: FunctionCall {
@@ -18,7 +19,7 @@ struct Translate: FunctionCall {
 }
 
 /// The samples of `README.md` and of the client's guides.
-@Suite("Client snippets", .timeLimit(.minutes(15)))
+@Suite("Client snippets", .bounded)
 struct ClientSnippets {
     // What needs a server is compiled and not run; the other suites run the same calls.
 

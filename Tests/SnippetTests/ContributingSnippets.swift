@@ -1,12 +1,31 @@
+import Foundation
+import Sanguine
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 /// The samples of `CONTRIBUTING.md`.
-@Suite("Contributing snippets", .timeLimit(.minutes(15)))
+@Suite("Contributing snippets", .bounded)
 struct ContributingSnippets {
     @Test func `a moment is written in UTC with milliseconds`() {
         let moment = Timestamp(millisecondsSince1970: 1_250)
 
         #expect(moment.description == "1970-01-01T00:00:01.250Z")
+    }
+
+    @Test func `a wait has a bound`() async throws {
+        let network = ScriptedTransport { _ in .json(["name": "Ada"]) }
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = network
+        let client = try SanguineClient(configuration)
+        network.hold()
+
+        let caller = Task { try await client.value(of: .profile("42")) }
+        try await network.waitForHeld(1)  // An event: woken by it.
+        try await eventually("one runs") { network.inFlight == 1 }  // No event: asked in pauses.
+        network.release()
+        #expect(try await caller.finished().name == "Ada")  // Not `value`, which waits for ever.
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import Sanguine
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 extension Query where Value == [String] {
@@ -11,7 +12,7 @@ extension Query where Value == [String] {
 }
 
 /// The samples of the guides on what is fetched again by itself, and of the storage matrix.
-@Suite("Event snippets", .timeLimit(.minutes(15)))
+@Suite("Event snippets", .bounded)
 struct EventSnippets {
     @Test func `the zone of the user's days is the app's to set`() throws {
         let client = try SanguineClient(.inMemory())

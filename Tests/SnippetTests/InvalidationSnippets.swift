@@ -3,10 +3,11 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// The samples of the guide to what has changed.
-@Suite("Snippets of invalidation", .timeLimit(.minutes(15)))
+@Suite("Snippets of invalidation", .bounded)
 struct InvalidationSnippets {
     @Test func `what is no longer true is said in one line`() throws {
         let client = try Self.client()

@@ -229,6 +229,8 @@ enum LimitTexts {
         ("TestingLimits.events", count(TestingLimits.events)),
         ("TestingLimits.copies", count(TestingLimits.copies)),
         ("TestingLimits.readings", count(TestingLimits.readings)),
+        ("TestingLimits.wait", time(TestingLimits.wait)),
+        ("TestingLimits.longestWait", time(TestingLimits.longestWait)),
     ]
 
     private static func count(_ value: some BinaryInteger) -> String {

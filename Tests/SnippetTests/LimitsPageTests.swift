@@ -2,12 +2,13 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// `Documentation/Limits.md` says what the code does, all of it, and nothing else.
-@Suite("Page of limits", .timeLimit(.minutes(15)))
+@Suite("Page of limits", .bounded)
 struct LimitsPageTests {
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 

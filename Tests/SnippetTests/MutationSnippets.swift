@@ -1,6 +1,7 @@
 import Foundation
 import Sanguine
 import SanguineTesting
+import TestSupport
 import Testing
 
 struct Track: Codable, Sendable, Equatable, Identifiable {
@@ -78,7 +79,7 @@ struct AddTrack: Mutation {
 }
 
 /// The samples of the guide to mutations.
-@Suite("Snippets of mutations", .timeLimit(.minutes(15)))
+@Suite("Snippets of mutations", .bounded)
 struct MutationSnippets {
     @Test func `a mutation is visible at once`() async throws {
         let network = ScriptedTransport { _ in .json(Track(id: "1", likes: 1)) }

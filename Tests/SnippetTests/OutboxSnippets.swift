@@ -1,10 +1,11 @@
 import Foundation
 import Sanguine
 import SanguineModel
+import TestSupport
 import Testing
 
 /// What previews and fakes make themselves: by the public interface alone.
-@Suite("Snippets of the outbox", .timeLimit(.minutes(15)))
+@Suite("Snippets of the outbox", .bounded)
 struct OutboxSnippets {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
 

@@ -2,6 +2,7 @@ import Foundation
 import Sanguine
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 struct Post: Codable, Sendable, Equatable, Identifiable {
@@ -42,7 +43,7 @@ extension Pages where Item == Post {
 }
 
 /// The samples of the guide to lists.
-@Suite("Snippets of lists", .timeLimit(.minutes(15)))
+@Suite("Snippets of lists", .bounded)
 struct PagesSnippets {
     @MainActor
     @Test func `a list is shown, continued and refreshed`() async throws {

@@ -4,6 +4,7 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 struct Mood: Codable, Sendable, Equatable {
@@ -41,7 +42,7 @@ struct Telemetry: ClientObserver {
 }
 
 /// The samples of the guides to ranges and to what the client measures.
-@Suite("Range and metrics snippets", .timeLimit(.minutes(15)))
+@Suite("Range and metrics snippets", .bounded)
 struct RangeSnippets {
     private static func client(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory()

@@ -3,6 +3,7 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 struct Habit: Record {
@@ -31,7 +32,7 @@ private final class Shown: Sendable {
 }
 
 /// The samples of the guide to records.
-@Suite("Record snippets", .timeLimit(.minutes(15)))
+@Suite("Record snippets", .bounded)
 struct RecordSnippets {
     private let shown = Shown()
 
@@ -74,8 +75,8 @@ struct RecordSnippets {
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 3]))
         let closing = Task {
-            while !Task.isCancelled, shown.texts.withLock({ $0.isEmpty }) { await Task.yield() }
-            client.close()
+            defer { client.close() }
+            try await eventually("something is shown") { !shown.texts.withLock { $0.isEmpty } }
         }
         let best = RecordQuery(reading: Habit.collection) { records in
             records.records(Habit.self).max { $0.streak < $1.streak }
@@ -83,7 +84,7 @@ struct RecordSnippets {
 
         let now = client.cached(best)
         for await habit in client.updates(of: best) { show(habit) }
-        await closing.value
+        try await closing.finished()
         #expect(now?.title == "Run")
         #expect(shown.texts.withLock { $0 } == ["Run"])
     }

@@ -1,6 +1,7 @@
 import Foundation
 import Sanguine
 import SanguineTesting
+import TestSupport
 import Testing
 
 struct Author: Codable, Sendable, Equatable {
@@ -20,7 +21,7 @@ extension Query where Value == Author {
 }
 
 /// The samples of the guide to requests, and of the README's part on backends.
-@Suite("Request snippets", .timeLimit(.minutes(15)))
+@Suite("Request snippets", .bounded)
 struct RequestSnippets {
     @Test func `a policy may have a priority`() {
         let policy = Policy.fresh(for: .minutes(5)).priority(.visible)

@@ -3,11 +3,12 @@ import Logging
 import SanguineSQLite
 import SanguineServer
 import ServiceLifecycle
+import TestSupport
 import Testing
 import UnixSignals
 
 /// The samples of the server's guide.
-@Suite("Server snippets", .timeLimit(.minutes(15)))
+@Suite("Server snippets", .bounded)
 struct ServerSnippets {
     // Compiled and not run: it would serve until it is told to stop.
     func serve(_ folder: URL, _ settings: ServerSettings, _ logger: Logger) async throws {

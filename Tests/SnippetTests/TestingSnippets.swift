@@ -2,10 +2,11 @@ import Foundation
 import Sanguine
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 /// The samples of the test kit's guide.
-@Suite("Testing snippets", .timeLimit(.minutes(15)))
+@Suite("Testing snippets", .bounded)
 struct TestingSnippets {
     let network = ScriptedTransport { _ in .json(["name": "Ada"]) }
     let clock = ManualWallClock()
@@ -36,11 +37,22 @@ struct TestingSnippets {
         network.script(.fail(.timedOut))
 
         async let reading = client.value(of: .profile("42"))
-        await delay.waitForSleepers(2)  // The deadline of the read, and the wait before its retry.
+        try await delay.waitForSleepers(2)  // The read's deadline, and the wait before its retry.
         delay.advance(by: .seconds(2))
 
         let profile = try await reading
         #expect(profile.name == "Ada")
+    }
+
+    @Test func `a reader who leaves takes the request along`() async throws {
+        let client = try client()
+        network.hold()
+        let reader = Task { try await client.value(of: .profile("42")) }
+        try await network.waitForHeld(1)
+        reader.cancel()
+
+        await #expect(throws: SanguineError.cancelled) { try await reader.finished() }
+        try await eventually("nothing is under way") { network.inFlight == 0 }
     }
 
     @Test func `two readers share a request`() async throws {
@@ -48,7 +60,7 @@ struct TestingSnippets {
         network.hold()
         async let first = client.value(of: .profile("42"))
         async let second = client.value(of: .profile("42"))
-        await network.waitForHeld(1)
+        try await network.waitForHeld(1)
         network.release()
 
         let profiles = try await [first, second]
@@ -58,7 +70,7 @@ struct TestingSnippets {
 }
 
 /// The samples of the guide to testing an app.
-@Suite("App testing snippets", .timeLimit(.minutes(15)))
+@Suite("App testing snippets", .bounded)
 struct AppTestingSnippets {
     private let run = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
     private let schema: RecordSchema
@@ -121,7 +133,7 @@ struct AppTestingSnippets {
 
         network.faults = .none
         try await delay.advancing {
-            while !Task.isCancelled, (try? await client.synchronize()) == nil {}
+            try await eventually("all is sent") { (try? await client.synchronize()) != nil }
         }
         #expect(authority.record(Habit.self, run)?.streak == 10, "\(network)")
     }
@@ -139,7 +151,7 @@ struct AppTestingSnippets {
 
         try client.perform(CompleteHabit(habit: run))
         try await device.delay.advancing {
-            while !Task.isCancelled, client.outbox.refused.isEmpty { await Task.yield() }
+            try await eventually("a refusal") { !client.outbox.refused.isEmpty }
         }
         #expect(client.outbox.refused.map(\.problem.code) == [.notOwner])
     }

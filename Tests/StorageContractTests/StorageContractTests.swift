@@ -1,13 +1,15 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
+import TestSupport
 import Testing
 
 /// What every storage driver promises of commands and loads, whatever database is behind it.
 ///
 /// A new driver is done when it is a case of ``StorageDriver`` and the suites of this target
 /// pass. A promise that only one driver keeps does not belong in the protocol.
-@Suite("Storage contract: commands", .timeLimit(.minutes(15)))
+@Suite("Storage contract: commands", .bounded)
 struct StorageContractTests {
     @Test(arguments: StorageDriver.allCases)
     func `a thousand concurrent increments lose none`(driver: StorageDriver) async throws {
@@ -211,11 +213,11 @@ struct StorageContractTests {
             }
             for call in calls { call.cancel() }
             var answers: Set<Int64> = []
-            for call in calls { answers.insert(try await call.value) }
+            for call in calls { answers.insert(try await call.finished()) }
             #expect(answers == Set(1...100))
             let reading = Task { try await storage.row(.balance(account)) }
             reading.cancel()
-            #expect(try await reading.value != nil)
+            #expect(try await reading.finished() != nil)
         }
     }
 
@@ -254,12 +256,12 @@ struct StorageContractTests {
             let calls = (0..<200).map { _ in
                 Task { try await storage.add(1, to: account) }
             }
-            _ = try await calls[0].value
+            _ = try await calls[0].finished()
             await storage.close()
             var answers: [Int64] = []
             for call in calls {
                 do {
-                    answers.append(try await call.value)
+                    answers.append(try await call.finished())
                 } catch {
                     #expect(error as? StorageError == .closed)
                 }

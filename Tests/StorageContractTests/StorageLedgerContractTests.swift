@@ -1,9 +1,10 @@
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 /// What every storage driver promises of verifying the ledger: no planted fault stays hidden.
-@Suite("Storage contract: ledger", .timeLimit(.minutes(15)))
+@Suite("Storage contract: ledger", .bounded)
 struct StorageLedgerContractTests {
     /// Rows that a correct authority would never store, and a word of what the audit must say.
     struct Fault: Sendable, CustomTestStringConvertible {

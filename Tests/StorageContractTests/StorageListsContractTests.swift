@@ -1,9 +1,10 @@
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 /// What every storage driver promises of its lists and of sweeping.
-@Suite("Storage contract: lists and sweep", .timeLimit(.minutes(15)))
+@Suite("Storage contract: lists and sweep", .bounded)
 struct StorageListsContractTests {
     @Test(arguments: StorageDriver.allCases)
     func `transfers come newest first, page by page, of one account`(

@@ -2,12 +2,13 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 /// Compares every driver with a model that is too simple to be wrong.
 ///
 /// A failure names the seed. To debug it, replace the range by that one number.
-@Suite("Storage contract: random operations", .timeLimit(.minutes(15)))
+@Suite("Storage contract: random operations", .bounded(.seconds(300)))
 struct StorageModelTests {
     @Test(arguments: StorageDriver.allCases, 1...8)
     func `a driver does what the model does`(driver: StorageDriver, seed: Int) async throws {

@@ -1,9 +1,10 @@
 import SanguineAuthority
 import SanguineModel
+import TestSupport
 import Testing
 
 /// What every storage driver promises of the sessions for which an account has no room.
-@Suite("Storage contract: surplus sessions", .timeLimit(.minutes(15)))
+@Suite("Storage contract: surplus sessions", .bounded)
 struct StorageSurplusContractTests {
     private func surplus(
         of account: Identifier = .numbered(1),

@@ -55,6 +55,7 @@ enum ImportTable {
         "Benchmarks": .anything,
         "Simulation": .anything,
         "Simulate": .anything,
+        "TestSupport": .anything,
         "SimulationTests": .anything,
         "SanguineModelTests": .anything,
         "SanguineTests": .anything,

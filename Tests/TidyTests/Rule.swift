@@ -75,6 +75,10 @@ struct Scope: Sendable {
     }
     /// The tests.
     static let tests = Scope { $0.hasPrefix("Tests/") && $0.hasSuffix(".swift") }
+    /// The tests but for the documentation's samples, which are an app's code.
+    static let testsButSamples = Scope {
+        tests.contains($0) && !$0.hasPrefix("Tests/SnippetTests/")
+    }
 }
 
 extension Rule {

@@ -104,9 +104,20 @@ final class LiveHub: Sendable {
             release(id)
         }
         gauge.increment()
-        return LiveStream(connection: connection, channel: channel) { [events] in
-            events.increment(by: $0)
+        return LiveStream(
+            connection: connection,
+            channel: channel,
+            // A look or the stop may have come between the admission and now, and missed it.
+            entered: { [self] in endIfOver($0, at: clock.now()) },
+            wrote: { [events] in events.increment(by: $0) }
+        )
+    }
+
+    private func endIfOver(_ connection: LiveConnection, at moment: Timestamp) {
+        if connection.pass.expiresAt <= moment || !isLive(connection.pass.identity) {
+            connection.end(.unauthenticated)
         }
+        if guarded.withLock({ $0.isStopped }) { connection.end(.shutdown) }
     }
 
     private func release(_ id: Identifier) {
@@ -131,10 +142,7 @@ final class LiveHub: Sendable {
         let (now, moment) = (uptime(), clock.now())
         let timeout = isStopped ? LiveLimits.writeAtShutdown : limits.writeTimeout
         for connection in accounts.lazy.flatMap(\.connections) {
-            if connection.pass.expiresAt <= moment || !isLive(connection.pass.identity) {
-                connection.end(.unauthenticated)
-            }
-            if isStopped { connection.end(.shutdown) }
+            endIfOver(connection, at: moment)
             connection.timePassed(
                 to: now,
                 pingInterval: limits.pingInterval,

@@ -6,6 +6,8 @@ import SanguineModel
 struct LiveStream: Sendable {
     let connection: LiveConnection
     let channel: any Channel
+    /// Told once the connection can be woken and ended.
+    let entered: @Sendable (LiveConnection) -> Void
     let wrote: @Sendable (_ events: Int) -> Void
 
     func write(to writer: inout any ResponseBodyWriter) async throws {
@@ -17,6 +19,7 @@ struct LiveStream: Sendable {
         // Before the first read: what is committed after that wakes the connection.
         account.enter(connection)
         defer { account.leave(connection) }
+        entered(connection)
         try await writeRetry(after: LiveLimits.retry, to: &writer)
         while true {
             switch await connection.nextStep() {

@@ -10,6 +10,9 @@
 /// - Parameters:
 ///   - awaited: What is waited for, for the error: "the outbox is empty".
 ///   - bound: How long, at most ``TestingLimits/longestWait``.
+///   - fileID: The file that the error names.
+///   - line: The line that the error names.
+///   - isolation: Where the condition is asked. Default: where the caller runs.
 ///   - condition: What must hold.
 /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled, and
 ///   what the condition throws.
@@ -21,7 +24,7 @@ public func eventually(
     isolation: isolated (any Actor)? = #isolation,
     _ condition: () async throws -> Bool
 ) async throws {
-    var patience = Patience(bound, isPolling: true)
+    var patience = Patience(min(bound, TestingLimits.longestWait), isPolling: true)
     while try await !condition() {
         guard try await patience.rest() else { throw VainWait(awaited, bound, fileID, line) }
     }
@@ -38,6 +41,8 @@ public func eventually(
 /// - Parameters:
 ///   - bound: How long, at most ``TestingLimits/longestWait``. After it the body is cancelled.
 ///   - awaited: What is waited for, for the error.
+///   - fileID: The file that the error names.
+///   - line: The line that the error names.
 ///   - body: What runs, in a task of its own.
 /// - Returns: What the body returns.
 /// - Throws: ``VainWait`` when the time is up, also if the body does not heed its cancellation;
@@ -65,7 +70,10 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
     /// - Parameters:
     ///   - awaited: What is waited for, for the error.
     ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
     ///   - fits: Which element. Default: any.
+    /// - Returns: That element.
     /// - Throws: ``VainWait`` when the time is up or the sequence has ended, `CancellationError`
     ///   when the task is cancelled, and what the sequence throws.
     @discardableResult
@@ -108,6 +116,8 @@ extension Task {
     /// - Parameters:
     ///   - awaited: What is waited for, for the error.
     ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
     /// - Returns: What the task returns.
     /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the waiting task is
     ///   cancelled, and what the task throws.

@@ -34,32 +34,34 @@ public struct VainWait: Error, Hashable, CustomStringConvertible {
 ///
 /// Real time, but a pause counts at most four times what it was to take: on a machine that gives
 /// the process no time, a wait that is about to succeed does not fail.
-struct Patience {
-    private static let longestPause = Duration.milliseconds(50)
-
+package struct Patience {
+    private let longestPause: Duration
     private var left: Duration
     private var pause: Duration
 
-    /// Creates patience for a wait.
+    /// Creates patience.
     ///
     /// - Parameters:
-    ///   - bound: How long; at most ``TestingLimits/longestWait``.
-    ///   - isPolling: Whether the wait looks after each pause, so that the first ones are short.
-    init(_ bound: Duration, isPolling: Bool) {
-        left = min(bound, TestingLimits.longestWait)
-        pause = isPolling ? .milliseconds(1) : Self.longestPause
+    ///   - bound: How long.
+    ///   - isPolling: Whether there is a look at something after each pause: pauses are short then,
+    ///     and the first ones shortest.
+    package init(_ bound: Duration, isPolling: Bool) {
+        left = bound
+        longestPause = .milliseconds(isPolling ? 10 : 50)
+        pause = isPolling ? .milliseconds(1) : longestPause
     }
 
     /// Pauses, unless the time is up.
     ///
     /// - Returns: Whether there was time for the pause.
     /// - Throws: `CancellationError` if the task is cancelled.
-    mutating func rest() async throws -> Bool {
+    package mutating func rest() async throws -> Bool {
         guard left > .zero else { return false }
-        let start = ContinuousClock.now
-        try await Task.sleep(for: pause)
-        left -= min(ContinuousClock.now - start, pause * 4)
-        pause = min(pause * 2, Self.longestPause)
+        let clock = ContinuousClock()
+        let start = clock.now
+        try await clock.sleep(for: pause)
+        left -= min(clock.now - start, pause * 4)
+        pause = min(pause * 2, longestPause)
         return true
     }
 }

@@ -76,6 +76,8 @@ public final class WatchedState<State: Sendable>: Sendable {
     ///   - awaited: What is waited for, for the error: "2 held answers".
     ///   - bound: How long, at most ``TestingLimits/longestWait``.
     ///   - found: Says what is there instead, for the error: "1 is held".
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
     ///   - condition: What must be. It is asked under the lock, after each change.
     /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled.
     public func wait(
@@ -111,7 +113,10 @@ public final class WatchedState<State: Sendable>: Sendable {
     /// - Parameters:
     ///   - awaited: What is waited for, for the error.
     ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
     ///   - find: Finds it, or returns `nil`. It is called under the lock, after each change.
+    /// - Returns: What the closure found.
     /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled,
     ///   and what the closure throws.
     @discardableResult
@@ -146,7 +151,7 @@ public final class WatchedState<State: Sendable>: Sendable {
             // The handler of the cancellation may have come before there was a waiter.
             if Task.isCancelled { return end(number) { _ in .cancelled } }
             deadline = Task {
-                var patience = Patience(bound, isPolling: false)
+                var patience = Patience(min(bound, TestingLimits.longestWait), isPolling: false)
                 while (try? await patience.rest()) == true {}
                 if !Task.isCancelled { end(number) { .late($0) } }
             }

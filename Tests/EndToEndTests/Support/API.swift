@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import SanguineModel
+import SanguineTesting
 
 /// The wire as `curl` would use it: without any help of the client that is tested.
 struct API: Sendable {
@@ -72,7 +73,7 @@ struct API: Sendable {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: try JSONEncoder().encode(json)))
         }
-        let response = try await http.execute(request, timeout: .seconds(90))
+        let response = try await http.execute(request, timeout: .seconds(30))
         let body = try await response.body.collect(upTo: 8 << 20)
         return Answer(
             status: Int(response.status.code),
@@ -147,11 +148,22 @@ extension API {
     }
 
     /// Sends the call again until it is no longer under way.
-    func end(of call: @Sendable () async throws -> Answer) async throws -> Answer {
-        while true {
-            let answer = try await call()
-            guard answer.code == .operationInProgress else { return answer }
-            try Task.checkCancellation()
+    func end(
+        fileID: String = #fileID,
+        line: Int = #line,
+        of call: @Sendable () async throws -> Answer
+    ) async throws -> Answer {
+        var answer = try await call()
+        try await eventually(
+            "the end of a call",
+            within: TestingLimits.longestWait,
+            fileID: fileID,
+            line: line
+        ) {
+            guard answer.code == .operationInProgress else { return true }
+            answer = try await call()
+            return answer.code != .operationInProgress
         }
+        return answer
     }
 }

@@ -5,6 +5,7 @@ import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
+import SanguineTesting
 import ServiceLifecycle
 
 /// A server in this process, durable in a folder, on free ports.
@@ -106,6 +107,13 @@ extension LocalServer {
         let report = try await inspection.verifyLedger()
         await inspection.close()
         return report
+    }
+
+    /// How many live connections there are.
+    var liveConnections: Int {
+        let lines = registry.render().split(separator: "\n")
+        let line = lines.first { $0.hasPrefix("live_connections ") }
+        return line?.split(separator: " ").last.flatMap { Double($0) }.map { Int($0) } ?? 0
     }
 
     /// How many requests of a route the server has answered, whatever the status.

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import SanguineModel
+import SanguineTesting
 
 @testable import SanguineCommand
 
@@ -66,12 +67,19 @@ struct NoteDevice: Sendable {
     }
 
     /// The list, once the server has answered everything.
-    func settled() async throws -> Listed {
-        while true {
-            let listed = try await list()
-            if listed.waiting == 0, listed.error == nil { return listed }
-            try Task.checkCancellation()
+    func settled(fileID: String = #fileID, line: Int = #line) async throws -> Listed {
+        var listed = try await list()
+        try await eventually(
+            "a list that is settled",
+            within: TestingLimits.longestWait,
+            fileID: fileID,
+            line: line
+        ) {
+            if listed.waiting == 0, listed.error == nil { return true }
+            listed = try await list()
+            return false
         }
+        return listed
     }
 }
 
@@ -94,24 +102,26 @@ extension API {
     /// Reads the feed live from its start until a note has the text; returns the notes' texts by id
     /// as the changes told them.
     func notes(of guest: Guest, until last: String) async throws -> [String: String] {
-        var request = HTTPClientRequest(url: base + "/v1/live?since=0")
-        request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
-        let response = try await http.execute(request, timeout: .seconds(90))
-        var notes: [String: String] = [:]
-        var text = ""
-        for try await chunk in response.body {
-            text += String(buffer: chunk)
-            while let end = text.firstIndex(of: "\n") {
-                let line = text[..<end]
-                text = String(text[text.index(after: end)...])
-                guard line.hasPrefix("data: {") else { continue }
-                let data = Data(line.dropFirst(6).utf8)
-                let change = try JSONDecoder().decode(LiveChange.self, from: data).change
-                guard change.collection == "notes" else { continue }
-                notes[change.id.text] = change.value?["text"]?.string
-                if change.value?["text"]?.string == last { return notes }
+        try await within(.seconds(30), "the note '\(last)' in the live feed") {
+            var request = HTTPClientRequest(url: base + "/v1/live?since=0")
+            request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
+            let response = try await http.execute(request, timeout: .seconds(30))
+            var notes: [String: String] = [:]
+            var text = ""
+            for try await chunk in response.body {  // tidy: allow unbounded-wait: within 30 s.
+                text += String(buffer: chunk)
+                while let end = text.firstIndex(of: "\n") {
+                    let line = text[..<end]
+                    text = String(text[text.index(after: end)...])
+                    guard line.hasPrefix("data: {") else { continue }
+                    let data = Data(line.dropFirst(6).utf8)
+                    let change = try JSONDecoder().decode(LiveChange.self, from: data).change
+                    guard change.collection == "notes" else { continue }
+                    notes[change.id.text] = change.value?["text"]?.string
+                    if change.value?["text"]?.string == last { return notes }
+                }
             }
+            throw Unexpected("The live feed ended before '\(last)'.")
         }
-        throw Unexpected("The live feed ended before '\(last)'.")
     }
 }

@@ -1,5 +1,6 @@
 import Sanguine
 import SanguineModel
+import SanguineTesting
 
 /// The balance as a view would show it, with everything that it showed.
 final class Screen: Sendable {

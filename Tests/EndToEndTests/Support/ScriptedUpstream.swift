@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import SanguineModel
+import SanguineTesting
 
 /// A language model on loopback that does to each request what a test says.
 final class ScriptedUpstream: Sendable {
@@ -65,7 +66,7 @@ final class ScriptedUpstream: Sendable {
     ) async {
         try? await server.executeThenClose { inbound in
             try await withThrowingDiscardingTaskGroup { group in
-                for try await connection in inbound {
+                for try await connection in inbound {  // tidy: allow unbounded-wait: it serves.
                     group.addTask { try? await self.serve(connection) }
                 }
             }
@@ -75,7 +76,7 @@ final class ScriptedUpstream: Sendable {
     private func serve(_ connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>) async throws {
         try await connection.executeThenClose { inbound, outbound in
             var received = ByteBuffer()
-            for try await var chunk in inbound {
+            for try await var chunk in inbound {  // tidy: allow unbounded-wait: it serves.
                 received.writeBuffer(&chunk)
                 guard let request = Self.takeRequest(from: &received) else { continue }
                 requests.update { $0.append(request) }

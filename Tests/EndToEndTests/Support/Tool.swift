@@ -1,4 +1,5 @@
 import Foundation
+import SanguineTesting
 
 /// The real `sanguine`, as a process of its own.
 ///
@@ -98,8 +99,8 @@ final class Tool: Sendable {
     /// Waits for the end, and for all that was said.
     func ended() async throws -> Ended {
         let number = try await status.first { $0 }
-        try await output.when(\.hasEnded)
-        try await errors.when(\.hasEnded)
+        try await output.when { $0.hasEnded }
+        try await errors.when { $0.hasEnded }
         return Ended(status: number, output: output.value.text, errors: errors.value.text)
     }
 

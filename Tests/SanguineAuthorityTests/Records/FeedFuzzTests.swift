@@ -1,11 +1,12 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
 /// No gap, no repeat, and no operation by halves, whatever the sizes of the pages.
-@Suite("Feed under random events", .timeLimit(.minutes(15)))
+@Suite("Feed under random events", .bounded(.seconds(300)))
 struct FeedFuzzTests {
     /// Plays 150 random pushes, charges and sweeps a seed, while readers of all kinds follow.
     ///

@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Pull", .timeLimit(.minutes(15)))
+@Suite("Pull", .bounded)
 struct PullTests {
     @Test func `the feed begins with the profile and the balance`() async throws {
         let world = try await SyncWorld()
@@ -165,7 +166,7 @@ struct PullTests {
     }
 }
 
-@Suite("Pull: deletions that are forgotten", .timeLimit(.minutes(15)))
+@Suite("Pull: deletions that are forgotten", .bounded)
 struct PullHorizonTests {
     /// A world with two live records, and between them a deletion that is forgotten.
     private func world() async throws -> (SyncWorld, old: Int64) {

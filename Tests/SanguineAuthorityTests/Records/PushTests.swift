@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Push", .timeLimit(.minutes(15)))
+@Suite("Push", .bounded)
 struct PushTests {
     @Test func `an applied operation takes a number for each record that it changes`() async throws
     {
@@ -184,7 +185,7 @@ struct PushTests {
     }
 }
 
-@Suite("Push: refusals", .timeLimit(.minutes(15)))
+@Suite("Push: refusals", .bounded)
 struct PushRefusalTests {
     private func code(_ mutator: some Mutator) async throws -> ProblemCode? {
         try await SyncWorld().push(mutator).first?.problem?.code

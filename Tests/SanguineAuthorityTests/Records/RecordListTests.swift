@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Lists of records", .timeLimit(.minutes(15)))
+@Suite("Lists of records", .bounded)
 struct RecordListTests {
     private func world() async throws -> (SyncWorld, stranger: Identifier) {
         let world = try await SyncWorld()

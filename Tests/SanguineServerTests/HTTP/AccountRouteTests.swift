@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Accounts and sessions over HTTP", .timeLimit(.minutes(15)))
+@Suite("Accounts and sessions over HTTP", .bounded)
 struct AccountRouteTests {
     @Test func `a new device is 201 with an account, a session and a head`() async throws {
         try await LiveServer.with { server in

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SanguineServer
@@ -14,7 +15,7 @@ private final class KeptLines: LogSink {
     func write(_ lines: [UInt8]) { bytes.withLock { $0 += lines } }
 }
 
-@Suite("The admin port, and what must not be told", .timeLimit(.minutes(15)))
+@Suite("The admin port, and what must not be told", .bounded)
 struct AdminRouteTests {
     private func grant(
         _ amount: Int,

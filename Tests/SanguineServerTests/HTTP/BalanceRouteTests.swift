@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Balance, quotas and ledger over HTTP", .timeLimit(.minutes(15)))
+@Suite("Balance, quotas and ledger over HTTP", .bounded)
 struct BalanceRouteTests {
     @Test func `a balance has unit, amounts, head and time, and no more`() async throws {
         try await LiveServer.with { server in
@@ -112,9 +113,9 @@ struct BalanceRouteTests {
             let hold = try await guest.post("/v1/holds", #"{"amount":60,"expiresIn":1}"#)
                 .decode(HoldAnswer.self).hold
             server.setup.wall.advance(by: .seconds(1))
-            await server.setup.delay.waitForSleepers(1)
+            try await server.setup.delay.waitForSleepers(1)
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.waitForSleepers(1)  // Housekeeping has had its turn.
+            try await server.setup.delay.waitForSleepers(1)  // Housekeeping has had its turn.
             #expect(try await guest.balance().available == 100)
             let late = try await guest.post("/v1/holds/\(hold.id)/capture", #"{"amount":1}"#)
             #expect(late.code == "hold_settled")
@@ -165,7 +166,7 @@ struct BalanceRouteTests {
             let guest = try await server.guest()
             _ = try await guest.spend(1, key: "done")
             async let running = guest.echo("slow", key: "runs", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             let balance = try await guest.get("/v1/balance?operations=done,runs,never")
                 .decode(Balance.self)
             #expect(

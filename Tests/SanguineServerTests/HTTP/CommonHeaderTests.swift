@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Headers that all answers share", .timeLimit(.minutes(15)))
+@Suite("Headers that all answers share", .bounded)
 struct CommonHeaderTests {
     private static let reads = [
         "/v1/account", "/v1/balance", "/v1/balance?operations=a", "/v1/quotas", "/v1/ledger",

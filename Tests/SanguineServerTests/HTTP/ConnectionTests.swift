@@ -1,11 +1,13 @@
 import NIOCore
 import NIOPosix
+import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
 /// What happens on a connection around an answer, seen byte by byte.
-@Suite("Connections", .timeLimit(.minutes(15)))
+@Suite("Connections", .bounded)
 struct ConnectionTests {
     @Test func `an answer to HEAD has no body, whatever its status`() async throws {
         try await LiveServer.with { server in
@@ -91,26 +93,30 @@ struct ConnectionTests {
         after awaited: String? = nil,
         _ rest: String = ""
     ) async throws -> String {
-        let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .connect(host: "127.0.0.1", port: port) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
-                        wrappingChannelSynchronously: channel
-                    )
+        try await within(.seconds(30), "the end of the connection") {
+            let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .connect(host: "127.0.0.1", port: port) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
+                            wrappingChannelSynchronously: channel
+                        )
+                    }
                 }
-            }
-        return try await connection.executeThenClose { inbound, outbound in
-            try await outbound.write(ByteBuffer(string: text))
-            var received = ""
-            do {
-                for try await part in inbound {
-                    received += String(buffer: part)
-                    if received == awaited { try await outbound.write(ByteBuffer(string: rest)) }
+            return try await connection.executeThenClose { inbound, outbound in
+                try await outbound.write(ByteBuffer(string: text))
+                var received = ""
+                do {
+                    for try await part in inbound {  // tidy: allow unbounded-wait: within 30 s.
+                        received += String(buffer: part)
+                        if received == awaited {
+                            try await outbound.write(ByteBuffer(string: rest))
+                        }
+                    }
+                } catch is IOError {
+                    // A reset is an end, too: the server closed with bytes unread.
                 }
-            } catch is IOError {
-                // A reset is an end, too: the server closed with bytes unread.
+                return received
             }
-            return received
         }
     }
 }

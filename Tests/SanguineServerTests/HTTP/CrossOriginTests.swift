@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Pages of other origins", .timeLimit(.minutes(15)))
+@Suite("Pages of other origins", .bounded)
 struct CrossOriginTests {
     private static let origin = "https://app.example.com"
 

@@ -2,11 +2,12 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("A storage that fails meanwhile", .timeLimit(.minutes(15)))
+@Suite("A storage that fails meanwhile", .bounded)
 struct FailingStorageTests {
     /// Whether the keys are those with which a call is marked as sent.
     private static func areOfSending(_ keys: [Key]) -> Bool {
@@ -14,9 +15,9 @@ struct FailingStorageTests {
     }
 
     /// Lets the tries to settle, and the pauses between them, go by.
-    private func letTriesPass(_ server: LiveServer) async {
+    private func letTriesPass(_ server: LiveServer) async throws {
         for _ in 1...5 {
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(4))
         }
     }
@@ -35,10 +36,10 @@ struct FailingStorageTests {
         } _: { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", key: "k", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in failure }
             server.setup.delay.advance(by: .seconds(1))
-            await letTriesPass(server)
+            try await letTriesPass(server)
             let reply = try await running
             #expect(reply.code == code)
             #expect(reply.status == (code == "internal_fault" ? 500 : 409))
@@ -63,10 +64,10 @@ struct FailingStorageTests {
         } _: { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in .overloaded(retryAfterSeconds: 1) }
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             storage.fail { _ in nil }
             server.setup.delay.advance(by: .seconds(1))
             #expect(try await running.status == 200)
@@ -108,10 +109,10 @@ struct FailingStorageTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", delayMs: 2_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             server.setup.wall.advance(by: .seconds(900))
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(1))
             let reply = try await running
             #expect((reply.status, reply.code) == (504, "upstream_timeout"))

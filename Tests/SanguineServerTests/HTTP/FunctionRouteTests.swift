@@ -3,11 +3,12 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Functions over HTTP", .timeLimit(.minutes(15)))
+@Suite("Functions over HTTP", .bounded)
 struct FunctionRouteTests {
     private typealias Result = FunctionResult<String>
 
@@ -100,7 +101,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             let meanwhile = try await guest.balance()
             #expect((meanwhile.available, meanwhile.held) == (99, 1))
             server.setup.delay.advance(by: .seconds(60))
@@ -116,10 +117,10 @@ struct FunctionRouteTests {
         } _: { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             server.setup.wall.advance(by: .seconds(60))
             server.setup.delay.advance(by: .seconds(1))
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             #expect(try await guest.balance().held == 1)
             server.setup.delay.advance(by: .seconds(59))
             #expect(try await reply.status == 200)
@@ -147,9 +148,9 @@ struct FunctionRouteTests {
                 )
                 let expiresAt = try #require(holds.first).expiresAt
                 #expect(expiresAt == server.setup.wall.now() + .seconds(360))
-                await server.setup.delay.waitForSleepers(2)
+                try await server.setup.delay.waitForSleepers(2)
                 server.setup.delay.advance(by: .seconds(300))
-                #expect(try await call.value.code == "upstream_timeout")
+                #expect(try await call.finished().code == "upstream_timeout")
             }
         }
     }
@@ -175,7 +176,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("slow", key: "k", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             server.setup.delay.advance(by: .seconds(1))
             let operation = try await reply.decode(Result.self).operation
             let release = try await guest.post("/v1/holds/\(operation)/release")
@@ -287,7 +288,7 @@ struct FunctionRouteTests {
             async let reply = guest.ask("Why?")
             var arrivals = upstream.arrivals.makeAsyncIterator()
             _ = await arrivals.next()
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             #expect(try await guest.balance().held == 20)
             server.setup.delay.advance(by: .seconds(5))
             let late = try await reply
@@ -329,9 +330,10 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let call = Task { try await guest.echo("gone", key: "k", delayMs: 1_000) }
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             call.cancel()  // Closes the connection.
-            await #expect(throws: (any Error).self) { try await call.value }
+            let error = await #expect(throws: (any Error).self) { try await call.finished() }
+            #expect(!(error is VainWait))
             #expect(try await guest.balance().held == 1)
             server.setup.delay.advance(by: .seconds(1))
             var reply = try await guest.echo("gone", key: "k", delayMs: 1_000)

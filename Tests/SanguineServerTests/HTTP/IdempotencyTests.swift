@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Idempotency over HTTP", .timeLimit(.minutes(15)))
+@Suite("Idempotency over HTTP", .bounded)
 struct IdempotencyTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 
@@ -146,7 +147,7 @@ struct IdempotencyTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("slow", key: "k", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(2)
             let meanwhile = try await guest.echo("slow", key: "k", delayMs: 1_000)
             #expect(meanwhile.status == 409)
             #expect(meanwhile.code == "operation_in_progress")
@@ -209,10 +210,10 @@ struct IdempotencyTests {
             let delay = server.setup.delay
             // The sweep comes with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
-                await delay.waitForSleepers(1)
+                try await delay.waitForSleepers(1)
                 delay.advance(by: Housekeeping.interval)
             }
-            await delay.waitForSleepers(1)
+            try await delay.waitForSleepers(1)
             let later = try await server.guest(device: guest.device)
             let reply = try await later.spend(1, key: "k")
             #expect(reply.status == 422)

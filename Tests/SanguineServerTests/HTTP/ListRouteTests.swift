@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Lists over HTTP", .timeLimit(.minutes(15)))
+@Suite("Lists over HTTP", .bounded)
 struct ListRouteTests {
     /// A guest with a ledger of so many entries, the grant included.
     private func guest(_ server: LiveServer, entries: Int) async throws -> Guest {

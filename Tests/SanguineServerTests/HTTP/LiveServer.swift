@@ -109,7 +109,7 @@ struct LiveServer: Sendable {
     }
 
     func send(_ request: HTTPClientRequest) async throws -> Reply {
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
         let body = try await response.body.collect(upTo: 4 << 20)
         return Reply(
             status: Int(response.status.code),

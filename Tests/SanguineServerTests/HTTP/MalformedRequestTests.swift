@@ -3,11 +3,12 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Malformed requests", .timeLimit(.minutes(15)))
+@Suite("Malformed requests", .bounded)
 struct MalformedRequestTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 

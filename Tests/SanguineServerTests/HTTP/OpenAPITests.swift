@@ -2,11 +2,12 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("openapi.json", .timeLimit(.minutes(15)))
+@Suite("openapi.json", .bounded)
 struct OpenAPITests {
     /// A method and a path template, as a router and a description have them in common.
     private struct Operation: Hashable, CustomStringConvertible {

@@ -1,5 +1,6 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
@@ -24,7 +25,7 @@ private enum Rule: Int, CaseIterable {
     }
 }
 
-@Suite("The order of refusals", .timeLimit(.minutes(15)))
+@Suite("The order of refusals", .bounded)
 struct RefusalOrderTests {
     private static let requestsPerMinute = 400
 
@@ -121,7 +122,7 @@ struct RefusalOrderTests {
             let poor = try await server.guest()
             try await poor.spend(downTo: 0)
             async let running = guest.echo("slow", key: "slow", delayMs: 1_000)
-            await server.setup.delay.waitForSleepers(2)  // Housekeeping is the other one.
+            try await server.setup.delay.waitForSleepers(2)  // Housekeeping is the other one.
 
             let overloaded = try await guest.echo("a", key: "again")
             #expect(overloaded.status == 503)

@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Records and feed over HTTP", .timeLimit(.minutes(15)))
+@Suite("Records and feed over HTTP", .bounded)
 struct SyncRouteTests {
     private static let device = "a-device-of-the-tests"
 

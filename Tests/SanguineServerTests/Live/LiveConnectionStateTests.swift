@@ -1,10 +1,11 @@
 import NIOCore
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("A live connection's state", .timeLimit(.minutes(15)))
+@Suite("A live connection's state", .bounded)
 struct LiveConnectionStateTests {
     private var state = LiveConnectionState(position: FeedPosition(number: 3), now: .zero)
 

@@ -6,11 +6,12 @@ import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Live connections together", .timeLimit(.minutes(15)))
+@Suite("Live connections together", .bounded)
 struct LiveHubTests {
     /// Whose sessions have ended.
     private final class Ended: Sendable {
@@ -67,41 +68,42 @@ struct LiveHubTests {
         let hub = hub()
         feed.hold()
         let streams = try (0..<3).map { _ in run(try admit(to: hub)) }
-        for (_, text) in streams { await text.wait(for: "retry: 2000\n\n") }
+        for (_, text) in streams { try await text.wait(for: "retry: 2000\n\n") }
         feed.commit(2)
         feed.release()
-        for (_, text) in streams { await text.wait(for: "id: 2\n") }
+        for (_, text) in streams { try await text.wait(for: "id: 2\n") }
         #expect(feed.reads <= 3)
         let before = feed.reads
         hub.committed(account, head: feed.commit())
-        for (_, text) in streams { await text.wait(for: "id: 3\n") }
+        for (_, text) in streams { try await text.wait(for: "id: 3\n") }
         #expect(feed.reads == before + 1)
         hub.stop()
-        for (task, _) in streams { try await task.value }
+        for (task, _) in streams { try await task.finished() }
     }
 
     @Test func `who is told of a commit is not answered by a read that began before it`()
         async throws
     {
         let account = LiveAccount(account, feed: feed)
-        feed.hold()
+        feed.hold(answering: .asOfTheirBeginning)
         async let older = account.page(after: FeedPosition(number: 0))
-        await feed.wait(forReads: 1)
+        try await feed.wait(forReads: 1)
         account.committed(feed.commit())
         async let newer = account.page(after: FeedPosition(number: 0))
-        await feed.wait(forReads: 2)
+        try await feed.wait(forReads: 2)
         feed.release()
-        _ = try await (older, newer)
+        let pages = try await (older, newer)
+        #expect(pages.0.next.number == 0 && pages.1.next.number == 1)
     }
 
     @Test func `commits while it reads and writes bring each change once, in order`() async throws {
         let hub = hub()
         let (task, text) = run(try admit(to: hub))
         for _ in 0..<200 { hub.committed(account, head: feed.commit()) }
-        await text.wait(for: "id: 200\n")
+        try await text.wait(for: "id: 200\n")
         #expect(text.numbers == Array(1...200))
         hub.stop()
-        try await task.value
+        try await task.finished()
     }
 
     @Test func `an operation of many records comes whole, however small a page`() async throws {
@@ -109,10 +111,10 @@ struct LiveHubTests {
         feed.commit(200)
         feed.commit(200)
         let (task, text) = run(try admit(to: hub))
-        await text.wait(for: "id: 400\n")
+        try await text.wait(for: "id: 400\n")
         #expect(text.numbers == Array(1...400))
         hub.stop()
-        try await task.value
+        try await task.finished()
     }
 
     @Test func `of one account and in all there are so many at most`() async throws {
@@ -137,28 +139,49 @@ struct LiveHubTests {
     @Test func `a connection ends when its access token expires`() async throws {
         let hub = hub()
         let (task, text) = run(try admit(to: hub))
-        await text.wait(for: "retry")
+        try await text.wait(for: "retry")
         wall.advance(by: .seconds(899))
         hub.look()
         #expect(!text.isFinished)
         wall.advance(by: .seconds(1))
         hub.look()
-        try await task.value
+        try await task.finished()
         #expect(text.isFinished)
     }
 
     @Test func `a connection ends with its session, and no other`() async throws {
         let hub = hub()
         let session = Identifier.new()
-        let (task, _) = run(try admit(to: hub, session: session))
+        let (task, ending) = run(try admit(to: hub, session: session))
         let (other, text) = run(try admit(to: hub))
-        await text.wait(for: "retry")
+        try await ending.wait(for: "retry")
+        try await text.wait(for: "retry")
         ended.sessions.withLock { _ = $0.insert(session) }
         hub.look()
-        try await task.value
+        try await task.finished()
         #expect(!text.isFinished)
         hub.stop()
-        try await other.value
+        try await other.finished()
+    }
+
+    @Test func `a stream that begins after its session has ended ends at once`() async throws {
+        let hub = hub()
+        let session = Identifier.new()
+        let stream = try admit(to: hub, session: session)
+        ended.sessions.withLock { _ = $0.insert(session) }
+        hub.look()
+        let (task, text) = run(stream)
+        try await task.finished("the end of the stream")
+        #expect(text.isFinished && feed.reads == 0)
+    }
+
+    @Test func `a stream that begins after the stop ends at once`() async throws {
+        let hub = hub()
+        let stream = try admit(to: hub)
+        hub.stop()
+        let (task, text) = run(stream)
+        try await task.finished("the end of the stream")
+        #expect(text.isFinished && feed.reads == 0)
     }
 
     @Test func `a stop ends all, tells each to come back at a time of its own, and lets none in`()
@@ -166,10 +189,10 @@ struct LiveHubTests {
     {
         let hub = hub()
         let streams = try (0..<4).map { _ in run(try admit(to: hub)) }
-        for (_, text) in streams { await text.wait(for: "retry: 2000\n\n") }
+        for (_, text) in streams { try await text.wait(for: "retry: 2000\n\n") }
         hub.stop()
         for (task, text) in streams {
-            try await task.value
+            try await task.finished()
             #expect(text.isFinished)
         }
         #expect(Set(streams.map { $0.1.text }).count > 1)
@@ -181,24 +204,24 @@ struct LiveHubTests {
         feed.commit()
         feed.fail(Problem(.overloaded, "Later."))
         let (task, text) = run(try admit(to: hub))
-        await text.wait(for: "retry")
-        while !Task.isCancelled, feed.reads == 0 { await Task.yield() }
+        try await text.wait(for: "retry")
+        try await feed.wait(forReads: 1)
         feed.fail(nil)
         // It rests until somebody looks at the time.
-        while text.numbers.isEmpty {
+        try await eventually("a change") {
             hub.look()
-            await Task.yield()
+            return !text.numbers.isEmpty
         }
         #expect(text.numbers == [1])
         hub.stop()
-        try await task.value
+        try await task.finished()
     }
 
     @Test func `an account that is gone ends its connections`() async throws {
         let hub = hub()
         feed.fail(Problem(.notFound, "Gone."))
         let (task, text) = run(try admit(to: hub))
-        try await task.value
+        try await task.finished()
         #expect(text.isFinished)
     }
 
@@ -206,11 +229,11 @@ struct LiveHubTests {
         let hub = hub()
         do {
             let (task, text) = run(try admit(to: hub))
-            await text.wait(for: "retry")
+            try await text.wait(for: "retry")
             task.cancel()
-            await #expect(throws: CancellationError.self) { try await task.value }
+            await #expect(throws: CancellationError.self) { try await task.finished() }
         }
-        #expect(hub.count == 0)
+        try await eventually("its place is free") { hub.count == 0 }
     }
 }
 
@@ -219,22 +242,26 @@ private final class WrittenText: Sendable {
     private struct State {
         var text = ""
         var isFinished = false
-        var waiting: [(String, CheckedContinuation<Void, Never>)] = []
     }
 
     struct Writer: ResponseBodyWriter {
         let text: WrittenText
 
-        mutating func write(_ buffer: ByteBuffer) async throws { text.add(String(buffer: buffer)) }
+        mutating func write(_ buffer: ByteBuffer) async throws {
+            let part = String(buffer: buffer)
+            text.state.withLock { $0.text += part }
+        }
 
-        consuming func finish(_ trailingHeaders: HTTPFields?) async throws { text.finish() }
+        consuming func finish(_ trailingHeaders: HTTPFields?) async throws {
+            text.state.withLock { $0.isFinished = true }
+        }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     var writer: Writer { Writer(text: self) }
-    var text: String { state.withLock { $0.text } }
-    var isFinished: Bool { state.withLock { $0.isFinished } }
+    var text: String { state.value.text }
+    var isFinished: Bool { state.value.isFinished }
 
     /// The numbers of the events, in their order.
     var numbers: [Int] {
@@ -242,26 +269,13 @@ private final class WrittenText: Sendable {
     }
 
     /// Returns when the text was written.
-    func wait(for part: String) async {
-        await withCheckedContinuation { continuation in
-            let isThere = state.withLock { state in
-                let isThere = state.text.contains(part)
-                if !isThere { state.waiting.append((part, continuation)) }
-                return isThere
-            }
-            if isThere { continuation.resume() }
+    func wait(for part: String, line: Int = #line) async throws {
+        try await state.wait(
+            for: part.debugDescription,
+            found: { "written was \($0.text.debugDescription)" },
+            line: line
+        ) {
+            $0.text.contains(part)
         }
     }
-
-    private func add(_ part: String) {
-        let woken = state.withLock { state in
-            state.text += part
-            let text = state.text
-            defer { state.waiting.removeAll { text.contains($0.0) } }
-            return state.waiting.filter { text.contains($0.0) }
-        }
-        for (_, continuation) in woken { continuation.resume() }
-    }
-
-    private func finish() { state.withLock { $0.isFinished = true } }
 }

@@ -1,11 +1,12 @@
 import Foundation
 import NIOCore
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Live pages", .timeLimit(.minutes(15)))
+@Suite("Live pages", .bounded)
 struct LivePagesTests {
     private let account = Identifier.new()
 

@@ -6,11 +6,12 @@ import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("GET /v1/live", .timeLimit(.minutes(15)))
+@Suite("GET /v1/live", .bounded)
 struct LiveRouteTests {
     @Test func `it begins with everything, as a stream that nobody keeps`() async throws {
         try await LiveServer.with { server in
@@ -115,7 +116,7 @@ struct LiveRouteTests {
             var reader = try await LiveReader(guest, since: try await guest.balance().head)
             #expect(try await reader.next() == ["retry: 2000"])
             for _ in 0..<2 {
-                await server.setup.delay.waitForSleepers(1)
+                try await server.setup.delay.waitForSleepers(1)
                 server.setup.delay.advance(by: .seconds(20))
                 #expect(try await reader.next() == [": ping"])
             }
@@ -133,11 +134,15 @@ struct LiveRouteTests {
             }
             let channel = try await connectAndReadNothing(guest)
             try await waitForConnections(1, server)
-            // Time passes until the server has noticed; waiting in vain ends by the limit.
-            while try await connections(server) > 0 {
-                await server.setup.delay.waitForSleepers(1)
-                server.setup.delay.advance(by: .seconds(10))
+            let delay = server.setup.delay
+            let start = delay.now
+            // Time passes until the server has noticed.
+            try await eventually("the connection has ended", within: .seconds(30)) {
+                try await delay.waitForSleepers(1)
+                delay.advance(by: .seconds(10))
+                return try await connections(server) == 0
             }
+            #expect(start.duration(to: delay.now) >= ServerSettings().limits.liveWrite)
             try? await channel.close()
         }
     }
@@ -160,8 +165,14 @@ struct LiveRouteTests {
         return metrics.firstMatch(of: /\nlive_connections (\d+)/).flatMap { Int($0.1) } ?? 0
     }
 
-    private func waitForConnections(_ count: Int, _ server: LiveServer) async throws {
-        while !Task.isCancelled, try await connections(server) != count { await Task.yield() }
+    private func waitForConnections(
+        _ count: Int,
+        _ server: LiveServer,
+        line: Int = #line
+    ) async throws {
+        try await eventually("\(count) connections", line: line) {
+            try await connections(server) == count
+        }
     }
 
     @Test func `a client that closes its connection gives its place back`() async throws {
@@ -208,7 +219,7 @@ struct LiveRouteTests {
             var reader = try await LiveReader(guest, since: try await guest.balance().head)
             #expect(try await reader.next() == ["retry: 2000"])
             #expect(try await guest.send("DELETE", "/v1/sessions/current").status == 204)
-            await server.setup.delay.waitForSleepers(1)
+            try await server.setup.delay.waitForSleepers(1)
             server.setup.delay.advance(by: .seconds(1))
             #expect(try await reader.next() == nil)
         }

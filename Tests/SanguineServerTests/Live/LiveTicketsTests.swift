@@ -1,11 +1,12 @@
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-@Suite("Tickets for live connections", .timeLimit(.minutes(15)))
+@Suite("Tickets for live connections", .bounded)
 struct LiveTicketsTests {
     private let clock = ManualWallClock()
     private let tickets: LiveTickets

@@ -1,22 +1,26 @@
 import SanguineModel
-import Synchronization
+import SanguineTesting
 
 @testable import SanguineServer
 
 /// Feeds in memory, whose reads are counted and can be kept back.
 final class ScriptedFeed: FeedReading {
+    /// What a read that was kept back answers.
+    enum Moment {
+        case asOfTheirBeginning
+        case asOfTheRelease
+    }
+
     private struct State {
         var changes: [RecordChange] = []
         var head: Int64 = 0
         var horizon: Int64?
         var reads = 0
-        var isHolding = false
-        var held: [CheckedContinuation<Void, Never>] = []
-        var watchers: [(reads: Int, continuation: AsyncStream<Never>.Continuation)] = []
+        var holding: Moment?
         var failure: Problem?
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     /// How often it was read.
     var reads: Int { state.withLock { $0.reads } }
@@ -44,28 +48,23 @@ final class ScriptedFeed: FeedReading {
     func fail(_ problem: Problem?) { state.withLock { $0.failure = problem } }
 
     /// Keeps reads back from now on.
-    func hold() { state.withLock { $0.isHolding = true } }
+    func hold(answering moment: Moment = .asOfTheRelease) {
+        state.withLock { $0.holding = moment }
+    }
 
-    /// Returns when it was read so often, or the test is over.
-    func wait(forReads count: Int) async {
-        let (came, continuation) = AsyncStream.makeStream(of: Never.self)
-        let isThere = state.withLock { state in
-            if state.reads < count { state.watchers.append((count, continuation)) }
-            return state.reads >= count
+    /// Returns when it was read so often.
+    func wait(forReads count: Int, line: Int = #line) async throws {
+        try await state.wait(
+            for: "\(count) reads",
+            found: { "there were \($0.reads)" },
+            line: line
+        ) {
+            $0.reads >= count
         }
-        if isThere { continuation.finish() }
-        for await _ in came {}
     }
 
     /// Lets reads go on.
-    func release() {
-        let held = state.withLock { state in
-            state.isHolding = false
-            defer { state.held = [] }
-            return state.held
-        }
-        for reader in held { reader.resume() }
-    }
+    func release() { state.withLock { $0.holding = nil } }
 
     static func change(_ seq: Int64, through: Int64, bytes: Int = 1) -> RecordChange {
         RecordChange(
@@ -82,21 +81,20 @@ final class ScriptedFeed: FeedReading {
         after position: FeedPosition,
         limit: Int
     ) async throws(Problem) -> FeedPart {
-        await withCheckedContinuation { continuation in
-            let (isHeld, satisfied) = state.withLock { state in
-                state.reads += 1
-                if state.isHolding { state.held.append(continuation) }
-                let satisfied = state.watchers.filter { $0.reads <= state.reads }
-                state.watchers.removeAll { $0.reads <= state.reads }
-                return (state.isHolding, satisfied)
+        let beginning = state.withLock { state in
+            state.reads += 1
+            return state
+        }
+        if beginning.holding != nil {
+            do {
+                try await state.wait(for: "the release of reads") { $0.holding == nil }
+            } catch {
+                throw Problem(.overloaded, "\(error)")
             }
-            for watcher in satisfied { watcher.continuation.finish() }
-            if !isHeld { continuation.resume() }
         }
-        return try state.withLock { state throws(Problem) in
-            if let failure = state.failure { throw failure }
-            return part(state, after: position, limit: limit)
-        }
+        let now = beginning.holding == .asOfTheirBeginning ? beginning : state.value
+        if let failure = now.failure { throw failure }
+        return part(now, after: position, limit: limit)
     }
 
     private func part(_ state: State, after position: FeedPosition, limit: Int) -> FeedPart {

@@ -83,7 +83,7 @@ final class ScriptedUpstream: Sendable {
     ) async {
         try? await server.executeThenClose { inbound in
             try await withThrowingDiscardingTaskGroup { group in
-                for try await connection in inbound {
+                for try await connection in inbound {  // tidy: allow unbounded-wait: it serves.
                     self.counts.withLock { $0.connections += 1 }
                     group.addTask { try? await self.serve(connection) }
                 }
@@ -94,7 +94,7 @@ final class ScriptedUpstream: Sendable {
     private func serve(_ connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>) async throws {
         try await connection.executeThenClose { inbound, outbound in
             var received = ""
-            for try await chunk in inbound {
+            for try await chunk in inbound {  // tidy: allow unbounded-wait: it serves.
                 received += String(buffer: chunk)
                 guard let request = self.takeRequest(from: &received) else { continue }
                 let reply = self.script(request)

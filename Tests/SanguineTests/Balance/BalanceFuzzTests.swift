@@ -1,4 +1,5 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -6,7 +7,7 @@ import Testing
 /// The balance under every interleaving that a seed can think of.
 ///
 /// A failure says which seed replays it, and how.
-@Suite("Balance, simulated", .timeLimit(.minutes(15)))
+@Suite("Balance, simulated", .bounded(.seconds(300)))
 struct BalanceFuzzTests {
     private static let events = Fuzz.events(2_000)
 

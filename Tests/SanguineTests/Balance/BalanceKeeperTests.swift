@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, kept", .timeLimit(.minutes(15)))
+@Suite("Balance, kept", .bounded)
 struct BalanceKeeperTests {
     typealias Fixture = ClientFixture
 
@@ -20,9 +21,9 @@ struct BalanceKeeperTests {
         // Nothing was awaited since: this runs before anything that the call waits for.
         #expect(client.balance.cached()?.available == 97)
         #expect(client.balance.cached()?.held == 3)
-        await authority.reached(path, at: .request)
-        authority.release(path, at: .request)
-        #expect(try await call.value == "an answer")
+        try await authority.reached(path, at: .request)
+        try await authority.release(path, at: .request)
+        #expect(try await call.finished() == "an answer")
         #expect(client.balance.cached()?.available == 97)
         #expect(client.balance.cached()?.held == 0)
     }
@@ -31,12 +32,12 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: .request)
+        try await authority.reached(path, at: .request)
         let key = try #require(authority.requests(path).first?.headers["Idempotency-Key"])
         let data = try #require(try client.store.state(BalanceKeeper.stateName))
         #expect(try #require(BalanceArchive(data)).pending.map(\.key) == [key])
-        authority.release(path, at: .request)
-        _ = try await call.value
+        try await authority.release(path, at: .request)
+        _ = try await call.finished()
     }
 
     @Test func `two calls whose answers come in reverse order never move the number back`()
@@ -46,18 +47,18 @@ struct BalanceKeeperTests {
         let seen = Seen(client)
         authority.stop(path, at: .answer)
         let first = Task { try await client.call(Ask(question: "one")) }
-        await authority.reached(path, at: .answer)
+        try await authority.reached(path, at: .answer)
         let second = Task { try await client.call(Ask(question: "two")) }
-        await authority.reached(path, at: .answer, count: 2)
-        authority.release(path, at: .answer, index: 1)
-        _ = try await second.value
+        try await authority.reached(path, at: .answer, count: 2)
+        try await authority.release(path, at: .answer, index: 1)
+        _ = try await second.finished()
         #expect(client.balance.cached()?.available == 94)
-        authority.release(path, at: .answer)
-        _ = try await first.value
+        try await authority.release(path, at: .answer)
+        _ = try await first.finished()
         #expect(client.balance.cached()?.available == 94)
         #expect(client.balance.cached()?.held == 0)
         client.close()
-        let available = await seen.values.compactMap { $0.value?.available }
+        let available = try await seen.values().compactMap { $0.value?.available }
         #expect(available.allSatisfy { [100, 97, 94].contains($0) })
         #expect(available == available.sorted(by: >), "It danced: \(available)")
     }
@@ -70,12 +71,12 @@ struct BalanceKeeperTests {
         authority.with { $0.hold = 10 }
         authority.stop(path, at: stage)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: stage)
+        try await authority.reached(path, at: stage)
         authority.with { $0.ledger.grant(50) }
         #expect(try await client.balance.refresh().available == 147)
         #expect(client.balance.cached()?.held == (stage == .answer ? 0 : 3))
-        authority.release(path, at: stage)
-        _ = try await call.value
+        try await authority.release(path, at: stage)
+        _ = try await call.finished()
         #expect(client.balance.cached()?.available == 147)
         #expect(client.balance.cached()?.held == 0)
     }
@@ -86,10 +87,10 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .answer)
         let call = Task { try await client.result(of: Ask(question: "why?")) }
-        await authority.reached(path, at: .answer)
+        try await authority.reached(path, at: .answer)
         authority.open(path, at: .answer)
-        authority.release(path, at: .answer, losing: .timedOut)
-        #expect(try await call.value.charged == 3)
+        try await authority.release(path, at: .answer, losing: .timedOut)
+        #expect(try await call.finished().charged == 3)
         let keys = authority.requests(path).map { $0.headers["Idempotency-Key"] }
         #expect(keys.count == 2 && Set(keys).count == 1)
         #expect(authority.with { $0.ledger.available } == 97)
@@ -112,13 +113,13 @@ struct BalanceKeeperTests {
         authority.with { $0.upstreamFails = true }
         authority.stop(path, at: .work)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: .work)
+        try await authority.reached(path, at: .work)
         #expect(try await client.balance.refresh().available == 97)
-        authority.release(path, at: .work)
-        await #expect(throws: SanguineError.self) { try await call.value }
+        try await authority.release(path, at: .work)
+        await #expect(throws: SanguineError.self) { try await call.finished() }
         #expect(client.balance.cached()?.available == 100)
         // The release is nowhere but in a newer balance, which is fetched without being asked for.
-        await eventually { client.balance.pendingCalls.isEmpty }
+        try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
         #expect(client.balance.cached()?.available == 100)
     }
 
@@ -129,15 +130,15 @@ struct BalanceKeeperTests {
         authority.stop(Fixture.balancePath, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
         for _ in 1...BalanceLimits.callAttempts {
-            await authority.reached(path, at: .request)
-            authority.release(path, at: .request, losing: .timedOut)
+            try await authority.reached(path, at: .request)
+            try await authority.release(path, at: .request, losing: .timedOut)
         }
-        let error = await #expect(throws: SanguineError.self) { try await call.value }
+        let error = await #expect(throws: SanguineError.self) { try await call.finished() }
         #expect(error?.code == "outcome_unknown")
         #expect(client.balance.cached()?.available == 97)
-        await authority.reached(Fixture.balancePath, at: .request)
-        authority.release(Fixture.balancePath, at: .request)
-        await eventually { client.balance.cached()?.available == 100 }
+        try await authority.reached(Fixture.balancePath, at: .request)
+        try await authority.release(Fixture.balancePath, at: .request)
+        try await eventually("100 are available") { client.balance.cached()?.available == 100 }
         #expect(client.balance.cached()?.held == 0)
     }
 
@@ -147,11 +148,11 @@ struct BalanceKeeperTests {
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
         for _ in 1...BalanceLimits.callAttempts {
-            await authority.reached(path, at: .request)
-            authority.release(path, at: .request, losing: .offline("no route"))
+            try await authority.reached(path, at: .request)
+            try await authority.release(path, at: .request, losing: .offline("no route"))
         }
         await #expect(throws: SanguineError.transport(.offline("no route"))) {
-            try await call.value
+            try await call.finished()
         }
         #expect(client.balance.cached()?.available == 100)
         #expect(client.balance.pendingCalls.isEmpty)
@@ -169,14 +170,14 @@ struct BalanceKeeperTests {
             let first = try await fixture.clientWithBalance(folder: folder)
             authority.stop(path, at: .work)
             let call = Task { try await first.call(Ask(question: "why?")) }
-            await authority.reached(path, at: .work)
+            try await authority.reached(path, at: .work)
             first.store.close()  // From here on the process writes nothing: it is dead.
 
             let second = try fixture.client(folder: folder)
             #expect(second.balance.cached()?.available == 97)
             #expect(second.balance.cached()?.held == 3)
-            authority.release(path, at: .work)
-            _ = try? await call.value
+            try await authority.release(path, at: .work)
+            _ = try? await call.finished()
             #expect(try await second.balance.value().available == 97)
             #expect(second.balance.cached()?.held == 0)
             #expect(second.balance.pendingCalls.isEmpty)
@@ -187,10 +188,10 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .answer)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: .answer)
+        try await authority.reached(path, at: .answer)
         await client.signOut()
-        authority.release(path, at: .answer)
-        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        try await authority.release(path, at: .answer)
+        await #expect(throws: SanguineError.userChanged) { try await call.finished() }
         #expect(client.balance.cached() == nil)
         #expect(client.balanceHistory.isEmpty)
     }
@@ -199,10 +200,10 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(Fixture.balancePath, at: .answer)
         let fetch = Task { try await client.balance.refresh() }
-        await authority.reached(Fixture.balancePath, at: .answer)
+        try await authority.reached(Fixture.balancePath, at: .answer)
         await client.signOut()
-        await #expect(throws: SanguineError.userChanged) { try await fetch.value }
-        authority.release(Fixture.balancePath, at: .answer)
+        await #expect(throws: SanguineError.userChanged) { try await fetch.finished() }
+        try await authority.left(Fixture.balancePath, at: .answer)
         #expect(client.balance.cached() == nil)
     }
 
@@ -210,10 +211,10 @@ struct BalanceKeeperTests {
         let client = try fixture.client()
         authority.stop(Fixture.guestPath, at: .answer)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(Fixture.guestPath, at: .answer)
+        try await authority.reached(Fixture.guestPath, at: .answer)
         await client.signOut()
         authority.open(Fixture.guestPath, at: .answer)
-        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        await #expect(throws: SanguineError.userChanged) { try await call.finished() }
         #expect(authority.count(path) == 0)
     }
 
@@ -223,12 +224,12 @@ struct BalanceKeeperTests {
         authority.with { $0.cost = 2 }
         authority.stop(path, at: .work)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: .work)
+        try await authority.reached(path, at: .work)
         call.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await call.value }
+        await #expect(throws: SanguineError.cancelled) { try await call.finished() }
         #expect(client.balance.cached()?.available == 97)
-        authority.release(path, at: .work)
-        await eventually { client.balance.cached()?.held == 0 }
+        try await authority.release(path, at: .work)
+        try await eventually("nothing is held") { client.balance.cached()?.held == 0 }
         #expect(client.balance.cached()?.available == 98)
     }
 
@@ -270,22 +271,22 @@ struct BalanceKeeperTests {
         fixture.clock.advance(by: .seconds(121))
         authority.stop(Fixture.balancePath, at: .answer)
         let readers = (0..<100).map { _ in Task { try await client.balance.value() } }
-        await eventually { client.balance.waiting == 100 }
-        authority.release(Fixture.balancePath, at: .answer)
-        for reader in readers { #expect(try await reader.value.available == 100) }
+        try await eventually("100 readers wait") { client.balance.waiting == 100 }
+        try await authority.release(Fixture.balancePath, at: .answer)
+        for reader in readers { #expect(try await reader.finished().available == 100) }
         #expect(authority.count(Fixture.balancePath) == 2)
     }
 
     @Test func `observers are told of every change and of nothing else`() async throws {
         let client = try await fixture.clientWithBalance()
         let seen = Seen(client)
-        await seen.until { $0.value?.available == 100 }
+        try await seen.wait(for: "100 available") { $0.value?.available == 100 }
         for question in ["one", "two"] {
             _ = try await client.call(Ask(question: question))
-            await seen.until { $0.value?.held == 0 }
+            try await seen.wait(for: "nothing held") { $0.value?.held == 0 }
         }
         client.close()
-        let states = await seen.values
+        let states = try await seen.values()
         #expect(zip(states, states.dropFirst()).allSatisfy { $0 != $1 })
         #expect(states.last?.value?.available == 94)
     }
@@ -307,7 +308,8 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance)?.available == 100)
         #expect(client.snapshot(of: .balance).asOf == fixture.clock.now())
         let model = await client.model(.balance)
-        #expect(await model.value?.available == 100)
+        let shown = await MainActor.run { model.value }
+        #expect(shown?.available == 100)
         client.close()
     }
 
@@ -318,15 +320,15 @@ struct BalanceKeeperTests {
         defer { client.close() }
         authority.stop(Fixture.balancePath, at: .answer)
         let early = Task { try await client.refresh(.balance) }
-        await authority.reached(Fixture.balancePath, at: .answer)
+        try await authority.reached(Fixture.balancePath, at: .answer)
         authority.with { $0.ledger.grant(50) }
         client.invalidate(.balance)
         let late = Task { try await client.value(of: .balance) }
-        await eventually { client.balance.waiting == 2 }
+        try await eventually("2 readers wait") { client.balance.waiting == 2 }
         authority.open(Fixture.balancePath, at: .answer)
-        authority.release(Fixture.balancePath, at: .answer)
-        #expect(try await early.value.available == 100)
-        #expect(try await late.value.available == 150)
+        try await authority.release(Fixture.balancePath, at: .answer)
+        #expect(try await early.finished().available == 100)
+        #expect(try await late.finished().available == 150)
     }
 
     @Test func `a first balance that the calls in flight leave open is refused as what it is`()
@@ -336,7 +338,7 @@ struct BalanceKeeperTests {
         defer { client.close() }
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await authority.reached(path, at: .request)
+        try await authority.reached(path, at: .request)
         // A server that says nothing of the calls that it is asked about.
         let body = try WireCoding.encode(authority.with { $0.ledger.balance() })
         let silent = TransportResponse(status: 200, body: body)
@@ -344,8 +346,8 @@ struct BalanceKeeperTests {
         await #expect(throws: SanguineError.balanceUnsettled) {
             try await client.value(of: .balance)
         }
-        authority.release(path, at: .request)
-        _ = try await call.value
+        try await authority.release(path, at: .request)
+        _ = try await call.finished()
     }
 
     @Test func `the last one who gives up takes the fetch along, and no other`() async throws {
@@ -354,17 +356,19 @@ struct BalanceKeeperTests {
         _ = try await client.session.accessToken()
         authority.stop(Fixture.balancePath, at: .request)
         let readers = (0..<3).map { _ in Task { try await client.value(of: .balance) } }
-        await eventually { client.balance.waiting == 3 }
-        await authority.reached(Fixture.balancePath, at: .request)
+        try await eventually("3 readers wait") { client.balance.waiting == 3 }
+        try await authority.reached(Fixture.balancePath, at: .request)
         for reader in readers.dropLast() {
             reader.cancel()
-            await #expect(throws: SanguineError.cancelled) { try await reader.value }
+            await #expect(throws: SanguineError.cancelled) { try await reader.finished() }
         }
         #expect(client.snapshot(of: .balance).isFetching)
         #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
         readers.last?.cancel()
-        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
-        await eventually { !client.snapshot(of: .balance).isFetching }
+        try await authority.left(Fixture.balancePath, at: .request)
+        try await eventually("nothing is being fetched") {
+            !client.snapshot(of: .balance).isFetching
+        }
 
         authority.open(Fixture.balancePath, at: .request)
         #expect(try await client.value(of: .balance).available == 100)
@@ -377,15 +381,15 @@ struct BalanceKeeperTests {
         defer { client.close() }
         authority.stop(Fixture.balancePath, at: .request)
         let observer = Task { for await _ in client.updates(of: .balance) {} }
-        await authority.reached(Fixture.balancePath, at: .request)
+        try await authority.reached(Fixture.balancePath, at: .request)
         let reader = Task { try await client.refresh(.balance) }
-        await eventually { client.balance.waiting == 1 }
+        try await eventually("a reader waits") { client.balance.waiting == 1 }
         reader.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await reader.value }
+        await #expect(throws: SanguineError.cancelled) { try await reader.finished() }
         #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
         observer.cancel()
-        await observer.value
-        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        try await observer.finished()
+        try await authority.left(Fixture.balancePath, at: .request)
     }
 
     @Test(arguments: [true, false])
@@ -395,24 +399,24 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(Fixture.balancePath, at: .request)
         let reader = Task { try await client.refresh(.balance) }
-        await authority.reached(Fixture.balancePath, at: .request)
+        try await authority.reached(Fixture.balancePath, at: .request)
         if closes { client.close() } else { await client.signOut() }
         await #expect(throws: closes ? SanguineError.closed : .userChanged) {
-            try await reader.value
+            try await reader.finished()
         }
-        await eventually { authority.stopped(Fixture.balancePath, at: .request) == 0 }
+        try await authority.left(Fixture.balancePath, at: .request)
         client.close()
     }
 
     /// Loses every sending of a call, so that only a fetch of the balance can settle it.
-    private func loseCall(_ client: SanguineClient) async {
+    private func loseCall(_ client: SanguineClient) async throws {
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
         for _ in 1...BalanceLimits.callAttempts {
-            await authority.reached(path, at: .request)
-            authority.release(path, at: .request, losing: .timedOut)
+            try await authority.reached(path, at: .request)
+            try await authority.release(path, at: .request, losing: .timedOut)
         }
-        await #expect(throws: SanguineError.self) { try await call.value }
+        await #expect(throws: SanguineError.self) { try await call.finished() }
     }
 
     @Test func `a hold that a fetch cannot settle is asked about again and again, ever later`()
@@ -421,8 +425,8 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         defer { client.close() }
         for _ in 1...3 { authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now.")) }
-        await loseCall(client)
-        await eventually { client.balance.pendingCalls.isEmpty }
+        try await loseCall(client)
+        try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
         #expect(client.balance.cached()?.available == 100)
         #expect(client.balance.cached()?.held == 0)
         #expect(authority.count(Fixture.balancePath) == 5)
@@ -442,9 +446,9 @@ struct BalanceKeeperTests {
         authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now."))
         authority.refuse(path, Problem(.idempotencyExpired, "Too late."))
         await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "why?")) }
-        await delay.waitForSleepers(1)
+        try await delay.waitForSleepers(1)
         if closes { client.close() } else { await client.signOut() }
-        await delay.waitForNoSleepers()
+        try await delay.waitForNoSleepers()
         #expect(authority.count(Fixture.balancePath) == 2)
         #expect(authority.count(Fixture.guestPath) == 1)
         client.close()
@@ -461,32 +465,32 @@ struct BalanceKeeperTests {
 
 /// Collects all that a client's observers are told.
 private struct Seen {
-    private actor Log {
-        var states: [QueryState<Balance>] = []
-        func append(_ state: QueryState<Balance>) { states.append(state) }
-    }
-
-    private let log = Log()
+    private let states = WatchedState<[QueryState<Balance>]>([])
     private let task: Task<Void, Never>
 
     init(_ client: SanguineClient) {
         let stream = client.balance.updates()
-        task = Task { [log] in
-            for await state in stream { await log.append(state) }
+        task = Task { [states] in
+            for await state in stream {
+                states.withLock { $0.append(state) }
+            }
         }
     }
 
     /// All of it, once the client is closed.
-    var values: [QueryState<Balance>] {
-        get async {
-            await task.value
-            return await log.states
-        }
+    func values() async throws -> [QueryState<Balance>] {
+        try await task.finished("the end of what observers are told")
+        return states.value
     }
 
-    func until(_ condition: (QueryState<Balance>) -> Bool) async {
-        while !Task.isCancelled, await !(log.states.last.map(condition) ?? false) {
-            await Task.yield()
+    func wait(
+        for awaited: String,
+        fileID: String = #fileID,
+        line: Int = #line,
+        until condition: @escaping @Sendable (QueryState<Balance>) -> Bool
+    ) async throws {
+        try await states.wait(for: awaited, fileID: fileID, line: line) {
+            $0.last.map(condition) ?? false
         }
     }
 }

@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, decided", .timeLimit(.minutes(15)))
+@Suite("Balance, decided", .bounded)
 struct BalanceStateTests {
     static let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
 

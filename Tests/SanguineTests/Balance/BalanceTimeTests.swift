@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, in time", .timeLimit(.minutes(15)))
+@Suite("Balance, in time", .bounded)
 struct BalanceTimeTests {
     /// A clock on which each sleep passes at once.
     private final class PassingClock: Clock {

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Adaptive freshness", .timeLimit(.minutes(15)))
+@Suite("Adaptive freshness", .bounded)
 struct AdaptiveStateTests {
     private let range: ClosedRange<Duration> = .minutes(1) ... .hours(24)
 

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Keeping the balance fresh", .timeLimit(.minutes(15)))
+@Suite("Keeping the balance fresh", .bounded)
 struct BalanceEventTests {
     private let fixture = ClientFixture()
     private let lifecycle = ManualLifecycle()
@@ -16,24 +17,27 @@ struct BalanceEventTests {
 
     private func wait(
         for count: Int,
-        _ states: inout AsyncStream<QueryState<Balance>>.Iterator
-    ) async {
-        while let state = await states.next() {
-            if balanceRequests() >= count, !state.isFetching, state.value != nil { return }
+        in client: SanguineClient,
+        line: Int = #line
+    ) async throws {
+        try await eventually("\(count) requests, and the balance", line: line) {
+            let state = client.snapshot(of: .balance)
+            return balanceRequests() >= count && !state.isFetching && state.value != nil
         }
     }
 
     @Test func `coming back after a while fetches an observed balance`() async throws {
         let client = try fixture.client { $0.lifecycle = lifecycle }
-        var states = client.updates(of: .balance).makeAsyncIterator()
-        await wait(for: 1, &states)
+        let following = client.observe(.balance) { _ in }
+        try await wait(for: 1, in: client)
         let before = balanceRequests()
         lifecycle.enterBackground()
         fixture.clock.advance(by: .minutes(5))
         lifecycle.enterForeground()
-        await wait(for: before + 1, &states)
+        try await wait(for: before + 1, in: client)
 
         #expect(balanceRequests() == before + 1)
+        withExtendedLifetime(following) {}
     }
 
     @Test func `an observed balance is polled if the configuration says so`() async throws {
@@ -42,15 +46,17 @@ struct BalanceEventTests {
             $0.delay = delay
             $0.balancePolling = .seconds(60)
         }
-        var states = client.updates(of: .balance).makeAsyncIterator()
-        await wait(for: 1, &states)
+        let following = client.observe(.balance) { _ in }
+        try await wait(for: 1, in: client)
         let before = balanceRequests()
-        while !Task.isCancelled, balanceRequests() == before {
-            await delay.waitForSleepers(1)
+        try await eventually("another request") {
+            guard balanceRequests() == before else { return true }
+            try await delay.waitForSleepers(1)
             delay.advance(by: .seconds(5))
-            await Task.yield()
+            return balanceRequests() > before
         }
 
         #expect(balanceRequests() == before + 1)
+        withExtendedLifetime(following) {}
     }
 }

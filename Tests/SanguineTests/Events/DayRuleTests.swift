@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Fresh until midnight", .timeLimit(.minutes(15)))
+@Suite("Fresh until midnight", .bounded)
 struct DayRuleTests {
     private func zone(_ name: String) throws -> TimeZone {
         try #require(TimeZone(identifier: name))

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Fetching again by itself", .timeLimit(.minutes(15)))
+@Suite("Fetching again by itself", .bounded)
 struct EventKeeperTests {
     private struct World {
         let test: TestClient
@@ -30,34 +31,48 @@ struct EventKeeperTests {
         }
 
         /// Moves the clock of waits in steps until the condition holds.
-        func pass(_ step: Duration, until condition: () -> Bool) async {
-            while !Task.isCancelled, !condition() {
-                await test.delay.waitForSleepers(1)
+        func pass(
+            _ step: Duration,
+            line: Int = #line,
+            until condition: () -> Bool
+        ) async throws {
+            for _ in 0..<1_000 {
+                guard !condition() else { return }
+                try await test.delay.waitForSleepers(1, line: line)
                 test.delay.advance(by: step)
-                await Task.yield()
             }
+            try await eventually("what is to come with time", line: line) { condition() }
         }
     }
 
     /// Follows a query up to the state in which it has the value and is not being fetched.
-    private struct Reader {
-        var states: AsyncStream<QueryState<Profile>>.Iterator
+    private final class Reader: Sendable {
+        private let shown = WatchedState<QueryState<Profile>?>(nil)
+        private let following: Following
 
-        mutating func wait(for name: String) async {
-            while let state = await states.next() {
-                if state.value?.name == name, !state.isFetching { return }
+        init(_ world: World, _ policy: Policy) {
+            following = world.client.observe(world.query(policy)) { [shown] state in
+                shown.withLock { $0 = state }
+            }
+        }
+
+        func wait(for name: String, line: Int = #line) async throws {
+            try await shown.wait(
+                for: "'\(name)'",
+                found: { "shown is \($0?.value?.name ?? "nothing")" },
+                line: line
+            ) {
+                $0?.value?.name == name && $0?.isFetching == false
             }
         }
     }
 
-    private func reader(_ world: World, _ policy: Policy) -> Reader {
-        Reader(states: world.client.updates(of: world.query(policy)).makeAsyncIterator())
-    }
+    private func reader(_ world: World, _ policy: Policy) -> Reader { Reader(world, policy) }
 
     @Test func `coming back after five minutes fetches what is observed`() async throws {
         let world = try World()
-        var reader = reader(world, .session.refetched(on: .foreground))
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .session.refetched(on: .foreground))
+        try await reader.wait(for: "ada 1")
         world.lifecycle.enterBackground()
         world.test.wall.advance(by: .seconds(299))
         world.lifecycle.enterForeground()
@@ -66,7 +81,7 @@ struct EventKeeperTests {
         world.test.wall.advance(by: .seconds(300))
         world.lifecycle.enterForeground()
 
-        await reader.wait(for: "ada 2")
+        try await reader.wait(for: "ada 2")
         #expect(world.fetches == 2)
     }
 
@@ -97,25 +112,27 @@ struct EventKeeperTests {
 
     @Test func `a network that is back fetches what is observed`() async throws {
         let world = try World()
-        var reader = reader(world, .session.refetched(on: .networkBack))
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .session.refetched(on: .networkBack))
+        try await reader.wait(for: "ada 1")
         world.connectivity.disconnect()
+        #expect(world.fetches == 1)
         world.connectivity.connect()
 
-        await reader.wait(for: "ada 2")
+        try await reader.wait(for: "ada 2")
+        #expect(world.fetches == 2)
     }
 
     @Test func `at the user's midnight what is observed is fetched, once`() async throws {
         let world = try World()
-        var reader = reader(world, .untilMidnight)
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .untilMidnight)
+        try await reader.wait(for: "ada 1")
         // 12:00 in Greenwich; Berlin's day ends at 23:00.
         world.test.wall.advance(by: .hours(11) - .milliseconds(1))
         world.test.delay.advance(by: .hours(10))
         #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 1")
         world.test.wall.advance(by: .seconds(6))
-        await world.pass(.hours(1)) { world.fetches == 2 }
-        await reader.wait(for: "ada 2")
+        try await world.pass(.hours(1)) { world.fetches == 2 }
+        try await reader.wait(for: "ada 2")
 
         #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 2")
         #expect(world.fetches == 2)
@@ -126,7 +143,7 @@ struct EventKeeperTests {
         let query = world.query(.untilMidnight)
         world.test.network.hold()
         async let value = world.client.value(of: query)
-        await world.test.network.waitForHeld(1)
+        try await world.test.network.waitForHeld(1)
         world.test.wall.advance(by: .hours(11))
         world.test.network.release()
         _ = try await value
@@ -149,13 +166,13 @@ struct EventKeeperTests {
 
     @Test func `a zone in which it is another day fetches what is observed at once`() async throws {
         let world = try World()
-        var reader = reader(world, .untilMidnight)
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .untilMidnight)
+        try await reader.wait(for: "ada 1")
         try world.client.setTimeZone("Europe/Madrid")
         #expect(world.fetches == 1)
         try world.client.setTimeZone("Pacific/Kiritimati")
 
-        await reader.wait(for: "ada 2")
+        try await reader.wait(for: "ada 2")
         #expect(world.client.timeZone == "Pacific/Kiritimati")
     }
 
@@ -197,12 +214,12 @@ struct EventKeeperTests {
         let world = try World()
         let policy = Policy.session.polled(every: .seconds(60))
         do {
-            var reader = reader(world, policy)
-            await reader.wait(for: "ada 1")
+            let reader = reader(world, policy)
+            try await reader.wait(for: "ada 1")
             for name in ["ada 2", "ada 3"] {
                 let fetches = world.fetches
-                await world.pass(.seconds(1)) { world.fetches > fetches }
-                await reader.wait(for: name)
+                try await world.pass(.seconds(1)) { world.fetches > fetches }
+                try await reader.wait(for: name)
             }
             #expect(world.test.delay.now.offset >= .seconds(2 * 54))
         }
@@ -213,13 +230,13 @@ struct EventKeeperTests {
 
     @Test func `after hours in the background a polled query is fetched once`() async throws {
         let world = try World()
-        var reader = reader(world, .session.polled(every: .seconds(10)))
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .session.polled(every: .seconds(10)))
+        try await reader.wait(for: "ada 1")
         world.lifecycle.enterBackground()
         world.test.delay.advance(by: .hours(8))
         #expect(world.fetches == 1)
         world.lifecycle.enterForeground()
-        await reader.wait(for: "ada 2")
+        try await reader.wait(for: "ada 2")
 
         #expect(world.fetches == 2)
     }
@@ -234,20 +251,21 @@ struct EventKeeperTests {
                 $0.delay = delay
                 $0.lifecycle = lifecycle
             }
-            var reader = reader(world, .untilMidnight.polled(every: .seconds(60)))
-            await reader.wait(for: "ada 1")
-            await delay.waitForSleepers(1)
+            let reader = reader(world, .untilMidnight.polled(every: .seconds(60)))
+            try await reader.wait(for: "ada 1")
+            try await delay.waitForSleepers(1)
             (released, events) = (world.client, world.client.events)
             #expect(released != nil)
         }
 
-        #expect(released == nil && events == nil)
+        try await eventually("the client is let go") { released == nil && events == nil }
+        try await delay.waitForNoSleepers()
     }
 
     @Test func `a closed client does nothing by itself any more`() async throws {
         let world = try World()
-        var reader = reader(world, .session.refetched(on: .foreground).polled(every: .seconds(10)))
-        await reader.wait(for: "ada 1")
+        let reader = reader(world, .session.refetched(on: .foreground).polled(every: .seconds(10)))
+        try await reader.wait(for: "ada 1")
         world.client.close()
         world.lifecycle.enterBackground()
         world.test.wall.advance(by: .hours(1))

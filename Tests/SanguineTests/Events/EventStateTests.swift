@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("What happens around the app", .timeLimit(.minutes(15)))
+@Suite("What happens around the app", .bounded)
 struct EventStateTests {
     /// The state with clocks that a test moves.
     private struct World {

@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Polling", .timeLimit(.minutes(15)))
+@Suite("Polling", .bounded)
 struct PollScheduleTests {
     @Test func `a key is due about once in its interval`() throws {
         var random = SplitMix64(seed: 1)

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Signals", .timeLimit(.minutes(15)))
+@Suite("Signals", .bounded)
 struct SignalTests {
     @Test func `a follower hears of each change before the setter goes on`() {
         let signal = Signal(1)

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("The zone of the user's days", .timeLimit(.minutes(15)))
+@Suite("The zone of the user's days", .bounded)
 struct StoredZoneTests {
     private func client(
         _ folder: TemporaryFolder,

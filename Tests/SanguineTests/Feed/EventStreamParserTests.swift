@@ -1,11 +1,12 @@
 import Foundation
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The examples of WHATWG HTML, section 9.2.6, and what lies between them.
-@Suite("Event stream parser", .timeLimit(.minutes(15)))
+@Suite("Event stream parser", .bounded)
 struct EventStreamParserTests {
     private typealias Output = EventStreamParser.Output
 

@@ -1,9 +1,10 @@
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("A feed connection's state", .timeLimit(.minutes(15)))
+@Suite("A feed connection's state", .bounded)
 struct FeedConnectionStateTests {
     private var state = FeedConnectionState(isForeground: true, isOnline: true)
     private var random = SplitMix64(seed: 1)

@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Live batches", .timeLimit(.minutes(15)))
+@Suite("Live batches", .bounded)
 struct LiveBatchesTests {
     private var batches = LiveBatches(after: 10)
 

@@ -1,12 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
-import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Live feed", .timeLimit(.minutes(15)))
+@Suite("Live feed", .bounded)
 struct LiveFeedTests {
     private let network = ScriptedStreams()
     private let delay = ManualClock()
@@ -43,11 +43,11 @@ struct LiveFeedTests {
     }
 
     /// Moves the clock until the feed asks for another stream.
-    private func reconnect() async {
+    private func reconnect(line: Int = #line) async throws {
         let before = network.requests.count
-        while !Task.isCancelled, network.requests.count == before {
-            delay.advance(by: .milliseconds(100))
-            await Task.yield()
+        try await eventually("another request", line: line) {
+            if network.requests.count == before { delay.advance(by: .milliseconds(100)) }
+            return network.requests.count > before
         }
     }
 
@@ -63,13 +63,13 @@ struct LiveFeedTests {
     {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
+        let stream = try await network.open()
         #expect(network.queries == ["since=7"])
         #expect(network.requests[0].headers["Accept"] == "text/event-stream")
         #expect(network.requests[0].headers["Authorization"] == "Bearer token-0-0")
         stream.receive(Data("retry: 2000\n\n\(change(8, head: 9))".utf8))
         stream.receive(Data(change(9, head: 9).utf8))
-        await seen.wait(for: "batch 7-9")
+        try await seen.wait(for: "batch 7-9")
         #expect(seen.notes == ["live", "batch 7-9"])
         feed.close()
     }
@@ -77,12 +77,12 @@ struct LiveFeedTests {
     @Test func `a connection that ends is made again, after the last batch`() async throws {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
+        let stream = try await network.open()
         stream.receive(Data("retry: 4000\n\n\(change(8, head: 8))".utf8))
-        await seen.wait(for: "batch 7-8")
+        try await seen.wait(for: "batch 7-8")
         stream.finish()
-        await reconnect()
-        _ = await network.open()
+        try await reconnect()
+        _ = try await network.open()
         #expect(network.queries == ["since=7", "since=8"])
         #expect(!seen.notes.contains("polled"))
         feed.close()
@@ -91,9 +91,9 @@ struct LiveFeedTests {
     @Test func `a reset pulls`() async throws {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
+        let stream = try await network.open()
         stream.receive(Data("event: reset\nid: 0\ndata: {}\n\n\(change(1, head: 9))".utf8))
-        await seen.wait(for: "pull")
+        try await seen.wait(for: "pull")
         #expect(seen.notes == ["live", "pull"])
         feed.close()
     }
@@ -102,7 +102,7 @@ struct LiveFeedTests {
         seen.position = nil
         let feed = feed()
         feed.start()
-        await seen.wait(for: "pull")
+        try await seen.wait(for: "pull")
         #expect(network.requests.isEmpty)
         feed.close()
     }
@@ -110,18 +110,18 @@ struct LiveFeedTests {
     @Test func `silence for two and a half pings ends a connection`() async throws {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
-        await delay.waitForSleepers(1)
+        let stream = try await network.open()
+        try await delay.waitForSleepers(1)
         delay.advance(by: .seconds(49))
         stream.receive(Data(": ping\n\n\(change(8, head: 8))".utf8))
-        await seen.wait(for: "batch 7-8")
-        await delay.waitForSleepers(1)
+        try await seen.wait(for: "batch 7-8")
+        try await delay.waitForSleepers(1)
         delay.advance(by: .seconds(49))
         #expect(network.cancelled == 0)
         delay.advance(by: .seconds(1))
-        await network.waitForCancelled(1)
-        await reconnect()
-        _ = await network.open()
+        try await network.waitForCancelled(1)
+        try await reconnect()
+        _ = try await network.open()
         #expect(network.queries == ["since=7", "since=8"])
         feed.close()
     }
@@ -131,14 +131,14 @@ struct LiveFeedTests {
     {
         let feed = feed()
         feed.start()
-        _ = await network.open()
+        _ = try await network.open()
         lifecycle.enterBackground()
-        await network.waitForCancelled(1)
+        try await network.waitForCancelled(1)
         lifecycle.enterForeground()
-        _ = await network.open()
+        _ = try await network.open()
         #expect(network.requests.count == 2)
         feed.close()
-        await network.waitForCancelled(2)
+        try await network.waitForCancelled(2)
     }
 
     @Test func `after three failures the feed is polled, and live again when it can be`()
@@ -146,17 +146,17 @@ struct LiveFeedTests {
     {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
-        await seen.wait(for: "live")
+        let stream = try await network.open()
+        try await seen.wait(for: "live")
         stream.cancel(.interrupted("test"))
         for _ in 0..<2 {
-            await reconnect()
-            await network.fail(.offline("test"))
+            try await reconnect()
+            try await network.fail(.offline("test"))
         }
-        await seen.wait(for: "polled")
-        await reconnect()
-        _ = await network.open()
-        await seen.wait(for: "live", times: 2)
+        try await seen.wait(for: "polled")
+        try await reconnect()
+        _ = try await network.open()
+        try await seen.wait(for: "live", times: 2)
         #expect(seen.notes == ["live", "polled", "live"])
         feed.close()
     }
@@ -165,12 +165,12 @@ struct LiveFeedTests {
         let feed = feed()
         feed.start()
         let problem = try JSONEncoder().encode(Problem(.tokenExpired, "Refresh it."))
-        let refused = await network.open(status: 401)
+        let refused = try await network.open(status: 401)
         refused.receive(problem)
         refused.finish()
-        let stream = await network.open()
+        let stream = try await network.open()
         stream.receive(Data(change(8, head: 8).utf8))
-        await seen.wait(for: "batch 7-8")
+        try await seen.wait(for: "batch 7-8")
         #expect(network.requests[1].headers["Authorization"] == "Bearer token-0-1")
         feed.close()
     }
@@ -178,11 +178,11 @@ struct LiveFeedTests {
     @Test func `what comes for a user who has gone is not handed on`() async throws {
         let feed = feed()
         feed.start()
-        let stream = await network.open()
-        await seen.wait(for: "live")
+        let stream = try await network.open()
+        try await seen.wait(for: "live")
         user.advance(to: nil)
         stream.receive(Data(change(8, head: 8).utf8))
-        await network.waitForCancelled(1)
+        try await network.waitForCancelled(1)
         #expect(seen.notes == ["live"])
         feed.close()
     }
@@ -193,82 +193,88 @@ private final class Seen: Sendable {
     private struct State {
         var position: Int64? = 7
         var notes: [String] = []
-        var waiting: [(String, Int, AsyncStream<Never>.Continuation)] = []
-
-        func has(_ note: String, _ times: Int) -> Bool { notes.count { $0 == note } >= times }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
     var position: Int64? {
-        get { state.withLock { $0.position } }
+        get { state.value.position }
         set { state.withLock { $0.position = newValue } }
     }
-    var notes: [String] { state.withLock { $0.notes } }
+    var notes: [String] { state.value.notes }
 
-    func note(_ note: String) {
-        let woken = state.withLock { state in
-            state.notes.append(note)
-            let present = state
-            defer { state.waiting.removeAll { present.has($0.0, $0.1) } }
-            return state.waiting.filter { present.has($0.0, $0.1) }
-        }
-        for (_, _, continuation) in woken { continuation.finish() }
-    }
+    func note(_ note: String) { state.withLock { $0.notes.append(note) } }
 
-    func wait(for note: String, times: Int = 1) async {
-        let (satisfaction, continuation) = AsyncStream.makeStream(of: Never.self)
-        let isThere = state.withLock { state in
-            if state.has(note, times) { return true }
-            state.waiting.append((note, times, continuation))
-            return false
+    func wait(for note: String, times: Int = 1, line: Int = #line) async throws {
+        try await state.wait(
+            for: "\(times) times '\(note)'",
+            found: { "told was \($0.notes)" },
+            line: line
+        ) {
+            $0.notes.count { $0 == note } >= times
         }
-        if isThere { return }
-        for await _ in satisfaction {}
     }
 }
 
 /// A network on which a test opens and fails streams, one after the other.
 private final class ScriptedStreams: StreamingTransport {
-    private typealias Asked = CheckedContinuation<Result<TransportStream, TransportError>, Never>
+    private struct State {
+        var requests: [TransportRequest] = []
+        /// Of the requests, in their order.
+        var answers: [Result<TransportStream, TransportError>] = []
+        var cancelled = 0
+    }
 
-    private let asked: AsyncStream<Asked>
-    private let ask: AsyncStream<Asked>.Continuation
-    private let state = Mutex<(requests: [TransportRequest], cancelled: Int)>(([], 0))
+    private let state = WatchedState(State())
 
-    init() { (asked, ask) = AsyncStream.makeStream() }
-
-    var requests: [TransportRequest] { state.withLock { $0.requests } }
+    var requests: [TransportRequest] { state.value.requests }
     var queries: [String] { requests.compactMap { $0.url.query() } }
-    var cancelled: Int { state.withLock { $0.cancelled } }
+    var cancelled: Int { state.value.cancelled }
 
-    func waitForCancelled(_ count: Int) async {
-        while !Task.isCancelled, cancelled < count { await Task.yield() }
+    func waitForCancelled(_ count: Int, line: Int = #line) async throws {
+        try await state.wait(for: "\(count) cancelled streams", line: line) {
+            $0.cancelled >= count
+        }
     }
 
     /// Waits for a request, and answers it with a stream that the test holds.
-    func open(status: Int = 200) async -> TransportStream {
+    func open(status: Int = 200, line: Int = #line) async throws -> TransportStream {
         let stream = TransportStream(response: TransportResponse(status: status)) { [self] in
             state.withLock { $0.cancelled += 1 }
         }
-        await answer(.success(stream))
+        try await answer(.success(stream), line)
         return stream
     }
 
-    func fail(_ error: TransportError) async { await answer(.failure(error)) }
+    func fail(_ error: TransportError, line: Int = #line) async throws {
+        try await answer(.failure(error), line)
+    }
 
-    private func answer(_ result: Result<TransportStream, TransportError>) async {
-        for await asked in asked { return asked.resume(returning: result) }
+    private func answer(
+        _ result: Result<TransportStream, TransportError>,
+        _ line: Int
+    ) async throws {
+        try await state.wait(for: "a request for a stream", line: line) {
+            $0.requests.count > $0.answers.count
+        }
+        state.withLock { $0.answers.append(result) }
     }
 
     func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
-        let result = await withCheckedContinuation { (continuation: Asked) in
-            state.withLock { $0.requests.append(request) }
-            ask.yield(continuation)
+        let index = state.withLock { state in
+            state.requests.append(request)
+            return state.requests.count - 1
         }
-        return try result.get()
+        do {
+            try await state.wait(for: "an answer", within: TestingLimits.longestWait) {
+                $0.answers.count > index
+            }
+        } catch {
+            throw .cancelled
+        }
+        return try state.value.answers[index].get()
     }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {

@@ -1,10 +1,12 @@
 import Foundation
+import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Transport streams", .timeLimit(.minutes(15)))
+@Suite("Transport streams", .bounded)
 struct TransportStreamTests {
     private let cancelled = Counter()
 
@@ -62,7 +64,7 @@ struct TransportStreamTests {
         let stream = stream()
         let reader = Task { try await stream.next() }
         reader.cancel()
-        await #expect(throws: TransportError.cancelled) { try await reader.value }
+        await #expect(throws: TransportError.cancelled) { try await reader.finished() }
         #expect(cancellations == 1)
     }
 
@@ -72,7 +74,7 @@ struct TransportStreamTests {
     }
 }
 
-@Suite("URLSession streams", .timeLimit(.minutes(15)))
+@Suite("URLSession streams", .bounded)
 struct URLSessionStreamTests {
     private let server: LoopbackServer
 
@@ -119,16 +121,16 @@ struct URLSessionStreamTests {
         let patient = request
         let caller = Task { try await transport.stream(patient) }
         caller.cancel()
-        await #expect(throws: TransportError.cancelled) { try await caller.value }
+        await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
     @Test func `a transport that is closed ends its streams, and makes no others`() async throws {
         let transport = URLSessionTransport()
         let request = TransportRequest(url: server.url("/silent"))
         let waiting = Task { try await transport.stream(request) }
-        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
+        try await server.waitForRequests(1)
         transport.close()
-        await #expect(throws: TransportError.cancelled) { try await waiting.value }
+        await #expect(throws: TransportError.cancelled) { try await waiting.finished() }
         await #expect(throws: TransportError.cancelled) { try await transport.stream(request) }
     }
 }

@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Attempts of a call", .timeLimit(.minutes(15)))
+@Suite("Attempts of a call", .bounded)
 struct CallAttemptsTests {
     enum Expected { case again, refused, released, charged, unknown }
 

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Counting, timing and bounding, without a client around.
-@Suite("Client metrics", .timeLimit(.minutes(15)))
+@Suite("Client metrics", .bounded)
 struct ClientMetricsTests {
     private let clock = ManualClock()
     private let log = RecordedLog()

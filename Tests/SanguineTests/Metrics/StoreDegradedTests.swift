@@ -1,10 +1,11 @@
 import Foundation
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("A store that cannot be used", .timeLimit(.minutes(15)))
+@Suite("A store that cannot be used", .bounded)
 struct StoreDegradedTests {
     @Test func `the observer hears of a disk that cannot be used, and reads go on`() async throws {
         let folder = TemporaryFolder()
@@ -18,6 +19,6 @@ struct StoreDegradedTests {
 
         #expect(value.name == "ada 1")
         #expect(test.client.storeReport.place == .memoryInsteadOfDisk)
-        while !Task.isCancelled, !observer.events.contains(.storeDegraded) { await Task.yield() }
+        try await eventually("the observer was told") { observer.events.contains(.storeDegraded) }
     }
 }

@@ -2,12 +2,13 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Writes to rows behind the page that a refresh fetches.
-@Suite("Writes to lists", .timeLimit(.minutes(1)))
+@Suite("Writes to lists", .bounded)
 struct ListWriteTests {
     private let fixture = TrackFixture()
 
@@ -17,7 +18,7 @@ struct ListWriteTests {
         let receipt = try client.perform(PlayTrack(track: 3))
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
         #expect(try await receipt.outcome == .applied)
-        await client.settle()
+        try await client.settle()
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
         try await client.refresh(.tracks)
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
@@ -27,7 +28,7 @@ struct ListWriteTests {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(DropTrack(track: 4))
-        await client.settle()
+        try await client.settle()
         #expect(client.rows.map(\.id) == [1, 2, 3])
         try await client.refresh(.tracks)
         #expect(client.rows.map(\.id) == [1, 2, 3])
@@ -37,7 +38,7 @@ struct ListWriteTests {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(AppendTrack(track: 9))
-        await client.settle()
+        try await client.settle()
         #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
         try await client.refresh(.tracks)
         #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
@@ -48,7 +49,7 @@ struct ListWriteTests {
         try await client.loadTracks()
         try client.perform(DropTrack(track: 3))
         try client.perform(DropTrack(track: 4))
-        await client.settle()
+        try await client.settle()
         #expect(client.rows.map(\.id) == [1, 2])
         for id in 5...7 { fixture.backend.state.withLock { $0.tracks[id] = Track(id: id) } }
         try await client.refresh(.tracks)
@@ -61,7 +62,7 @@ struct ListWriteTests {
         try await client.load(.tracks)
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 3))
-        await client.settle()
+        try await client.settle()
         try await client.loadNext(.tracks)
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
     }
@@ -70,7 +71,7 @@ struct ListWriteTests {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(PlayTrack(track: 3))
-        await client.settle()
+        try await client.settle()
         client.queries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())

@@ -3,12 +3,13 @@ import OrderedCollections
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What a mutation costs does not depend on how many wait.
-@Suite("What mutations cost", .timeLimit(.minutes(15)))
+@Suite("What mutations cost", .bounded(.seconds(120)))
 struct MutationCostTests {
     /// Counts how often effects run, by the test's own song.
     private static let runs = Mutex<[String: Int]>([:])
@@ -93,7 +94,7 @@ struct MutationCostTests {
 }
 
 /// The search for the next flight begins where the last one ended.
-@Suite("The search for the next flight", .timeLimit(.minutes(15)))
+@Suite("The search for the next flight", .bounded(.seconds(120)))
 struct FlightSearchTests {
     /// What takes off by a look at everything.
     private static func expected(_ state: OutboxState, parallel: Int) -> Int64? {

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Guarantees 1, 5 and 6 for any backend: traps 1 to 5.
-@Suite("What mutations show", .timeLimit(.minutes(15)))
+@Suite("What mutations show", .bounded)
 struct MutationEffectTests {
     @Test func `a mutation is visible before it is sent, and shown once when it is done`()
         async throws
@@ -21,7 +22,7 @@ struct MutationEffectTests {
         #expect(client.likes("a") == 11)
         fixture.network.release()
         #expect(try await receipt.outcome == .applied)
-        await client.settle()
+        try await client.settle()
         #expect(shown.values == [10, 11])
         #expect(fixture.server.likes(of: "a") == 11 && client.outbox.pending.isEmpty)
         withExtendedLifetime(following) {}
@@ -42,7 +43,7 @@ struct MutationEffectTests {
             Issue.record("It was not refused.")
             return
         }
-        await client.settle()
+        try await client.settle()
         #expect(client.likes("a") == 12 && fixture.server.likes(of: "a") == 12)
         #expect(client.outbox.refused.map(\.id) == [first.id])
     }
@@ -83,13 +84,13 @@ struct MutationEffectTests {
         let following = shown.follow("a", in: client)
         fixture.network.hold()
         try client.perform(LikeSong(song: "a"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         let fetch = Task { try await client.refresh(.song("a")) }
-        await fixture.network.waitForHeld(2)
-        fixture.network.releaseFirst { !$0.isWrite }
-        #expect(try await fetch.value.likes == 11)
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { !$0.isWrite }
+        #expect(try await fetch.finished().likes == 11)
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         #expect(shown.values == [10, 11])
         withExtendedLifetime(following) {}
     }
@@ -102,14 +103,14 @@ struct MutationEffectTests {
         let following = shown.follow("a", in: client)
         fixture.network.hold()
         let fetch = Task { try await client.refresh(.song("a")) }
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         let receipt = try client.perform(LikeSong(song: "a"))
-        await fixture.network.waitForHeld(2)
-        fixture.network.releaseFirst { $0.isWrite }
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { $0.isWrite }
         #expect(try await receipt.outcome == .applied)
         fixture.network.release()
-        #expect(try await fetch.value.likes == 11)
-        await client.settle()
+        #expect(try await fetch.finished().likes == 11)
+        try await client.settle()
         #expect(shown.values == [10, 11])
         withExtendedLifetime(following) {}
     }
@@ -119,7 +120,7 @@ struct MutationEffectTests {
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
         try client.perform(RenameSong(song: "a", title: "Blue"))
-        await client.settle()
+        try await client.settle()
         #expect(client.cached(.song("a")) == Song(id: "a", likes: 10, title: "Blue"))
         #expect(fixture.network.requests.map(\.method) == ["GET", "POST"])
     }
@@ -130,7 +131,7 @@ struct MutationEffectTests {
         _ = try await client.value(of: .song("a"))
         fixture.network.hold()
         let receipt = try client.perform(CountPlay(song: "a"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.server.set(Song(id: "a", likes: 10))  // What a reader is told lags behind.
         fixture.network.release()
         #expect(try await receipt.outcome == .applied)
@@ -138,7 +139,7 @@ struct MutationEffectTests {
         #expect(client.outbox.pending.map(\.phase) == [.acknowledged])
         fixture.server.set(Song(id: "a", likes: 11))
         #expect(try await client.refresh(.song("a")).likes == 11)
-        await client.settle()
+        try await client.settle()
         #expect(client.outbox.pending.isEmpty && client.likes("a") == 11)
     }
 
@@ -168,7 +169,7 @@ struct MutationEffectTests {
         #expect(client.snapshot(of: .songs).items.map(\.id) == ["new", "a"])
         #expect(client.snapshot(of: .songs).items.last?.likes == 11)
         fixture.connectivity.connect()
-        await client.settle()
+        try await client.settle()
         #expect(client.snapshot(of: .songs).items.map(\.id).sorted() == ["a", "s2"])
         #expect(client.snapshot(of: .songs).items.first { $0.id == "a" }?.likes == 11)
     }

@@ -2,6 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -11,7 +12,7 @@ import FoundationNetworking
 #endif
 
 /// What a mutation's `send` throws, with a network stack of the app's own.
-@Suite("Errors of a mutation's own closure", .timeLimit(.minutes(15)))
+@Suite("Errors of a mutation's own closure", .bounded)
 struct MutationErrorTests {
     /// What the next sendings throw, by the name of the test's mutation.
     private static let failures = Mutex<[String: [any Error]]>([:])
@@ -47,7 +48,7 @@ struct MutationErrorTests {
         }
         defer { client.close() }
         let receipt = try client.perform(SendOwn(test: test))
-        let outcome = try await bounded("the outcome") { try await receipt.outcome }
+        let outcome = try await within(.seconds(30), "the outcome") { try await receipt.outcome }
         return (outcome, client.outbox.refused)
     }
 

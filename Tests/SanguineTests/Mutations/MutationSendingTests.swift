@@ -2,12 +2,13 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Guarantees 3, 4 and 8 for any backend: traps 7 to 17.
-@Suite("How mutations are sent", .timeLimit(.minutes(15)))
+@Suite("How mutations are sent", .bounded)
 struct MutationSendingTests {
     @Test func `what waits is shown and sent by the next process`() async throws {
         let fixture = SongFixture(onDisk: true)
@@ -20,7 +21,7 @@ struct MutationSendingTests {
         #expect(second.likes("a") == 11)
         #expect(second.outbox.pending.map(\.id) == [receipt.id])
         fixture.connectivity.connect()
-        await second.settle()
+        try await second.settle()
         #expect(second.likes("a") == 11 && fixture.server.likes(of: "a") == 11)
         second.close()
         #expect(try fixture.client(seed: 3).likes("a") == 11)
@@ -48,8 +49,8 @@ struct MutationSendingTests {
         _ = try await client.value(of: .song("a"))
         fixture.server.fail(.fail(.interrupted("test")), done: true)
         try client.perform(LikeSong(song: "a"))
-        await fixture.pass(untilWrites: 2)
-        await client.settle()
+        try await fixture.pass(untilWrites: 2)
+        try await client.settle()
         #expect(Set(fixture.writes.map { $0.headers["Idempotency-Key"] }).count == 1)
         #expect(fixture.server.likes(of: "a") == 11 && client.likes("a") == 11)
     }
@@ -60,12 +61,12 @@ struct MutationSendingTests {
         _ = try await first.value(of: .song("a"))
         fixture.network.hold()
         try first.perform(LikeSong(song: "a"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         first.close()
         fixture.network.release()
         let second = try fixture.client(seed: 2)
         #expect(second.likes("a") == 11)
-        await second.settle()
+        try await second.settle()
         #expect(Set(fixture.writes.map { $0.headers["Idempotency-Key"] }).count == 1)
         #expect(fixture.writes.count == 2 && fixture.server.likes(of: "a") == 11)
         #expect(second.likes("a") == 11)
@@ -91,11 +92,11 @@ struct MutationSendingTests {
         try client.perform(LikeSong(song: "a"))
         try client.perform(LikeSong(song: "a"))
         try client.perform(LikeSong(song: "b"))
-        await fixture.network.waitForHeld(2)
+        try await fixture.network.waitForHeld(2)
         #expect(Set(fixture.writes.map { $0.url.path() }) == ["/songs/a/like", "/songs/b/like"])
         #expect(client.outbox.pending.map(\.phase) == [.sending, .queued, .sending])
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         #expect(fixture.writes.count == 3)
     }
 
@@ -103,16 +104,19 @@ struct MutationSendingTests {
         async throws
     {
         let fixture = SongFixture(onDisk: true)
-        let token = Mutex("old")
+        let token = Mutex("the-old-secret")
+        let folder = try #require(fixture.folder)
         let client = try fixture.client { configuration in
             configuration.baseHeaders = { ["Authorization": token.withLock { $0 }] }
         }
         fixture.connectivity.disconnect()
         try client.perform(LikeSong(song: "a"))
-        token.withLock { $0 = "new" }
+        #expect(try folder.contains(LikeSong.name) && !folder.contains("secret"))
+        token.withLock { $0 = "the-new-secret" }
         fixture.connectivity.connect()
-        await client.settle()
-        #expect(fixture.writes.map { $0.headers["Authorization"] } == ["new"])
+        try await client.settle()
+        #expect(fixture.writes.map { $0.headers["Authorization"] } == ["the-new-secret"])
+        #expect(try !folder.contains("secret"))
     }
 
     @Test func `a 401 pauses the outbox until it is resumed`() async throws {
@@ -125,7 +129,7 @@ struct MutationSendingTests {
         #expect(client.outbox.summary.unsent == 2)
         client.outbox.resume()
         #expect(try await receipt.outcome == .applied)
-        await client.settle()
+        try await client.settle()
         #expect(fixture.server.likes(of: "a") == 11 && fixture.server.likes(of: "b") == 21)
     }
 
@@ -135,12 +139,12 @@ struct MutationSendingTests {
         fixture.server.fail(.status(429, headers: ["Retry-After": "30"]))
         try client.perform(LikeSong(song: "a"))
         let range = Duration.seconds(30)...Duration.seconds(38)
-        while !Task.isCancelled, fixture.delay.timeToNextWake.map({ range.contains($0) }) != true {
-            await Task.yield()
+        try await eventually("a wait of 30 seconds") {
+            fixture.delay.timeToNextWake.map { range.contains($0) } ?? false
         }
         #expect(fixture.writes.count == 1)
         fixture.delay.advance(by: .seconds(38))
-        await client.settle()
+        try await client.settle()
         #expect(fixture.writes.count == 2 && fixture.server.likes(of: "a") == 11)
     }
 
@@ -151,9 +155,9 @@ struct MutationSendingTests {
         fixture.network.hold()
         let receipt = try client.perform(AddSong(id: "temporary"))
         try client.perform(LikeSong(song: "temporary"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.connectivity.disconnect()
-        fixture.network.releaseFirst { $0.isWrite }
+        try await fixture.network.releaseFirst { $0.isWrite }
         #expect(try await receipt.outcome == .applied)
         #expect(client.outbox.pending.last?.lane == "s2")
         try client.perform(LikeSong(song: "temporary"))
@@ -162,7 +166,7 @@ struct MutationSendingTests {
         let second = try fixture.client(seed: 2)
         #expect(second.outbox.pending.suffix(2).map(\.lane) == ["s2", "s2"])
         fixture.connectivity.connect()
-        await second.settle()
+        try await second.settle()
         #expect(second.outbox.refused.isEmpty && fixture.server.likes(of: "s2") == 2)
     }
 
@@ -186,7 +190,7 @@ struct MutationSendingTests {
         #expect(client.outbox.pending.isEmpty && fixture.writes.isEmpty)
         change(to: owner)
         #expect(try await client.value(of: .song("a")).likes >= 10)
-        await client.settle()
+        try await client.settle()
         #expect(fixture.writes.map { $0.headers["Idempotency-Key"] } == [receipt.id.description])
     }
 

@@ -1,17 +1,18 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Changes under pending mutations", .timeLimit(.minutes(15)))
+@Suite("Changes under pending mutations", .bounded)
 struct MutationUpdateTests {
     @Test func `update returns what is shown, with what waits to be sent`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         defer { client.close() }
-        _ = try await bounded("the song") { try await client.value(of: .song("a")) }
+        _ = try await within(.seconds(30), "the song") { try await client.value(of: .song("a")) }
         fixture.connectivity.disconnect()
         try client.perform(LikeSong(song: "a"))
         try client.perform(LikeSong(song: "a"))
@@ -28,7 +29,7 @@ struct MutationUpdateTests {
         let fixture = SongFixture()
         let client = try fixture.client()
         defer { client.close() }
-        _ = try await bounded("the song") { try await client.value(of: .song("a")) }
+        _ = try await within(.seconds(30), "the song") { try await client.value(of: .song("a")) }
         fixture.connectivity.disconnect()
         try client.perform(LikeSong(song: "a"))
         var seen: [Int] = []
@@ -44,7 +45,7 @@ struct MutationUpdateTests {
         defer { client.close() }
         fixture.server.fail(.status(422))
         let refused = try client.perform(LikeSong(song: "a"))
-        _ = try await bounded("the refusal") { try await refused.outcome }
+        _ = try await within(.seconds(30), "the refusal") { try await refused.outcome }
         fixture.connectivity.disconnect()
         let waiting = try client.perform(LikeSong(song: "a"))
 

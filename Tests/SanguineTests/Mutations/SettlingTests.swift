@@ -2,12 +2,13 @@ import Foundation
 import GRDB
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What is left of a write that was done, and what a death at that time leaves: traps 7 and 8.
-@Suite("Settling", .timeLimit(.minutes(1)))
+@Suite("Settling", .bounded)
 struct SettlingTests {
     private let fixture = TrackFixture()
 
@@ -30,7 +31,7 @@ struct SettlingTests {
         try execute("CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
         let receipt = try client.perform(PlayTrack(track: 1))
         #expect(try await receipt.outcome == .applied)
-        await client.settle()
+        try await client.settle()
         client.queries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
@@ -44,21 +45,21 @@ struct SettlingTests {
             in: OutboxFile.name
         )
         try client.perform(PlayTrack(track: 1))
-        await client.settle()
+        try await client.settle()
         client.queries.flush()
         // What a clock says that was set back meanwhile changes nothing.
         fixture.wall.set(fixture.wall.now() - .seconds(3_600))
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.plays(1) == 1)
-        await second.settle()
+        try await second.settle()
         #expect(second.plays(1) == 1)
     }
 
     @Test func `what is settled leaves the disk`() async throws {
         let client = try await stored()
         try client.perform(PlayTrack(track: 1))
-        await client.settle()
+        try await client.settle()
         client.queries.flush()
         let owner = fixture.authorizer.epoch.owner
         #expect(try client.mutations.outbox.rows(of: owner, .mutation).isEmpty)
@@ -100,7 +101,7 @@ struct SettlingTests {
         let following = isObserved ? client.observe(.track(1)) { _ in } : nil
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 1))
-        await client.settle()
+        try await client.settle()
         #expect(client.plays(1) == 1)
         #expect(client.outbox.summary == Outbox.Summary())
         #expect(!client.queries.isFresh(.track(1)))
@@ -113,7 +114,7 @@ struct SettlingTests {
         let client = try await stored()
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 1))
-        await client.settle()
+        try await client.settle()
         client.queries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
@@ -125,7 +126,7 @@ struct SettlingTests {
         let client = try await stored()
         fixture.backend.failRead(.status(404))
         try client.perform(PlayTrack(track: 1))
-        await client.settle()
+        try await client.settle()
         #expect(client.outbox.summary == Outbox.Summary())
     }
 
@@ -135,7 +136,7 @@ struct SettlingTests {
         let client = try await stored()
         fixture.network.hold()
         try client.perform(PlayTrack(track: 1))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         let synchronization = Task { try await client.synchronize() }
         synchronization.cancel()
         await #expect(throws: SanguineError.cancelled) { try await synchronization.value }

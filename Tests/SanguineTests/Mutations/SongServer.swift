@@ -195,10 +195,10 @@ struct SongFixture {
     var writes: [TransportRequest] { network.requests.filter(\.isWrite) }
 
     /// Returns when so many writes have come, after as much time as that takes.
-    func pass(untilWrites count: Int) async {
-        while writes.count < count {
-            delay.advance(by: .seconds(1))
-            await Task.yield()
+    func pass(untilWrites count: Int, fileID: String = #fileID, line: Int = #line) async throws {
+        try await eventually("\(count) writes", fileID: fileID, line: line) {
+            if writes.count < count { delay.advance(by: .seconds(1)) }
+            return writes.count >= count
         }
     }
 }
@@ -209,8 +209,16 @@ extension TransportRequest {
 
 extension SanguineClient {
     /// Returns when nothing waits for an answer, or for what follows it.
-    func settle() async {
-        for await summary in outbox.updates where summary.unsent + summary.settling == 0 { return }
+    func settle(fileID: String = #fileID, line: Int = #line) async throws {
+        let isSettled = { @Sendable (summary: Outbox.Summary) in
+            summary.unsent + summary.settling == 0
+        }
+        try await outbox.updates.first(
+            "an outbox that is settled",
+            fileID: fileID,
+            line: line,
+            where: isSettled
+        )
     }
 
     func likes(_ song: String) -> Int? { cached(.song(song))?.likes }

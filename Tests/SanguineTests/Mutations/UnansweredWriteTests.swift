@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -8,7 +9,7 @@ import Testing
 /// What a fetch shows while it is not known whether a write was done: traps 2 to 4.
 ///
 /// The backend's answers carry no version.
-@Suite("Fetches beside unanswered writes", .timeLimit(.minutes(1)))
+@Suite("Fetches beside unanswered writes", .bounded)
 struct UnansweredWriteTests {
     private let fixture = TrackFixture()
 
@@ -18,15 +19,15 @@ struct UnansweredWriteTests {
         if isCached { _ = try await client.value(of: .track(1)) }
         fixture.network.hold()
         try client.perform(PlayTrack(track: 1))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         return client
     }
 
     /// What a fetch brings while writes are held.
     private func refresh(_ client: SanguineClient, held: Int = 1) async throws -> Track {
         let fetch = Task { try await client.refresh(.track(1)) }
-        await fixture.network.waitForHeld(held + 1)
-        fixture.network.releaseFirst { !$0.isWrite }
+        try await fixture.network.waitForHeld(held + 1)
+        try await fixture.network.releaseFirst { !$0.isWrite }
         return try await fetch.value
     }
 
@@ -46,7 +47,7 @@ struct UnansweredWriteTests {
         _ = try await client.value(of: .track(1))
         fixture.network.hold()
         try client.perform(RetitleTrack(track: 1, title: "Mine"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.backend.change(1) { $0 = Track(id: 1, plays: 7, title: "Theirs") }
         #expect(try await refresh(client) == Track(id: 1, plays: 7, title: "Mine"))
     }
@@ -54,11 +55,11 @@ struct UnansweredWriteTests {
     @Test func `two adding writes in flight are each shown once`() async throws {
         let client = try await playing()
         try client.perform(PlayTrack(track: 1, lane: "other"))
-        await fixture.network.waitForHeld(2)
+        try await fixture.network.waitForHeld(2)
         fixture.backend.change(1) { $0.title = "New" }
         #expect(try await refresh(client, held: 2) == Track(id: 1, plays: 2, title: "New"))
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         #expect(client.cached(.track(1)) == Track(id: 1, plays: 2, title: "New"))
     }
 
@@ -66,7 +67,7 @@ struct UnansweredWriteTests {
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 1)
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         #expect(client.plays(1) == 1)
     }
 
@@ -74,7 +75,7 @@ struct UnansweredWriteTests {
         let client = try fixture.client()
         fixture.network.hold()
         try client.perform(RetitleTrack(track: 1, title: "Mine"))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.backend.change(1) { $0.title = "Before" }
         #expect(try await refresh(client).title == "Mine")
     }
@@ -83,7 +84,7 @@ struct UnansweredWriteTests {
         fixture.backend.failWrite(.status(503))
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 0)
-        fixture.network.releaseFirst { $0.isWrite }
+        try await fixture.network.releaseFirst { $0.isWrite }
         try await fixture.waitForRetry()
         #expect(client.plays(1) == 1)
     }
@@ -118,7 +119,7 @@ struct UnansweredWriteTests {
         _ = try await client.value(of: .track(1))
         fixture.network.hold()
         try client.perform(PlayTrack(track: 1))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.backend.change(1) { $0.plays = 40 }
         #expect(try await refresh(client).plays == 1)
         fixture.network.release()
@@ -132,7 +133,7 @@ struct UnansweredWriteTests {
         fixture.backend.change(1) { $0.title = "New" }
         #expect(try await refresh(client) == Track(id: 1, plays: 1, title: "New"))
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         try await eventually("the play to go") {
             client.cached(.track(1)) == Track(id: 1, title: "New")
         }
@@ -153,12 +154,12 @@ struct UnansweredWriteTests {
         try await client.loadTracks()
         fixture.network.hold()
         try client.perform(PlayTrack(track: 1))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.backend.change(1) { $0.title = "New" }
         fixture.backend.change(2) { $0.title = "Other" }
         let fetch = Task { try await client.refresh(.tracks) }
-        await fixture.network.waitForHeld(2)
-        fixture.network.releaseFirst { !$0.isWrite }
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { !$0.isWrite }
         try await fetch.value
         #expect(client.rows.first == Track(id: 1, plays: 1, title: "New"))
         #expect(client.rows[1] == Track(id: 2, title: "Other"))
@@ -171,14 +172,14 @@ struct UnansweredWriteTests {
         try await client.load(.tracks)
         fixture.network.hold()
         try client.perform(PlayTrack(track: 3))
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         let fetch = Task { try await client.loadNext(.tracks) }
-        await fixture.network.waitForHeld(2)
-        fixture.network.releaseFirst { !$0.isWrite }
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { !$0.isWrite }
         try await fetch.value
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
         fixture.network.release()
-        await client.settle()
+        try await client.settle()
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
     }
 }

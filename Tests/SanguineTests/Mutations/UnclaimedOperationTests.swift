@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What a user of the app's own backend leaves when they sign out: traps 16 to 18.
-@Suite("Unclaimed operations", .timeLimit(.minutes(1)))
+@Suite("Unclaimed operations", .bounded)
 struct UnclaimedOperationTests {
     private let fixture = TrackFixture()
     private static let words = "for my eyes only"

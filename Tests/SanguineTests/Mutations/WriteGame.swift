@@ -47,7 +47,7 @@ final class WriteGame {
     func play(steps: Int) async throws {
         for _ in 0..<steps {
             let step = Step.allCases.randomElement(using: &random) ?? .answer
-            try perform(step)
+            try await perform(step)
             await settleDown()
             try check("\(step)")
         }
@@ -58,7 +58,7 @@ final class WriteGame {
 
     // MARK: - Steps
 
-    private func perform(_ step: Step) throws {
+    private func perform(_ step: Step) async throws {
         // What is appended is not played: the backend may not have it yet.
         let track = Int.random(in: 1...7, using: &random)
         switch step {
@@ -77,8 +77,8 @@ final class WriteGame {
         case .fetch: start { _ = try await $0.refresh(.track(track)) }
         case .refresh: start { try await $0.refresh(.tracks) }
         case .loadNext: start { try await $0.loadNext(.tracks) }
-        case .answer: fixture.network.releaseFirst()
-        case .answerWrite: fixture.network.releaseFirst { $0.isWrite }
+        case .answer: try await answer { _ in true }
+        case .answerWrite: try await answer(\.isWrite)
         case .changeTitle: fixture.backend.change(track) { $0.title = "Theirs" }
         case .failWrite:
             let isDone = Bool.random(using: &random)
@@ -94,6 +94,12 @@ final class WriteGame {
         case .die: try die()
         }
         log.append("\(step) \(track)")
+    }
+
+    /// The oldest of such requests is answered, if there is one.
+    private func answer(_ fits: @escaping @Sendable (TransportRequest) -> Bool) async throws {
+        guard fixture.network.held.contains(where: fits) else { return }
+        try await fixture.network.releaseFirst(where: fits)
     }
 
     private func start(

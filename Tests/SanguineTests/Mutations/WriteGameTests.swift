@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("A game of writes", .timeLimit(.minutes(5)))
+@Suite("A game of writes", .bounded(.seconds(120)))
 struct WriteGameTests {
     @Test(arguments: Fuzz.seeds(1...60))
     func `own writes are never shown twice, and never lost`(seed: UInt64) async throws {

@@ -1,8 +1,9 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 /// Each rule of the strict model is proven on a list that breaks it.
-@Suite("The judge of lists", .timeLimit(.minutes(15)))
+@Suite("The judge of lists", .bounded(.seconds(120)))
 struct FeedJudgeTests {
     private typealias View = FeedJudge.View
     private typealias Landing = FeedJudge.Landing

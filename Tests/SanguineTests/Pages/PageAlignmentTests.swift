@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Aligning a fresh page with the rows that are held", .timeLimit(.minutes(15)))
+@Suite("Aligning a fresh page with the rows that are held", .bounded)
 struct PageAlignmentTests {
     private func align(_ held: String, _ fresh: String) -> PageAlignment {
         PageAlignment(held: Array(held), fresh: Array(fresh), freshSet: Set(fresh))

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 /// The list under every interleaving that a seed can think of.
 ///
 /// `SANGUINE_FUZZ_EVENTS=10000 swift test --filter PagesFuzzTests` plays a million events.
-@Suite("Pages, simulated", .timeLimit(.minutes(15)))
+@Suite("Pages, simulated", .bounded(.seconds(300)))
 struct PagesFuzzTests {
     private static let events = Fuzz.events(1_000)
 

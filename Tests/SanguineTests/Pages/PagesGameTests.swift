@@ -1,11 +1,12 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The strict model of a list, played on the whole client: its cache, its disk, its restarts.
-@Suite("Lists, played through the client", .timeLimit(.minutes(15)))
+@Suite("Lists, played through the client", .bounded(.seconds(120)))
 struct PagesGameTests {
     private static let steps = Fuzz.events(60)
 
@@ -102,7 +103,7 @@ private struct PagesGame {
         let loading = Task {
             if isNext { try await client.loadNext(list) } else { try await client.refresh(list) }
         }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         for _ in 1...3 { change() }
         test.network.release()
         try await loading.value

@@ -2,6 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -49,7 +50,7 @@ final class RequestCount: Sendable {
     func add() { value.add(1, ordering: .relaxed) }
 }
 
-@Suite("Lists through the client", .timeLimit(.minutes(15)))
+@Suite("Lists through the client", .bounded)
 struct PagesKeeperTests {
     private let server = FeedServer()
 
@@ -77,10 +78,10 @@ struct PagesKeeperTests {
         let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
         test.network.hold()
         let callers = (1...1_000).map { _ in Task { try await test.client.loadNext(.feed("a")) } }
-        await test.network.waitForHeld(1)
-        while !Task.isCancelled, keeper.waiterCount < 1_000 { await Task.yield() }
+        try await test.network.waitForHeld(1)
+        try await eventually("1,000 callers wait") { keeper.waiterCount == 1_000 }
         test.network.release()
-        for caller in callers { try await caller.value }
+        for caller in callers { try await caller.finished() }
 
         #expect(test.network.requests.count == 2)
         #expect(ids(test).count == 40)
@@ -91,11 +92,11 @@ struct PagesKeeperTests {
         try await test.client.load(.feed("a"))
         test.network.hold()
         let caller = Task { try await test.client.loadNext(.feed("a")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         caller.cancel()
 
-        await #expect(throws: SanguineError.cancelled) { try await caller.value }
-        await test.network.waitForCancelled(1)
+        await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
+        try await test.network.waitForCancelled(1)
     }
 
     @Test func `a fresh list is not loaded again, unless one insists`() async throws {
@@ -203,12 +204,12 @@ struct PagesKeeperTests {
         try await test.client.load(.feed("a"))
         test.network.hold()
         let caller = Task { try await test.client.loadNext(.feed("a")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         user.advance(to: nil)
         #expect(test.client.snapshot(of: .feed("a")).items.isEmpty)
         test.network.release()
 
-        await #expect(throws: SanguineError.userChanged) { try await caller.value }
+        await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
         #expect(test.client.snapshot(of: .feed("a")).items.isEmpty)
     }
 
@@ -339,7 +340,7 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network())
         let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
         test.client.close()
-        for await _ in keeper.signals() {}
+        try await Task { for await _ in keeper.signals() {} }.finished()
 
         #expect(keeper.observerCount == 0)
     }
@@ -366,10 +367,10 @@ struct PagesKeeperTests {
         try await test.client.load(.feed("a"))
         test.network.hold()
         let caller = Task { try await test.client.loadNext(.feed("a")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.close()
 
-        await #expect(throws: SanguineError.closed) { try await caller.value }
+        await #expect(throws: SanguineError.closed) { try await caller.finished() }
         await #expect(throws: SanguineError.closed) { try await test.client.loadNext(.feed("a")) }
     }
 }

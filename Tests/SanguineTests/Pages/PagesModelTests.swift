@@ -2,22 +2,16 @@ import Foundation
 import Observation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Lists as a view sees them, without a view.
 @MainActor
-@Suite("Pages model", .timeLimit(.minutes(15)))
+@Suite("Pages model", .bounded)
 struct PagesModelTests {
     private let server = FeedServer()
-
-    /// Returns when the condition holds, looking again after each change of what it reads.
-    private func wait(until condition: () -> Bool) async {
-        while !Task.isCancelled, !condition() {
-            await change(of: { _ = condition() })
-        }
-    }
 
     @Test func `a model goes from loading to ready and on to the next page`() async throws {
         let test = try TestClient(network: server.network())
@@ -25,7 +19,7 @@ struct PagesModelTests {
         let model = test.client.pages(.feed("a"))
         #expect(model.phase == .loading)
         test.network.release()
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         #expect(model.items.map(\.id) == Array(server.ids.prefix(20)))
         #expect(model.hasMore)
         #expect(model.asOf == test.wall.now())
@@ -42,15 +36,17 @@ struct PagesModelTests {
         let host = try #require(URL(string: TestClient.server)).hostKey
         test.network.hold()
         let other = Task { try await test.client.load(.feed("b")) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         let loading = Task { try await test.client.load(.feed("a")) }
-        while !Task.isCancelled, queue.waiting(for: host, of: .normal) < 1 { await Task.yield() }
+        try await eventually("a waiting read") { queue.waiting(for: host, of: .normal) == 1 }
         let model = test.client.pages(.feed("a"))
-        while !Task.isCancelled, queue.waiting(for: host, of: .visible) < 1 { await Task.yield() }
+        try await eventually("the read is a visible one") {
+            queue.waiting(for: host, of: .visible) == 1
+        }
         test.network.release()
-        try await other.value
-        try await loading.value
-        await wait { model.phase == .ready }
+        try await other.finished()
+        try await loading.finished()
+        try await eventually("the list is ready") { model.phase == .ready }
 
         #expect(test.network.requests.count == 2)
     }
@@ -68,11 +64,11 @@ struct PagesModelTests {
     @Test func `a row near the end has the next page loaded ahead, once`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         model.itemAppeared(model.items[2].id)
         #expect(test.network.requests.count == 1)
         for row in model.items.suffix(5) { model.itemAppeared(row.id) }
-        await wait { model.items.count == 40 }
+        try await eventually("two pages") { model.items.count == 40 }
 
         #expect(test.network.requests.count == 2)
     }
@@ -82,7 +78,7 @@ struct PagesModelTests {
     {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         test.network.script(.status(404))
         await model.loadNext()
         #expect(model.nextError?.code == "http_404")
@@ -98,7 +94,7 @@ struct PagesModelTests {
     @Test func `a failed refresh leaves the rows`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         test.network.script(.status(404))
         await model.refresh()
         #expect(model.error?.code == "http_404")
@@ -113,7 +109,7 @@ struct PagesModelTests {
         let test = try TestClient(network: server.network())
         test.network.script(.status(404))
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .failed }
+        try await eventually("the first page has failed") { model.phase == .failed }
         #expect(model.error?.code == "http_404")
         await model.retry()
 
@@ -123,9 +119,9 @@ struct PagesModelTests {
     @Test func `a model shows what another part of the app has loaded`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         try await test.client.loadNext(.feed("a"))
-        await wait { model.items.count == 40 }
+        try await eventually("two pages") { model.items.count == 40 }
 
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }
@@ -166,13 +162,13 @@ struct PagesModelTests {
     @Test func `an old row that is shown becomes as new as the refresh`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.pages(.feed("a"))
-        await wait { model.phase == .ready }
+        try await eventually("the list is ready") { model.phase == .ready }
         await model.loadNext()
         server.change { $0.edit(30) }
         await model.refresh()
         #expect(model.items[30].text == 0)
         model.itemAppeared(model.items[25].id)
-        await wait { model.items[30].text == 1 }
+        try await eventually("the newer row") { model.items[30].text == 1 }
 
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }
@@ -180,14 +176,14 @@ struct PagesModelTests {
     @Test func `a model that is released stops following and prefetching`() async throws {
         let test = try TestClient(network: server.network())
         var model: PagesModel<FeedRow>? = test.client.pages(.feed("a"))
-        while !Task.isCancelled, model?.phase != .ready { await Task.yield() }
+        try await eventually("the list is ready") { model?.phase == .ready }
         test.network.hold()
         if let row = model?.items.last { model?.itemAppeared(row.id) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         weak let released = model
         model = nil
 
         #expect(released == nil)
-        await test.network.waitForCancelled(1)
+        try await test.network.waitForCancelled(1)
     }
 }

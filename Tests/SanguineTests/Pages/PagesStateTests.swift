@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The rules of the list, one by one; the fuzz plays them together.
-@Suite("Pages, the state", .timeLimit(.minutes(15)))
+@Suite("Pages, the state", .bounded)
 struct PagesStateTests {
     struct Row: Codable, Sendable, Equatable, Identifiable {
         var id: String

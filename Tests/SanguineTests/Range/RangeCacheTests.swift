@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -53,7 +54,7 @@ extension ScriptedTransport {
 }
 
 /// Stretches of days and numbers, through a client.
-@Suite("Range cache", .timeLimit(.minutes(15)))
+@Suite("Range cache", .bounded)
 struct RangeCacheTests {
     private func day(_ text: String) throws -> CalendarDay { try #require(CalendarDay(text)) }
 
@@ -149,9 +150,9 @@ struct RangeCacheTests {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let first = test.client.values(in: 1...10, of: .tens)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         async let second = test.client.values(in: 6...14, of: .tens)
-        await test.network.waitForHeld(2)
+        try await test.network.waitForHeld(2)
         test.network.release()
 
         #expect(try await first.count == 8)
@@ -165,16 +166,16 @@ struct RangeCacheTests {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         let first = Task { try await test.client.values(in: 1...10, of: .tens) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         let second = Task { try await test.client.values(in: 6...14, of: .tens) }
-        await test.network.waitForHeld(2)
+        try await test.network.waitForHeld(2)
         second.cancel()
-        await test.network.waitForCancelled(1)
-        await #expect(throws: SanguineError.cancelled) { try await second.value }
+        try await test.network.waitForCancelled(1)
+        await #expect(throws: SanguineError.cancelled) { try await second.finished() }
         #expect(test.client.cached(1...10, of: .tens).isFetching)
         first.cancel()
-        await test.network.waitForCancelled(2)
-        await #expect(throws: SanguineError.cancelled) { try await first.value }
+        try await test.network.waitForCancelled(2)
+        await #expect(throws: SanguineError.cancelled) { try await first.finished() }
 
         #expect(!test.client.cached(1...10, of: .tens).isFetching)
     }
@@ -186,9 +187,9 @@ struct RangeCacheTests {
         async let failure = #expect(throws: SanguineError.self) {
             try await test.client.values(in: 1...3, of: .tens)
         }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         async let succeeds = test.client.values(in: 21...23, of: .tens)
-        await test.network.waitForHeld(2)
+        try await test.network.waitForHeld(2)
         test.network.release()
 
         #expect(try await succeeds == [21: 210, 22: 220, 23: 230])
@@ -210,7 +211,7 @@ struct RangeCacheTests {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let values = test.client.values(in: 1...4, of: .tens)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.invalidate(2...3, of: .tens)
         test.network.release()
 
@@ -236,7 +237,7 @@ struct RangeCacheTests {
         async let failure = #expect(throws: SanguineError.userChanged) {
             try await test.client.values(in: 1...4, of: .tens)
         }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         authorizer.change(to: nil, in: test.client)
         test.network.release()
         #expect(await failure == .userChanged)

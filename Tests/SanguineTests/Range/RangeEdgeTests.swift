@@ -2,6 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -16,13 +17,13 @@ extension RangeQuery where Index == Int, Value == Int {
 }
 
 /// What comes while a stretch is on its way, and stretches at the ends of all numbers.
-@Suite("Range edges", .timeLimit(.minutes(15)))
+@Suite("Range edges", .bounded)
 struct RangeEdgeTests {
     @Test func `an invalidation by name during the first fetch is kept in mind`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let values = test.client.values(in: 1...4, of: .tens)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.invalidate(all: "tens")
         test.network.release()
 
@@ -37,7 +38,7 @@ struct RangeEdgeTests {
         }
         test.network.hold()
         async let values = test.client.values(in: 1...4, of: query)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.client.invalidate(all: "kept")
         test.client.queries.guarded.withLock { guarded in
             guarded.bytes -= guarded.records.removeValue(forKey: query.key)?.cost ?? 0
@@ -57,7 +58,7 @@ struct RangeEdgeTests {
         }
         test.network.hold()
         async let values = test.client.values(in: 1...4, of: query)
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.wall.set(CalendarDay(containing: test.wall.now(), in: .gmt).next.start(in: .gmt))
         test.network.release()
 
@@ -71,7 +72,7 @@ struct RangeEdgeTests {
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
         test.client.queries.refetch(RangeQuery.tens.key)
-        await test.network.waitForRequests(2)
+        try await test.network.waitForRequests(2)
 
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/1/4"])
     }
@@ -166,7 +167,7 @@ struct RangeEdgeTests {
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
         test.network.hold()
         test.client.invalidate(all: "tens")
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         while !state.isFetching { state = try #require(await updates.next()) }
         test.network.release()
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }

@@ -1,5 +1,6 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -7,7 +8,7 @@ import Testing
 /// Ranges under every interleaving that a seed can think of.
 ///
 /// A failure says which seed replays it, and how.
-@Suite("Ranges, simulated", .timeLimit(.minutes(15)))
+@Suite("Ranges, simulated", .bounded(.seconds(300)))
 struct RangeFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
     func `what counts as fresh is the truth, and every reader gets what it asked for`(

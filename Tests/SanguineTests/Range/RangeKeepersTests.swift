@@ -1,5 +1,6 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -13,7 +14,7 @@ extension RangeQuery where Index == Int, Value == Int {
 }
 
 /// One keeper for each range query, however many there are.
-@Suite("Range keepers", .timeLimit(.minutes(15)))
+@Suite("Range keepers", .bounded)
 struct RangeKeepersTests {
     private func crowd(_ ranges: RangeKeepers) throws {
         for number in 1...3 * RangeLimits.keepers { _ = try ranges.keeper(of: .numbered(number)) }
@@ -36,7 +37,7 @@ struct RangeKeepersTests {
         while !state.isComplete { state = try #require(await updates.next()) }
         try crowd(test.client.ranges)
         test.client.invalidate(2...2, of: .numbered(0))
-        await test.network.waitForRequests(2)
+        try await test.network.waitForRequests(2)
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
 
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/2/2"])
@@ -69,9 +70,9 @@ struct RangeKeepersTests {
             watched = try test.client.ranges.keeper(of: .numbered(0))
             try crowd(test.client.ranges)
             #expect(watched != nil)
-            for await state in stream where state.isComplete && !state.isFetching { break }
+            try await stream.first("the stretch") { $0.isComplete && !$0.isFetching }
         }
-        while !Task.isCancelled, watched != nil { await Task.yield() }
+        try await eventually("the keeper is let go") { watched == nil }
 
         #expect(test.client.ranges.count <= RangeLimits.keepers)
     }

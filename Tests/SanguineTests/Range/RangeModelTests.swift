@@ -2,12 +2,13 @@ import Observation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Stretches as views see them.
-@Suite("Range model", .timeLimit(.minutes(15)))
+@Suite("Range model", .bounded)
 @MainActor
 struct RangeModelTests {
     private func watchers(_ client: SanguineClient) throws -> Int {
@@ -18,7 +19,7 @@ struct RangeModelTests {
         let test = try TestClient(network: .stretches())
         let first = test.client.model(.tens, in: 1...4)
         let second = test.client.model(.tens, in: 1...4)
-        while !Task.isCancelled, !first.state.isComplete { await Task.yield() }
+        try await eventually("the stretch is there") { first.state.isComplete }
 
         #expect(second.state == first.state)
         #expect(try watchers(test.client) == 1)
@@ -38,7 +39,7 @@ struct RangeModelTests {
         let test = try TestClient(network: .stretches())
         var first: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
         var second: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
-        while !Task.isCancelled, first?.state.isComplete == false { await Task.yield() }
+        try await eventually("the stretch is there") { first?.state.isComplete == true }
         first = nil
         #expect(try watchers(test.client) == 1)
         second = nil
@@ -50,14 +51,14 @@ struct RangeModelTests {
     @Test func `all changes of one moment come in one turn`() async throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...8)
-        while !Task.isCancelled, model.state.isFetching || !model.state.isComplete {
-            await Task.yield()
+        try await eventually("the stretch is there") {
+            model.state.isComplete && !model.state.isFetching
         }
         test.network.hold()
         test.client.invalidate(1...1, of: .tens)
         test.client.invalidate(3...3, of: .tens)
         #expect(model.state.isComplete)
-        while !Task.isCancelled, model.state.isComplete { await Task.yield() }
+        try await eventually("the stretch is stale") { !model.state.isComplete }
 
         #expect(model.state.stale == [1...1, 3...3])
     }

@@ -1,10 +1,11 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What is fetched for whom, decided without anything around it.
-@Suite("Range state", .timeLimit(.minutes(15)))
+@Suite("Range state", .bounded)
 struct RangeStateTests {
     private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
 

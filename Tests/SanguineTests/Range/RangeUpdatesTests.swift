@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Watching a stretch, with and without a model.
-@Suite("Range updates", .timeLimit(.minutes(15)))
+@Suite("Range updates", .bounded)
 struct RangeUpdatesTests {
     @Test func `a watcher sees what is known, then what was missing`() async throws {
         let test = try TestClient(network: .stretches())
@@ -14,7 +15,7 @@ struct RangeUpdatesTests {
         test.network.hold()
         var updates = test.client.updates(of: .tens, in: 3...7).makeAsyncIterator()
         let first = try #require(await updates.next())
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         test.network.release()
         var last = first
         while !last.isComplete || last.isFetching { last = try #require(await updates.next()) }
@@ -31,9 +32,9 @@ struct RangeUpdatesTests {
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
         test.client.invalidate(2...2, of: .tens)
-        await test.network.waitForRequests(2)
+        try await test.network.waitForRequests(2)
         test.client.invalidate(all: "tens")
-        await test.network.waitForRequests(3)
+        try await test.network.waitForRequests(3)
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
 
         #expect(test.network.paths.prefix(2) == ["/numbers/1/4", "/numbers/2/2"])
@@ -57,9 +58,9 @@ struct RangeUpdatesTests {
         let watching = Task {
             for await _ in test.client.updates(of: .tens, in: 1...4) {}
         }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         watching.cancel()
-        await test.network.waitForCancelled(1)
+        try await test.network.waitForCancelled(1)
 
         #expect(!test.client.cached(1...4, of: .tens).isFetching)
     }
@@ -88,7 +89,7 @@ struct RangeUpdatesTests {
         #expect(model[3] == 30)
         #expect(model.range == 3...6)
         await model.refresh()
-        while !Task.isCancelled, !model.state.isComplete { await Task.yield() }
+        try await eventually("the stretch is there") { model.state.isComplete }
 
         #expect(model[6] == 60)
     }

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct CompanionTests {
+@Suite(.bounded) struct CompanionTests {
     private func companion(_ fixture: RecordsFixture) throws -> SanguineCompanion {
         var configuration = SanguineClient.Configuration()
         configuration.folder = fixture.folder?.url
@@ -52,7 +53,7 @@ import Testing
         var updates = client.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
         #expect(await updates.next() == .some(nil))
         try companion(fixture).perform(Count(id: .of("a"), by: 3))
-        await fixture.delay.waitForSleepers(1)
+        try await fixture.delay.waitForSleepers(1)
         fixture.delay.advance(by: .seconds(1))
         #expect(await updates.next()??.count == 3)
     }
@@ -68,7 +69,7 @@ import Testing
         var updates = companion.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
         #expect(await updates.next()??.count == 1)
         try client.add("a")
-        await fixture.delay.waitForSleepers(1)
+        try await fixture.delay.waitForSleepers(1)
         fixture.delay.advance(by: .seconds(1))
         #expect(await updates.next()??.count == 2)
     }

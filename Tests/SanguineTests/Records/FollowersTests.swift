@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct FollowersTests {
+@Suite(.bounded) struct FollowersTests {
     @Test func `who follows gets the value at once, and each other one`() async {
         let followers = Followers<Int>()
         var values = followers.stream(from: 1).makeAsyncIterator()

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -30,7 +31,7 @@ struct JoinAndCount: Mutator {
 }
 
 /// An operation finds all records of an index's value, or is refused.
-@Suite("Look-ups of an operation", .timeLimit(.minutes(2)))
+@Suite("Look-ups of an operation", .bounded)
 struct LookupLimitTests {
     private static let schema = RecordSchema(
         collections: [Counter.collection],

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct ObservingTests {
+@Suite(.bounded) struct ObservingTests {
     private static let counters = RecordQuery(reading: Counter.collection) { records in
         records.records(Counter.self).map(\.count)
     }
@@ -51,7 +52,7 @@ import Testing
             return one + (records.record(Counter.self, .of("b"))?.count ?? 0)
         }
         for _ in 0..<300 { #expect(client.cached(sum) == 2) }
-        try await writing.value
+        try await writing.finished()
     }
 
     @MainActor
@@ -63,8 +64,7 @@ import Testing
         let model = client.model(Self.counters)
         #expect(model.value == [1])
         try client.add("a")
-        while !Task.isCancelled, model.value != [2] { await Task.yield() }
-        #expect(model.value == [2])
+        try await eventually("the model follows") { model.value == [2] }
     }
 
     @Test func `records are found by an index, with pending changes`() async throws {

@@ -2,23 +2,24 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What the user sees while the network does what it does.
-@Suite(.timeLimit(.minutes(15))) struct OptimismTests {
+@Suite(.bounded) struct OptimismTests {
     @Test func `a pull that has the operation in it already shows it once`() async throws {
         let fixture = RecordsFixture()
         fixture.network.hold()
         let client = try fixture.client()
         try client.add("a")
         // The push is done, and its answer kept back; so is the first pull's.
-        await fixture.network.waitForHeld(2)
-        await eventually { fixture.authority.count("a") == 1 }
+        try await fixture.network.waitForHeld(2)
+        try await eventually("the push is done") { fixture.authority.count("a") == 1 }
         client.sync.pull()
-        fixture.network.releaseFirst { $0.isPull }
-        await fixture.network.waitForRequests(3)
+        try await fixture.network.releaseFirst { $0.isPull }
+        try await fixture.network.waitForRequests(3)
         #expect(client.count("a") == 1)
         fixture.network.release()
         try await client.synchronize()
@@ -31,7 +32,7 @@ import Testing
         try await client.synchronize()
         fixture.network.hold()
         let receipt = try client.add("a")
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         let (epoch, place, number) = client.sync.guarded.withLock {
             ($0.epoch, $0.state.position, $0.state.outbox.unresolved.first)
         }
@@ -50,7 +51,7 @@ import Testing
         try await client.synchronize()
         fixture.network.hold()
         let receipt = try client.add("a")
-        await eventually { fixture.network.releaseFirst { $0.isPush } }
+        try await fixture.network.releaseFirst { $0.isPush }
         _ = try await receipt.outcome
         #expect(client.count("a") == 1)
         #expect(client.outbox.pending.map(\.phase) == [.acknowledged])
@@ -66,7 +67,7 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
         try client.add("a")
-        await eventually { client.sync.kick() == nil }
+        try await eventually("nothing is being sent") { client.sync.kick() == nil }
         fixture.authority.set("a", to: 20)
         fixture.authority.set("b", to: 7)
         try await client.sync.pull()?.value()
@@ -79,7 +80,7 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.fail(.interrupted("lost")))
         let receipt = try client.add("a")
-        await fixture.delay.waitForSleepers(2)  // The poll and the wait before the next push.
+        try await fixture.delay.waitForSleepers(2)  // The poll and the wait before the next push.
         fixture.delay.advance(by: .seconds(2))
         #expect(try await receipt.outcome == .applied)
         let ids = fixture.pushes.map { $0.operations.map(\.id) }

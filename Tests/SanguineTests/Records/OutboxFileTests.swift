@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct OutboxFileTests {
+@Suite(.bounded) struct OutboxFileTests {
     private let owner = "me"
     private let moment = Timestamp(millisecondsSince1970: 0)
 

@@ -3,11 +3,12 @@ import Logging
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct PerformingTests {
+@Suite(.bounded) struct PerformingTests {
     private final class Opened: Sendable {
         let client = Mutex<SanguineClient?>(nil)
     }
@@ -67,7 +68,7 @@ import Testing
         let receipt = try client.add("a")
         let waiting = Task { try await receipt.outcome }
         waiting.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await waiting.value }
+        await #expect(throws: SanguineError.cancelled) { try await waiting.finished() }
         fixture.connectivity.connect()
         #expect(try await receipt.outcome == .applied)
     }
@@ -119,7 +120,7 @@ import Testing
         fixture.network.hold()
         let client = try fixture.client()
         let receipt = try client.add("a")
-        await fixture.network.waitForHeld(2)
+        try await fixture.network.waitForHeld(2)
         let error = #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
         #expect(error?.code == "operation_in_progress")
         client.close()

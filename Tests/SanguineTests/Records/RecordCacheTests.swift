@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct RecordCacheTests {
+@Suite(.bounded) struct RecordCacheTests {
     private func key(_ id: String) -> RecordKey { RecordKey("notes", .of(id)) }
 
     @Test func `it knows records, and that there are none`() {

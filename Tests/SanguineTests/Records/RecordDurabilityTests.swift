@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct RecordDurabilityTests {
+@Suite(.bounded) struct RecordDurabilityTests {
     @Test func `a client that was dropped shows the same when it is opened again`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
@@ -28,7 +29,7 @@ import Testing
         try await first.synchronize()
         fixture.network.hold()
         let receipt = try first.add("a")
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         first.close()
         fixture.network.release()
         let second = try fixture.client(seed: 2)

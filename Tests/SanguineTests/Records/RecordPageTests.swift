@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct RecordPageTests {
+@Suite(.bounded) struct RecordPageTests {
     /// A file with a restore that has begun.
     private struct Begun {
         let file: RecordsFile

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct RecordUserTests {
+@Suite(.bounded) struct RecordUserTests {
     private let another = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb")
 
     @Test func `a sign-out removes the user's records from memory and disk`() async throws {
@@ -30,7 +31,7 @@ import Testing
         fixture.network.hold()
         let client = try fixture.client()
         _ = client.count("a")
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         client.sync.adopt(fixture.authorizer.advance(to: another))
         fixture.network.release()
         try await client.synchronize()

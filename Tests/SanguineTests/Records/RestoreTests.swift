@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct RestoreTests {
+@Suite(.bounded(.seconds(300))) struct RestoreTests {
     private func filled(_ count: Int, onDisk: Bool = true) -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: onDisk)
         for number in 0..<count { fixture.authority.set("c\(number)", to: Int64(number)) }
@@ -13,18 +14,18 @@ import Testing
     }
 
     /// Returns when each range of a restore waits for its first page.
-    private func begin(_ client: SanguineClient, _ fixture: RecordsFixture) async {
+    private func begin(_ client: SanguineClient, _ fixture: RecordsFixture) async throws {
         fixture.network.hold()
         _ = client.count("c1")
-        await fixture.network.waitForHeld(1)
-        fixture.network.releaseFirst()
-        await fixture.network.waitForHeld(4)
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst()
+        try await fixture.network.waitForHeld(4)
     }
 
     @Test func `a long feed is restored in ranges at the same time`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
-        await begin(client, fixture)
+        try await begin(client, fixture)
         #expect(fixture.network.mostInFlight == 4)
         fixture.network.release()
         try await client.synchronize()
@@ -43,9 +44,9 @@ import Testing
         let client = try fixture.client()
         fixture.network.hold()
         _ = client.count("c1")
-        await fixture.network.waitForHeld(1)
-        fixture.network.releaseFirst()
-        await fixture.network.waitForHeld(2)
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst()
+        try await fixture.network.waitForHeld(2)
         let begun = client.restored
         #expect(begun > 0 && begun < 1 && client.count("c1") == nil)
         fixture.network.release()
@@ -58,11 +59,11 @@ import Testing
         let first = try fixture.client()
         fixture.network.hold()
         _ = first.count("c1")
-        await fixture.network.waitForHeld(1)
-        fixture.network.releaseFirst()
-        await fixture.network.waitForHeld(4)
-        for _ in 0..<4 { fixture.network.releaseFirst() }
-        await fixture.network.waitForRequests(9)
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst()
+        try await fixture.network.waitForHeld(4)
+        for _ in 0..<4 { try await fixture.network.releaseFirst() }
+        try await fixture.network.waitForRequests(9)
         first.close()
         fixture.network.release()
         let before = fixture.pulls.count
@@ -78,7 +79,7 @@ import Testing
         let client = try fixture.client()
         fixture.network.hold()
         _ = client.count("c1")
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         fixture.authority.set("c1", to: -1)
         fixture.authority.delete(Counter.self, .of("c2"))
         fixture.authority.set("new", to: 5)
@@ -99,7 +100,7 @@ import Testing
         fixture.authority.forgetDeletions()
         fixture.network.hold()
         client.sync.pull()
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         #expect(client.records(Counter.self).map(\.count) == [0, 1, 2])
         fixture.network.release()
         try await client.synchronize()
@@ -111,7 +112,7 @@ import Testing
         let client = try fixture.client()
         fixture.network.hold()
         let receipt = try client.add("c7", by: 1)
-        await fixture.network.waitForHeld(1)
+        try await fixture.network.waitForHeld(1)
         #expect(client.count("c7") == 1)
         fixture.network.release()
         #expect(try await receipt.outcome == .applied)
@@ -122,7 +123,7 @@ import Testing
     @Test func `a restore that the server cannot complete any more begins anew`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
-        await begin(client, fixture)
+        try await begin(client, fixture)
         fixture.authority.delete(Counter.self, .of("c8999"))
         fixture.authority.forgetDeletions()
         fixture.network.release()
@@ -139,9 +140,9 @@ import Testing
         #expect(fixture.pulls.isEmpty)
         fixture.network.hold()
         client.sync.adopt(known)
-        await fixture.network.waitForHeld(1)
-        fixture.network.releaseFirst()
-        await fixture.network.waitForHeld(2)
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst()
+        try await fixture.network.waitForHeld(2)
         client.close()
         let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
         #expect(try file.restore(of: known.owner)?.ranges.isEmpty == false)
@@ -151,7 +152,7 @@ import Testing
     @Test func `nothing is being restored when what is left fits on one page`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
-        await begin(client, fixture)
+        try await begin(client, fixture)
         for number in 100..<9_000 { fixture.authority.delete(Counter.self, .of("c\(number)")) }
         fixture.authority.forgetDeletions()
         fixture.network.release()

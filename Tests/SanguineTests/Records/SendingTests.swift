@@ -2,23 +2,28 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite(.timeLimit(.minutes(15))) struct SendingTests {
+@Suite(.bounded) struct SendingTests {
     @Test func `operations carry no credentials on disk, and the present token when sent`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
+        _ = try await fixture.authorizer.accessToken(for: fixture.authorizer.epoch)
         try client.add("a")
+        let folder = try #require(fixture.folder)
+        #expect(try folder.contains(Count.name) && !folder.contains("token-"))
         _ = try await fixture.authorizer.rejected("token-0-0", for: fixture.authorizer.epoch)
         fixture.connectivity.connect()
         try await client.synchronize()
         let push = fixture.network.requests.first(where: \.isPush)
         #expect(push?.headers["Authorization"] == "Bearer token-0-1")
+        #expect(try !folder.contains("token-") && !folder.contains("Bearer"))
     }
 
     @Test func `a 401 pauses the outbox, and signing in resumes it`() async throws {
@@ -28,8 +33,10 @@ import Testing
         let problem = Problem(.unauthenticated, "Sign in.")
         fixture.network.script(.json(problem, status: 401), .json(problem, status: 401))
         let receipt = try client.add("a")
-        await fixture.network.waitForRequests(3)
-        await eventually { client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty } }
+        try await fixture.network.waitForRequests(3)
+        try await eventually("the outbox is paused") {
+            client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty }
+        }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
         client.sync.adopt(fixture.authorizer.epoch)
         #expect(try await receipt.outcome == .applied)
@@ -42,7 +49,7 @@ import Testing
         let problem = Problem(.rateLimited, "Wait.", retryAfter: 30)
         fixture.network.script(.json(problem, status: 429))
         let receipt = try client.add("a")
-        await fixture.delay.waitForSleepers(2)
+        try await fixture.delay.waitForSleepers(2)
         fixture.delay.advance(by: .seconds(29))
         #expect(fixture.pushes.count == 1)
         fixture.delay.advance(by: .seconds(10))
@@ -58,7 +65,7 @@ import Testing
         for _ in 0..<12 { fixture.network.script(.fail(.timedOut)) }
         let receipt = try client.add("a")
         for _ in 0..<12 {
-            await fixture.delay.waitForSleepers(1)
+            try await fixture.delay.waitForSleepers(1)
             #expect((fixture.delay.timeToNextWake ?? .zero) <= .seconds(75))
             fixture.delay.advance(by: .seconds(75))
         }
@@ -72,7 +79,7 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
         let receipt = try client.add("a")
-        await fixture.delay.waitForSleepers(2)
+        try await fixture.delay.waitForSleepers(2)
         fixture.connectivity.disconnect()
         fixture.connectivity.connect()
         #expect(try await receipt.outcome == .applied)
@@ -105,16 +112,16 @@ import Testing
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
-        await fixture.delay.waitForSleepers(1)
+        try await fixture.delay.waitForSleepers(1)
         let before = fixture.pulls.count
         fixture.delay.advance(by: .seconds(60))
-        await eventually { fixture.pulls.count == before + 1 }
-        await fixture.delay.waitForSleepers(1)
+        try await eventually("another pull") { fixture.pulls.count == before + 1 }
+        try await fixture.delay.waitForSleepers(1)
         fixture.lifecycle.enterBackground()
         fixture.delay.advance(by: .seconds(60))
         fixture.authority.set("a", to: 4)
         fixture.lifecycle.enterForeground()
-        await eventually { client.count("a") == 4 }
+        try await eventually("4 counted") { client.count("a") == 4 }
         #expect(fixture.pulls.count == before + 2)
     }
 
@@ -133,7 +140,7 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.status(400))
         let receipt = try client.add("a")
-        await fixture.delay.waitForSleepers(2)
+        try await fixture.delay.waitForSleepers(2)
         #expect(client.outbox.refused.isEmpty && client.count("a") == 1)
         fixture.delay.advance(by: .seconds(2))
         #expect(try await receipt.outcome == .applied)
@@ -152,8 +159,10 @@ import Testing
         fixture.network.script(.fail(away), .fail(away))
         let requests = fixture.network.requests.count
         try client.perform(LikeSong(song: "a"))
-        await fixture.network.waitForRequests(requests + 1)
-        await eventually { client.outbox.pending.map(\.phase) == [.queued] }
+        try await fixture.network.waitForRequests(requests + 1)
+        try await eventually("the like waits again") {
+            client.outbox.pending.map(\.phase) == [.queued]
+        }
         fixture.authority.set("b", to: 7)
         await #expect(throws: SanguineError.transport(away)) { try await client.synchronize() }
         #expect(client.count("b") == 7)

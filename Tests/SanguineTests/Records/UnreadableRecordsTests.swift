@@ -1,11 +1,12 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Records that this version of the app cannot read: kept, counted and said.
-@Suite("Unreadable records", .timeLimit(.minutes(2)))
+@Suite("Unreadable records", .bounded)
 struct UnreadableRecordsTests {
     private func fixture() -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: true)

@@ -2,13 +2,14 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The client as an app uses it with a backend of its own: a plain HTTP server on a socket that has
 /// never heard of Sanguine, the default transport, and nothing configured but an address.
-@Suite("A backend of one's own", .timeLimit(.minutes(15)))
+@Suite("A backend of one's own", .bounded)
 struct BackendTests {
     private struct Post: Codable, Sendable, Equatable {
         var id: Int
@@ -82,8 +83,8 @@ struct BackendTests {
         async let profile = client.value(of: .profile("42"))
         // The other sleeper is the read's deadline.
         let longest = Duration.seconds(3) * 1.25
-        while !Task.isCancelled, (delay.timeToNextWake ?? .seconds(60)) > longest {
-            await Task.yield()
+        try await eventually("the retry is waited for") {
+            delay.timeToNextWake.map { $0 <= longest } ?? false
         }
         #expect(delay.timeToNextWake ?? .zero >= .seconds(3))
         #expect(server.received.count == 1)
@@ -102,15 +103,15 @@ struct BackendTests {
         let callers = [1, 2, 3].map { id in
             Task { try await client.value(of: .batched(by: Self.posts, id)) }
         }
-        while !Task.isCancelled, client.batches.askerCount < 3 { await Task.yield() }
-        while !Task.isCancelled, delay.timeToNextWake != ClientLimits.batchWindow {
-            await Task.yield()
+        try await eventually("three ask") { client.batches.askerCount == 3 }
+        try await eventually("the window is open") {
+            delay.timeToNextWake == ClientLimits.batchWindow
         }
         delay.advance(by: ClientLimits.batchWindow)
 
-        #expect(try await callers[0].value == Post(id: 1))
-        #expect(try await callers[1].value == Post(id: 2))
-        let error = await #expect(throws: SanguineError.self) { try await callers[2].value }
+        #expect(try await callers[0].finished() == Post(id: 1))
+        #expect(try await callers[1].finished() == Post(id: 2))
+        let error = await #expect(throws: SanguineError.self) { try await callers[2].finished() }
         #expect(error?.code == "not_found")
         #expect(server.received.count == 1)
     }
@@ -122,22 +123,22 @@ struct BackendTests {
         defer { client.close() }
         let silent = Query<Profile>("silent", base: server.url("/")) { try await $0.get("silent") }
         let caller = Task { try await client.value(of: silent) }
-        while !Task.isCancelled, server.received.isEmpty { await Task.yield() }
+        try await server.waitForRequests(1)
         caller.cancel()
 
-        await #expect(throws: SanguineError.cancelled) { try await caller.value }
-        while !Task.isCancelled, client.queue.underWay(to: server.url("/").hostKey) > 0 {
-            await Task.yield()
+        await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
+        try await eventually("nothing is under way") {
+            client.queue.underWay(to: server.url("/").hostKey) == 0
         }
         #expect(client.snapshot(of: silent) == QueryState())
     }
 
     @Test func `a burst of reads reaches the backend a few at a time`() async throws {
-        let present = Mutex((now: 0, most: 0))
+        let present = WatchedState((now: 0, most: 0))
         let gate = DispatchSemaphore(value: 0)
         let server = try LoopbackServer { _, _ in
             present.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
-            gate.wait()
+            _ = gate.wait(timeout: .now() + 30)
             present.withLock { $0.now -= 1 }
             return Self.json(#"{"name":"Ada"}"#)
         }
@@ -147,13 +148,11 @@ struct BackendTests {
         let callers = (1...20).map { id in
             Task { try await client.value(of: .profile("\(id)")) }
         }
-        while !Task.isCancelled, present.withLock({ $0.now }) < ClientLimits.readsPerHost {
-            await Task.yield()
-        }
+        try await present.wait(for: "reads in all lanes") { $0.now >= ClientLimits.readsPerHost }
         for _ in callers { gate.signal() }
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
 
-        #expect(present.withLock { $0.most } == ClientLimits.readsPerHost)
+        #expect(present.value.most == ClientLimits.readsPerHost)
         #expect(server.received.count == 20)
     }
 }

@@ -1,9 +1,10 @@
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Batches", .timeLimit(.minutes(15)))
+@Suite("Batches", .bounded)
 struct BatchStateTests {
     @Test func `the first look-up opens a batch and the next ones join it`() {
         var state = BatchState<String>(size: 10)

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Look-ups that are joined, with real tasks and a scripted network.
-@Suite("Look-ups in batches", .timeLimit(.minutes(15)))
+@Suite("Look-ups in batches", .bounded)
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
         var id: String
@@ -42,27 +43,38 @@ struct BatchTests {
         Task { try await test.client.value(of: query) }
     }
 
-    private static func waitForAskers(_ count: Int, _ test: TestClient) async {
-        while !Task.isCancelled, test.client.batches.askerCount != count { await Task.yield() }
+    private static func waitForAskers(
+        _ count: Int,
+        _ test: TestClient,
+        line: Int = #line
+    ) async throws {
+        try await eventually("\(count) ask", line: line) {
+            test.client.batches.askerCount == count
+        }
     }
 
     /// Ends the window that is open, as soon as its task sleeps.
-    private static func endWindow(_ test: TestClient) async {
-        while !Task.isCancelled {
-            if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
-                return test.delay.advance(by: next)
+    private static func endWindow(_ test: TestClient, line: Int = #line) async throws {
+        try await eventually("the window is open", line: line) {
+            guard let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow else {
+                return false
             }
-            await Task.yield()
+            test.delay.advance(by: next)
+            return true
         }
     }
 
     /// Ends windows until so many requests have come.
-    private static func endWindows(_ test: TestClient, untilRequests count: Int) async {
-        while !Task.isCancelled, test.network.requests.count < count {
+    private static func endWindows(
+        _ test: TestClient,
+        untilRequests count: Int,
+        line: Int = #line
+    ) async throws {
+        try await eventually("\(count) requests", line: line) {
             if let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow {
                 test.delay.advance(by: next)
             }
-            await Task.yield()
+            return test.network.requests.count >= count
         }
     }
 
@@ -70,9 +82,9 @@ struct BatchTests {
         let test = try TestClient(network: Self.network())
         let most = 3 * ClientLimits.requestsPerRetry
         let callers = (1...most).map { Self.ask(Self.item("\($0)"), test) }
-        await Self.waitForAskers(most, test)
-        await Self.endWindow(test)
-        for caller in callers { _ = try await caller.value }
+        try await Self.waitForAskers(most, test)
+        try await Self.endWindow(test)
+        for caller in callers { _ = try await caller.finished() }
 
         #expect(test.retriesLeft() == ClientLimits.retryReserve)
     }
@@ -80,10 +92,10 @@ struct BatchTests {
     @Test func `look-ups of one moment become one request`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }
-        await Self.waitForAskers(20, test)
-        await Self.endWindow(test)
+        try await Self.waitForAskers(20, test)
+        try await Self.endWindow(test)
         var found: [String] = []
-        for caller in callers { found.append(try await caller.value.id) }
+        for caller in callers { found.append(try await caller.finished().id) }
 
         #expect(found == (1...20).map(String.init))
         #expect(test.network.requests.count == 1)
@@ -94,12 +106,12 @@ struct BatchTests {
     @Test func `an id that the answer lacks is not found and the others are`() async throws {
         let test = try TestClient(network: Self.network())
         let (missing, there) = (Self.ask(Self.item("x"), test), Self.ask(Self.item("1"), test))
-        await Self.waitForAskers(2, test)
-        await Self.endWindow(test)
+        try await Self.waitForAskers(2, test)
+        try await Self.endWindow(test)
 
-        let error = await #expect(throws: SanguineError.self) { try await missing.value }
+        let error = await #expect(throws: SanguineError.self) { try await missing.finished() }
         #expect(error?.code == "not_found")
-        #expect(try await there.value == Item(id: "1"))
+        #expect(try await there.finished() == Item(id: "1"))
         #expect(test.network.requests.count == 1)
     }
 
@@ -112,17 +124,19 @@ struct BatchTests {
             return Dictionary(uniqueKeysWithValues: judged)
         }
         let callers = [1, -1].map { Self.ask(.batched(by: batch, $0), test) }
-        await Self.waitForAskers(2, test)
-        await Self.endWindow(test)
+        try await Self.waitForAskers(2, test)
+        try await Self.endWindow(test)
 
-        #expect(try await callers[0].value == Item(id: "1"))
-        await #expect(throws: SanguineError.queryFailed("negative")) { try await callers[1].value }
+        #expect(try await callers[0].finished() == Item(id: "1"))
+        await #expect(throws: SanguineError.queryFailed("negative")) {
+            try await callers[1].finished()
+        }
     }
 
     @Test func `a full batch waits for nobody`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...4).map { Self.ask(Self.item("\($0)", size: 2), test) }
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
 
         #expect(test.network.requests.map { Self.ids(of: $0).count } == [2, 2])
     }
@@ -131,13 +145,13 @@ struct BatchTests {
         let test = try TestClient(network: Self.network())
         test.network.script(.status(503))
         let callers = (1...5).map { Self.ask(Self.item("\($0)"), test) }
-        await Self.waitForAskers(5, test)
-        await Self.endWindow(test)
-        await test.network.waitForRequests(1)
+        try await Self.waitForAskers(5, test)
+        try await Self.endWindow(test)
+        try await test.network.waitForRequests(1)
         // The deadlines of five look-ups and of their batch, and the wait before the retry.
-        await test.delay.waitForSleepers(7)
+        try await test.delay.waitForSleepers(7)
         test.delay.advance(by: .seconds(2))
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
 
         #expect(test.network.requests.map { Self.ids(of: $0).count } == [5, 5])
     }
@@ -147,10 +161,10 @@ struct BatchTests {
         test.network.script(.status(500))
         let policy = Policy.alwaysStale.retry(.never)
         let callers = (1...3).map { Self.ask(Self.item("\($0)", policy: policy), test) }
-        await Self.waitForAskers(3, test)
-        await Self.endWindow(test)
+        try await Self.waitForAskers(3, test)
+        try await Self.endWindow(test)
         for caller in callers {
-            let error = await #expect(throws: SanguineError.self) { try await caller.value }
+            let error = await #expect(throws: SanguineError.self) { try await caller.finished() }
             #expect(error?.code == "http_500")
         }
 
@@ -160,13 +174,13 @@ struct BatchTests {
     @Test func `whoever gives up leaves the batch to the others`() async throws {
         let test = try TestClient(network: Self.network())
         let (leaver, other) = (Self.ask(Self.item("1"), test), Self.ask(Self.item("2"), test))
-        await Self.waitForAskers(2, test)
+        try await Self.waitForAskers(2, test)
         leaver.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await leaver.value }
-        await Self.waitForAskers(1, test)
-        await Self.endWindow(test)
+        await #expect(throws: SanguineError.cancelled) { try await leaver.finished() }
+        try await Self.waitForAskers(1, test)
+        try await Self.endWindow(test)
 
-        #expect(try await other.value == Item(id: "2"))
+        #expect(try await other.finished() == Item(id: "2"))
         #expect(test.network.requests.map(Self.ids) == [["2"]])
     }
 
@@ -174,18 +188,18 @@ struct BatchTests {
         let test = try TestClient(network: Self.network())
         test.network.hold()
         let callers = (1...3).map { Self.ask(Self.item("\($0)"), test) }
-        await Self.waitForAskers(3, test)
-        await Self.endWindow(test)
-        await test.network.waitForHeld(1)
+        try await Self.waitForAskers(3, test)
+        try await Self.endWindow(test)
+        try await test.network.waitForHeld(1)
         callers[0].cancel()
         callers[1].cancel()
-        await Self.waitForAskers(1, test)
+        try await Self.waitForAskers(1, test)
         #expect(test.network.cancelled == 0)
         callers[2].cancel()
 
-        await test.network.waitForCancelled(1)
+        try await test.network.waitForCancelled(1)
         for caller in callers {
-            await #expect(throws: SanguineError.cancelled) { try await caller.value }
+            await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
         }
     }
 
@@ -194,10 +208,10 @@ struct BatchTests {
     {
         let test = try TestClient(network: Self.network())
         let caller = Self.ask(Self.item("1"), test)
-        await Self.waitForAskers(1, test)
+        try await Self.waitForAskers(1, test)
         caller.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await caller.value }
-        await test.delay.waitForNoSleepers()
+        await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
+        try await test.delay.waitForNoSleepers()
 
         #expect(test.network.requests.isEmpty)
     }
@@ -208,9 +222,9 @@ struct BatchTests {
         let callers = [
             Self.ask(Self.item("1"), test), Self.ask(Self.item("2", policy: shared), test),
         ]
-        await Self.waitForAskers(2, test)
-        await Self.endWindows(test, untilRequests: 2)
-        for caller in callers { _ = try await caller.value }
+        try await Self.waitForAskers(2, test)
+        try await Self.endWindows(test, untilRequests: 2)
+        for caller in callers { _ = try await caller.finished() }
 
         #expect(Set(test.network.requests.map(Self.ids)) == [["1"], ["2"]])
     }
@@ -219,13 +233,13 @@ struct BatchTests {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: Self.network(), authorizer: authorizer)
         let old = Self.ask(Self.item("old"), test)
-        await Self.waitForAskers(1, test)
+        try await Self.waitForAskers(1, test)
         authorizer.change(to: Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb"), in: test.client)
         let new = Self.ask(Self.item("new"), test)
-        await #expect(throws: SanguineError.userChanged) { try await old.value }
-        await Self.endWindows(test, untilRequests: 1)
+        await #expect(throws: SanguineError.userChanged) { try await old.finished() }
+        try await Self.endWindows(test, untilRequests: 1)
 
-        #expect(try await new.value == Item(id: "new"))
+        #expect(try await new.finished() == Item(id: "new"))
         #expect(test.network.requests.map(Self.ids) == [["new"]])
         #expect(test.network.requests.first?.headers["Authorization"] == "Bearer token-1-0")
     }
@@ -235,27 +249,27 @@ struct BatchTests {
         test.network.hold()
         let lane = Query<[Item]>("lane") { try await $0.get("items") }
         let taken = Task { try await test.client.value(of: lane) }
-        await test.network.waitForHeld(1)
+        try await test.network.waitForHeld(1)
         let second = Query<[Item]>("second") { try await $0.get("second") }
         let behind = Task { try await test.client.value(of: second) }
         let host = URL(string: TestClient.server)?.hostKey ?? ""
-        while !Task.isCancelled, test.client.queue.waiting(for: host) != 1 { await Task.yield() }
+        try await eventually("one waits") { test.client.queue.waiting(for: host) == 1 }
         test.client.prefetch(Self.item("1"))
-        await Self.waitForAskers(1, test)
-        await Self.endWindow(test)
-        while !Task.isCancelled, test.client.queue.waiting(for: host) != 2 { await Task.yield() }
+        try await Self.waitForAskers(1, test)
+        try await Self.endWindow(test)
+        try await eventually("two wait") { test.client.queue.waiting(for: host) == 2 }
         let caller = Task { try await test.client.value(of: Self.item("1"), priority: .visible) }
-        while !Task.isCancelled, test.client.queue.waiting(for: host, of: .visible) != 1 {
-            await Task.yield()
+        try await eventually("a visible one waits") {
+            test.client.queue.waiting(for: host, of: .visible) == 1
         }
-        test.network.releaseFirst()
-        await test.network.waitForRequests(2)
+        try await test.network.releaseFirst()
+        try await test.network.waitForRequests(2)
 
         #expect(Self.ids(of: test.network.requests[1]) == ["1"])
         test.network.release()
-        _ = try await caller.value
-        _ = try await behind.value
-        _ = try await taken.value
+        _ = try await caller.finished()
+        _ = try await behind.finished()
+        _ = try await taken.finished()
     }
 
     @Test func `sizes and windows have bounds`() {

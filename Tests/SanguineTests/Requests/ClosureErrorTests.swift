@@ -2,6 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
@@ -11,7 +12,7 @@ import FoundationNetworking
 #endif
 
 /// What a query's closure throws, with a network stack of the app's own.
-@Suite("Errors of a query's own closure", .timeLimit(.minutes(15)))
+@Suite("Errors of a query's own closure", .bounded)
 struct ClosureErrorTests {
     struct Locked: Error, CustomStringConvertible, Equatable {
         let description = "the song is locked"
@@ -55,7 +56,8 @@ struct ClosureErrorTests {
             if isFirst { throw error }
             return Profile(name: "Ada")
         }
-        let result = try await bounded("the value") { () -> Result<Profile, SanguineError> in
+        let result = try await within(.seconds(30), "the value") {
+            () -> Result<Profile, SanguineError> in
             do throws(SanguineError) {
                 return .success(try await test.client.value(of: query))
             } catch {

@@ -1,10 +1,11 @@
 import Foundation
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Classes of errors", .timeLimit(.minutes(15)))
+@Suite("Classes of errors", .bounded)
 struct ErrorClassTests {
     /// Every case but a problem, with its class.
     ///

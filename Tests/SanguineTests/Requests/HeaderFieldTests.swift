@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Names of header fields have no case (RFC 9110, section 5.1).
-@Suite("Header fields", .timeLimit(.minutes(15)))
+@Suite("Header fields", .bounded)
 struct HeaderFieldTests {
     private static let body = Data(#"{"a":1}"#.utf8)
 
@@ -24,7 +25,7 @@ struct HeaderFieldTests {
             try await body(request)
             return Profile(name: "Ada")
         }
-        _ = try await bounded("the value") { try await test.client.value(of: query) }
+        _ = try await within(.seconds(30), "the value") { try await test.client.value(of: query) }
         return try #require(test.network.requests.first)
     }
 
@@ -104,7 +105,7 @@ struct HeaderFieldTests {
         }
         defer { client.close() }
         let receipt = try client.perform(Keyed(header: header))
-        let outcome = try await bounded("the outcome") { try await receipt.outcome }
+        let outcome = try await within(.seconds(30), "the outcome") { try await receipt.outcome }
 
         #expect(outcome == .applied)
         let keys = fixture.writes.map { Self.values($0, "idempotency-key") }

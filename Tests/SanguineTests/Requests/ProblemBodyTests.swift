@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// RFC 9457: each member of a problem is optional.
-@Suite("Problems as backends send them", .timeLimit(.minutes(15)))
+@Suite("Problems as backends send them", .bounded)
 struct ProblemBodyTests {
     private static let now = Timestamp(millisecondsSince1970: 0)
 
@@ -146,7 +147,7 @@ struct ProblemBodyTests {
         let client = try TestClient(network: network).client
         defer { client.close() }
 
-        let error = try await bounded("the refusal") {
+        let error = try await within(.seconds(30), "the refusal") {
             await #expect(throws: SanguineError.self) { try await client.value(of: .profile("1")) }
         }
         #expect(error?.code == "song_locked")

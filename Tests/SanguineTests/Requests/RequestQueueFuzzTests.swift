@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// The line-up under events that a seed thinks of, held against lists that are searched anew each
 /// time.
-@Suite("Line-up of reads, fuzzed", .timeLimit(.minutes(15)))
+@Suite("Line-up of reads, fuzzed", .bounded(.seconds(300)))
 struct RequestQueueFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
     func `lanes are never too many or idle, lines keep their order and nobody starves`(

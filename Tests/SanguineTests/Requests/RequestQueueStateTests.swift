@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Line-up of reads", .timeLimit(.minutes(15)))
+@Suite("Line-up of reads", .bounded)
 struct RequestQueueStateTests {
     private static func state(
         lanes: Int = 3,

@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Reads before the network, with real tasks and a scripted one.
-@Suite("Reads in line", .timeLimit(.minutes(15)))
+@Suite("Reads in line", .bounded)
 struct RequestQueueTests {
     private static let host = URL(string: TestClient.server)?.hostKey ?? ""
 
@@ -18,9 +19,13 @@ struct RequestQueueTests {
         Task { try await test.client.value(of: .profile(id), priority: priority) }
     }
 
-    private static func waitForWaiting(_ count: Int, _ test: TestClient) async {
-        while !Task.isCancelled, test.client.queue.waiting(for: host) != count {
-            await Task.yield()
+    private static func waitForWaiting(
+        _ count: Int,
+        _ test: TestClient,
+        line: Int = #line
+    ) async throws {
+        try await eventually("\(count) wait", line: line) {
+            test.client.queue.waiting(for: host) == count
         }
     }
 
@@ -29,7 +34,7 @@ struct RequestQueueTests {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         for lane in 1...ClientLimits.readsPerHost { _ = ask(test, "lane-\(lane)") }
-        await test.network.waitForHeld(ClientLimits.readsPerHost)
+        try await test.network.waitForHeld(ClientLimits.readsPerHost)
         return test
     }
 
@@ -40,11 +45,11 @@ struct RequestQueueTests {
     @Test func `reads beyond the lanes of a host wait for one`() async throws {
         let test = try await Self.busy()
         let callers = ["x", "y"].map { Self.ask(test, $0) }
-        await Self.waitForWaiting(2, test)
+        try await Self.waitForWaiting(2, test)
         #expect(test.network.requests.count == ClientLimits.readsPerHost)
         test.network.release()
 
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
         #expect(test.network.mostInFlight <= ClientLimits.readsPerHost)
     }
 
@@ -52,11 +57,11 @@ struct RequestQueueTests {
         let test = try TestClient(network: .profiles()) { $0.readsPerHost = 1 }
         test.network.hold()
         let callers = ["x", "y"].map { Self.ask(test, $0) }
-        await test.network.waitForHeld(1)
-        await Self.waitForWaiting(1, test)
+        try await test.network.waitForHeld(1)
+        try await Self.waitForWaiting(1, test)
         test.network.release()
 
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
         #expect(test.network.mostInFlight == 1)
     }
 
@@ -68,68 +73,68 @@ struct RequestQueueTests {
         ]
         for (count, (id, priority)) in waiting.enumerated() {
             callers.append(Self.ask(test, id, priority))
-            await Self.waitForWaiting(count + 1, test)
+            try await Self.waitForWaiting(count + 1, test)
         }
         for count in 1...3 {
-            test.network.releaseFirst { $0.url.lastPathComponent.hasPrefix("lane") }
-            await test.network.waitForRequests(ClientLimits.readsPerHost + count)
+            try await test.network.releaseFirst { $0.url.lastPathComponent.hasPrefix("lane") }
+            try await test.network.waitForRequests(ClientLimits.readsPerHost + count)
         }
         #expect(Self.names(test) == ["screen", "normal", "soon"])
         test.network.release()
-        for caller in callers { _ = try await caller.value }
+        for caller in callers { _ = try await caller.finished() }
     }
 
     @Test func `prefetches leave lanes to those who wait for something`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         for id in 1...10 { test.client.prefetch(.profile("soon-\(id)")) }
-        await Self.waitForWaiting(10 - ClientLimits.prefetchesPerHost, test)
+        try await Self.waitForWaiting(10 - ClientLimits.prefetchesPerHost, test)
         let caller = Self.ask(test, "now")
-        await test.network.waitForHeld(ClientLimits.prefetchesPerHost + 1)
+        try await test.network.waitForHeld(ClientLimits.prefetchesPerHost + 1)
 
         #expect(test.network.requests.last?.url.lastPathComponent == "now")
         test.network.release()
-        _ = try await caller.value
+        _ = try await caller.finished()
     }
 
     @Test func `whoever joins a fetch that waits raises it`() async throws {
         let test = try await Self.busy()
         test.client.prefetch(.profile("x"))
-        await Self.waitForWaiting(1, test)
+        try await Self.waitForWaiting(1, test)
         let other = Self.ask(test, "y")
-        await Self.waitForWaiting(2, test)
+        try await Self.waitForWaiting(2, test)
         let caller = Self.ask(test, "x", .visible)
-        while !Task.isCancelled, test.client.queue.waiting(for: Self.host, of: .visible) != 1 {
-            await Task.yield()
+        try await eventually("a visible one waits") {
+            test.client.queue.waiting(for: Self.host, of: .visible) == 1
         }
-        test.network.releaseFirst()
-        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+        try await test.network.releaseFirst()
+        try await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
 
         #expect(Self.names(test) == ["x"])
         test.network.release()
-        _ = try await caller.value
-        _ = try await other.value
+        _ = try await caller.finished()
+        _ = try await other.finished()
     }
 
     @Test func `whoever observes a value raises the prefetch of it`() async throws {
         let test = try await Self.busy()
         test.client.prefetch(.profile("x"))
-        await Self.waitForWaiting(1, test)
+        try await Self.waitForWaiting(1, test)
         test.client.prefetch(.profile("y"))
-        await Self.waitForWaiting(2, test)
+        try await Self.waitForWaiting(2, test)
         let updates = test.client.updates(of: .profile("y"))
         #expect(test.client.queue.waiting(for: Self.host, of: .normal) == 1)
-        test.network.releaseFirst()
-        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+        try await test.network.releaseFirst()
+        try await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
 
         #expect(Self.names(test) == ["y"])
         test.network.release()
-        for await state in updates where state.value != nil { break }
+        try await updates.first("a value") { $0.value != nil }
     }
 
     @Test func `a fresh value is not prefetched`() async throws {
         let test = try TestClient(network: .profiles())
-        _ = try await Self.ask(test, "x").value
+        _ = try await Self.ask(test, "x").finished()
         test.client.prefetch(.profile("x"))
         _ = try await test.client.refresh(.profile("x"), priority: .prefetch)
 
@@ -139,7 +144,7 @@ struct RequestQueueTests {
     @Test func `the balance waits behind no read`() async throws {
         let test = try await Self.busy()
         let balance = Task { try await test.client.value(of: .balance) }
-        await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
+        try await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
 
         #expect(Self.names(test) == ["balance"])
         balance.cancel()
@@ -149,11 +154,11 @@ struct RequestQueueTests {
     @Test func `whoever gives up leaves the line and sends nothing`() async throws {
         let test = try await Self.busy()
         let caller = Self.ask(test, "x")
-        await Self.waitForWaiting(1, test)
+        try await Self.waitForWaiting(1, test)
         caller.cancel()
 
-        await #expect(throws: SanguineError.cancelled) { try await caller.value }
-        await Self.waitForWaiting(0, test)
+        await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
+        try await Self.waitForWaiting(0, test)
         #expect(test.network.requests.count == ClientLimits.readsPerHost)
         test.network.release()
     }
@@ -162,7 +167,7 @@ struct RequestQueueTests {
         let queue = RequestQueue(limits: .init(lanes: 1, waiting: 1))
         let ticket = try await queue.enter("a", RequestPriority(.normal))
         let waiting = Task { try await queue.enter("a", RequestPriority(.normal)) }
-        while !Task.isCancelled, queue.waiting(for: "a") == 0 { await Task.yield() }
+        try await eventually("one waits") { queue.waiting(for: "a") == 1 }
 
         let error = await #expect(throws: SanguineError.self) {
             _ = try await queue.enter("a", RequestPriority(.normal))
@@ -170,7 +175,7 @@ struct RequestQueueTests {
         #expect(error == .queueFull(limit: 1))
         #expect(error?.description.contains("Batch") == true)
         ticket.release()
-        try await waiting.value.release()
+        try await waiting.finished().release()
         #expect(queue.underWay(to: "a") == 0)
     }
 
@@ -179,7 +184,7 @@ struct RequestQueueTests {
         seed: UInt64
     ) async throws {
         let queue = RequestQueue(limits: .init(lanes: 3, waiting: 30))
-        await withTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Void.self) { group in
             var random = SplitMix64(seed: seed)
             for _ in 1...300 {
                 let priority = RequestPriority(
@@ -190,14 +195,15 @@ struct RequestQueueTests {
                 group.addTask {
                     let request = Task {
                         guard let ticket = try? await queue.enter("a", priority) else { return }
-                        await Task.yield()
+                        await Task.yield()  // tidy: allow busy-wait: a request takes a moment.
                         ticket.release()
                     }
                     if isRaised { priority.raise(to: .visible) }
                     if isCancelled { request.cancel() }
-                    await request.value
+                    try await request.finished()
                 }
             }
+            try await group.waitForAll()
         }
         #expect(queue.underWay(to: "a") == 0 && queue.waiting(for: "a") == 0)
     }

@@ -1,10 +1,11 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Budget of retries", .timeLimit(.minutes(15)))
+@Suite("Budget of retries", .bounded)
 struct RetryBudgetTests {
     private static func budget(reserve: Int = 3, hosts: Int = 64) -> RetryBudget {
         var limits = RetryBudget.Limits()

@@ -2,12 +2,13 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// Many reads that fail at once, as when a backend goes down.
-@Suite("Storms of retries", .timeLimit(.minutes(15)))
+@Suite("Storms of retries", .bounded)
 struct RetryStormTests {
     private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> Query<Profile> {
         Query(
@@ -36,14 +37,14 @@ struct RetryStormTests {
                 return outcome
             }
         }
-        await test.network.waitForRequests(reads)
+        try await test.network.waitForRequests(reads)
         // Those who still run sleep twice: for the deadline, and before the retry.
-        while !Task.isCancelled, test.delay.sleeperCount != 2 * (reads - ended.value) {
-            await Task.yield()
+        try await eventually("those who go on wait for their retry") {
+            test.delay.sleeperCount == 2 * (reads - ended.value)
         }
         test.delay.advance(by: .seconds(2))
         for caller in callers {
-            let outcome = await caller.value
+            let outcome = try await caller.finished()
             #expect(throws: SanguineError.transport(.offline("nothing is scripted"))) {
                 try outcome.get()
             }
@@ -58,15 +59,15 @@ struct RetryStormTests {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(503, headers: ["Retry-After": "20"]), .status(500))
         let first = Task { try await test.client.value(of: Self.flaky(1)) }
-        await test.delay.waitForSleepers(2)
+        try await test.delay.waitForSleepers(2)
         let second = Task { try await test.client.value(of: Self.flaky(2)) }
-        await test.delay.waitForSleepers(4)
+        try await test.delay.waitForSleepers(4)
 
         let wait = try #require(test.delay.timeToNextWake)
         #expect(wait >= .seconds(20) && wait <= .seconds(25))
         test.delay.advance(by: .seconds(25))
-        _ = try await first.value
-        _ = try await second.value
+        _ = try await first.finished()
+        _ = try await second.finished()
         #expect(test.network.requests.count == 4)
     }
 
@@ -101,7 +102,7 @@ struct RetryStormTests {
         let other = try #require(URL(string: "http://other.test"))
         let elsewhere = Query<Profile>("elsewhere", base: other) { try await $0.get("x") }
         let first = Task { try await test.client.value(of: Self.flaky(1)) }
-        await test.delay.waitForSleepers(2)
+        try await test.delay.waitForSleepers(2)
 
         #expect(try await test.client.value(of: elsewhere, priority: .prefetch).name == "x 1")
         first.cancel()

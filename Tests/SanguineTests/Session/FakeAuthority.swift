@@ -1,6 +1,6 @@
 import Foundation
 import SanguineModel
-import Synchronization
+import SanguineTesting
 
 @testable import Sanguine
 
@@ -27,7 +27,6 @@ final class FakeAuthority: Transport {
     fileprivate struct Stopped {
         let number: Int
         let stop: Stop
-        let goOn: CheckedContinuation<TransportError?, Never>
     }
 
     struct State {
@@ -47,13 +46,22 @@ final class FakeAuthority: Transport {
         var upstreamFails = false
         fileprivate var stops: Set<Stop> = []
         fileprivate var stopped: [Stopped] = []
-        fileprivate var cancelled: Set<Int> = []
+        /// By number: what becomes of those that were stopped.
+        fileprivate var released: [Int: TransportError?] = [:]
         fileprivate var numbers = 0
+
+        fileprivate func count(_ stop: Stop) -> Int { stopped.count { $0.stop == stop } }
+
+        /// What there is, for who waits in vain.
+        fileprivate var summary: String {
+            let there = stopped.map { "\($0.stop.path) at the \($0.stop.stage)" }
+            return "stopped are \(there), after \(requests.count) requests"
+        }
     }
 
-    private let state = Mutex(State())
+    private let state = WatchedState(State())
 
-    func with<Value: Sendable>(_ body: (inout sending State) -> sending Value) -> Value {
+    func with<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         state.withLock { body(&$0) }
     }
 
@@ -89,27 +97,65 @@ final class FakeAuthority: Transport {
 
     func stopped(_ path: String, at stage: Stage) -> Int {
         let stop = Stop(path: path, stage: stage)
-        return state.withLock { $0.stopped.count { $0.stop == stop } }
+        return state.withLock { $0.count(stop) }
     }
 
     /// Returns when that many requests are stopped there.
-    func reached(_ path: String, at stage: Stage, count: Int = 1) async {
-        await eventually { self.stopped(path, at: stage) >= count }
+    func reached(
+        _ path: String,
+        at stage: Stage,
+        count: Int = 1,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        let stop = Stop(path: path, stage: stage)
+        try await state.wait(
+            for: "\(count) requests to \(path), stopped at the \(stage)",
+            found: { $0.summary },
+            fileID: fileID,
+            line: line
+        ) {
+            $0.count(stop) >= count
+        }
+    }
+
+    /// Returns when no request is stopped there any more.
+    func left(
+        _ path: String,
+        at stage: Stage,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        let stop = Stop(path: path, stage: stage)
+        try await state.wait(
+            for: "no request to \(path) to be stopped at the \(stage)",
+            found: { $0.summary },
+            fileID: fileID,
+            line: line
+        ) {
+            $0.count(stop) == 0
+        }
     }
 
     /// Lets the stopped request go on, the oldest by default; with an error it is lost there.
+    ///
+    /// Waits until it is there.
     func release(
         _ path: String,
         at stage: Stage,
         index: Int = 0,
-        losing error: TransportError? = nil
-    ) {
+        losing error: TransportError? = nil,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
         let stop = Stop(path: path, stage: stage)
-        let stopped = state.withLock { state -> Stopped? in
+        try await reached(path, at: stage, count: index + 1, fileID: fileID, line: line)
+        state.withLock { state in
             let there = state.stopped.indices.filter { state.stopped[$0].stop == stop }
-            return there.indices.contains(index) ? state.stopped.remove(at: there[index]) : nil
+            // It may have been cancelled since, and gone on by itself.
+            guard there.indices.contains(index) else { return }
+            state.released[state.stopped.remove(at: there[index]).number] = .some(error)
         }
-        stopped?.goOn.resume(returning: error)
     }
 
     private func pass(_ path: String, _ stage: Stage) async throws(TransportError) {
@@ -117,29 +163,21 @@ final class FakeAuthority: Transport {
         let number = state.withLock { state -> Int? in
             guard state.stops.contains(stop) else { return nil }
             state.numbers += 1
+            state.stopped.append(Stopped(number: state.numbers, stop: stop))
             return state.numbers
         }
         guard let number else { return }
-        let error = await withTaskCancellationHandler {
-            await withCheckedContinuation { goOn in
-                let isCancelled = state.withLock { state in
-                    guard state.cancelled.remove(number) == nil else { return true }
-                    state.stopped.append(Stopped(number: number, stop: stop, goOn: goOn))
-                    return false
-                }
-                if isCancelled { goOn.resume(returning: .cancelled) }
+        do {
+            try await state.wait(for: "its release", within: TestingLimits.longestWait) {
+                $0.released[number] != nil
             }
-        } onCancel: {
-            let stopped = state.withLock { state -> Stopped? in
-                guard let index = state.stopped.firstIndex(where: { $0.number == number }) else {
-                    state.cancelled.insert(number)
-                    return nil
-                }
-                return state.stopped.remove(at: index)
-            }
-            stopped?.goOn.resume(returning: .cancelled)
+        } catch {
+            state.withLock { $0.stopped.removeAll { $0.number == number } }
+            throw .cancelled
         }
-        if let error { throw error }
+        if let error = state.withLock({ $0.released.removeValue(forKey: number) ?? nil }) {
+            throw error
+        }
     }
 
     // MARK: Serving
@@ -163,11 +201,4 @@ final class FakeAuthority: Transport {
         try await pass(path, .answer)
         return response
     }
-}
-
-/// Lets other tasks run until the condition holds.
-///
-/// The suite's time limit ends a vain wait.
-func eventually(_ condition: @Sendable () -> Bool) async {
-    while !Task.isCancelled, !condition() { await Task.yield() }
 }

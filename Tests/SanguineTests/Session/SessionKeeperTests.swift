@@ -2,11 +2,12 @@ import Foundation
 import GRDB
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Session, kept", .timeLimit(.minutes(15)))
+@Suite("Session, kept", .bounded)
 struct SessionKeeperTests {
     typealias Fixture = ClientFixture
 
@@ -20,9 +21,9 @@ struct SessionKeeperTests {
         authority.stop(Fixture.guestPath, at: .answer)
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
             for _ in 0..<1_000 { group.addTask { try await session.accessToken() } }
-            await authority.reached(Fixture.guestPath, at: .answer)
-            await eventually { session.waiting == 1_000 }
-            authority.release(Fixture.guestPath, at: .answer)
+            try await authority.reached(Fixture.guestPath, at: .answer)
+            try await eventually("1,000 callers wait") { session.waiting == 1_000 }
+            try await authority.release(Fixture.guestPath, at: .answer)
             return try await group.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
         }
         #expect(tokens == ["access-1": 1_000])
@@ -37,8 +38,8 @@ struct SessionKeeperTests {
         authority.stop(Fixture.refreshPath, at: .answer)
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
             for _ in 0..<100 { group.addTask { try await session.rejected(old) } }
-            await eventually { session.waiting == 100 }
-            authority.release(Fixture.refreshPath, at: .answer)
+            try await eventually("100 callers wait") { session.waiting == 100 }
+            try await authority.release(Fixture.refreshPath, at: .answer)
             return try await group.reduce(into: Set<String>()) { $0.insert($1) }
         }
         #expect(tokens == ["access-2"])
@@ -62,9 +63,9 @@ struct SessionKeeperTests {
         let old = try await session.accessToken()
         authority.stop(Fixture.refreshPath, at: .answer)
         async let token = session.rejected(old)
-        await authority.reached(Fixture.refreshPath, at: .answer)
+        try await authority.reached(Fixture.refreshPath, at: .answer)
         authority.open(Fixture.refreshPath, at: .answer)
-        authority.release(Fixture.refreshPath, at: .answer, losing: .interrupted("lost"))
+        try await authority.release(Fixture.refreshPath, at: .answer, losing: .interrupted("lost"))
         #expect(try await token == "access-2")
         let bodies = try authority.requests(Fixture.refreshPath).map {
             try WireCoding.decode(RefreshRequest.self, from: $0.body ?? Data()).refreshToken
@@ -105,11 +106,11 @@ struct SessionKeeperTests {
             authority.stop(Fixture.guestPath, at: .answer)
             let first = try fixture.client(folder: folder)
             let caller = Task { try await first.session.accessToken() }
-            await authority.reached(Fixture.guestPath, at: .answer)
+            try await authority.reached(Fixture.guestPath, at: .answer)
             // The server has made the account; the process never learns of it.
             authority.open(Fixture.guestPath, at: .answer)
             first.close()
-            await #expect(throws: SanguineError.closed) { try await caller.value }
+            await #expect(throws: SanguineError.closed) { try await caller.finished() }
 
             let second = try fixture.client(folder: folder)
             _ = try await second.session.accessToken()
@@ -136,13 +137,13 @@ struct SessionKeeperTests {
         let session = client.session
         authority.stop(Fixture.guestPath, at: .answer)
         let leader = Task { try await session.accessToken() }
-        await authority.reached(Fixture.guestPath, at: .answer)
+        try await authority.reached(Fixture.guestPath, at: .answer)
         let follower = Task { try await session.accessToken() }
-        await eventually { session.waiting == 2 }
+        try await eventually("2 callers wait") { session.waiting == 2 }
         leader.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await leader.value }
-        authority.release(Fixture.guestPath, at: .answer)
-        #expect(try await follower.value == "access-1")
+        await #expect(throws: SanguineError.cancelled) { try await leader.finished() }
+        try await authority.release(Fixture.guestPath, at: .answer)
+        #expect(try await follower.finished() == "access-1")
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
@@ -153,15 +154,14 @@ struct SessionKeeperTests {
         authority.stop(Fixture.guestPath, at: .request)
         authority.refuse(Fixture.guestPath, Problem(.deviceSecretMismatch, "Use another id."))
         let callers = (0..<10).map { _ in Task { try await session.accessToken() } }
-        await eventually { session.waiting == 10 }
+        try await eventually("10 callers wait") { session.waiting == 10 }
         authority.open(Fixture.guestPath, at: .request)
-        authority.release(Fixture.guestPath, at: .request)
+        try await authority.release(Fixture.guestPath, at: .request)
         for caller in callers {
-            let result = await caller.result
-            #expect(
+            await #expect(
                 throws: SanguineError.problem(Problem(.deviceSecretMismatch, "Use another id."))
             ) {
-                try result.get()
+                try await caller.finished()
             }
         }
         #expect(try await session.accessToken() == "access-1")
@@ -174,12 +174,12 @@ struct SessionKeeperTests {
             let old = try await client.session.accessToken()
             authority.stop(Fixture.refreshPath, at: .answer)
             let refresher = Task { try await client.session.rejected(old) }
-            await authority.reached(Fixture.refreshPath, at: .answer)
+            try await authority.reached(Fixture.refreshPath, at: .answer)
             await client.signOut()
             #expect(client.accountId == nil)
             #expect(client.balance.cached() == nil)
             #expect(client.session.epoch.number == 1)
-            await #expect(throws: SanguineError.userChanged) { try await refresher.value }
+            await #expect(throws: SanguineError.userChanged) { try await refresher.finished() }
             #expect(authority.requests("/v1/sessions/current").map(\.method) == ["DELETE"])
             #expect(try client.store.state(SessionKeeper.stateName) == nil)
 
@@ -208,11 +208,11 @@ struct SessionKeeperTests {
         authority.refuse(Fixture.askPath, Problem(.internalFault, "Later."))
         let fetch = Task { try await client.balance.refresh() }
         let call = Task { try await client.call(Ask(question: "why?")) }
-        await delay.waitForSleepers(2)
+        try await delay.waitForSleepers(2)
         await client.signOut()
-        await #expect(throws: SanguineError.userChanged) { try await fetch.value }
+        await #expect(throws: SanguineError.userChanged) { try await fetch.finished() }
         delay.advance(by: .seconds(60))
-        await #expect(throws: SanguineError.userChanged) { try await call.value }
+        await #expect(throws: SanguineError.userChanged) { try await call.finished() }
         await #expect(throws: SanguineError.userChanged) {
             try await client.call.get("/v1/balance", epoch: old, as: Balance.self)
         }
@@ -287,7 +287,7 @@ struct SessionKeeperTests {
     }
 }
 
-@Suite("Device identity", .timeLimit(.minutes(15)))
+@Suite("Device identity", .bounded)
 struct DeviceIdentityTests {
     @Test func `an identity is a UUID and 32 bytes in base64url`() throws {
         let identity = DeviceIdentity.random()

@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Session, decided", .timeLimit(.minutes(15)))
+@Suite("Session, decided", .bounded)
 struct SessionStateTests {
     static let noon = Timestamp(millisecondsSince1970: 1_700_000_000_000)
     static let account = Identifier(at: noon)

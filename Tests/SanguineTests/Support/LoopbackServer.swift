@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import SanguineTesting
 
 #if canImport(Glibc)
 import Glibc
@@ -33,7 +33,7 @@ final class LoopbackServer: Sendable {
     let port: UInt16
     private let backend: Backend
     private let listener: Int32
-    private let requests = Mutex<[String]>([])
+    private let requests = WatchedState<[String]>([])
 
     init(_ backend: @escaping Backend = { _, _ in nil }) throws {
         self.backend = backend
@@ -64,7 +64,23 @@ final class LoopbackServer: Sendable {
     }
 
     /// The requests' texts so far.
-    var received: [String] { requests.withLock { $0 } }
+    var received: [String] { requests.value }
+
+    /// Returns when so many requests have come whole.
+    func waitForRequests(
+        _ count: Int,
+        fileID: String = #fileID,
+        line: Int = #line
+    ) async throws {
+        try await requests.wait(
+            for: "\(count) requests",
+            found: { "\($0.count) have come" },
+            fileID: fileID,
+            line: line
+        ) {
+            $0.count >= count
+        }
+    }
 
     func url(_ path: String) -> URL {
         URL(string: "http://127.0.0.1:\(port)\(path)") ?? URL(filePath: path)
@@ -113,7 +129,10 @@ final class LoopbackServer: Sendable {
                 "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
                     + "Content-Length: 0\r\nConnection: close\r\n\r\n"
             )
-        default: while recv(connection, &buffer, buffer.count, 0) > 0 {}  // Until it hangs up.
+        default:  // Until it hangs up.
+            while case let count = recv(connection, &buffer, buffer.count, 0), count > 0 {
+                continue
+            }
         }
     }
 

@@ -106,6 +106,15 @@ final class TemporaryFolder: Sendable {
     deinit { try? FileManager.default.removeItem(at: url) }
 
     var file: URL { url.appending(path: StoreFile.name) }
+
+    /// Whether the bytes of any file in it have the text in them.
+    func contains(_ text: String) throws -> Bool {
+        let files = try FileManager.default.contentsOfDirectory(
+            at: url,
+            includingPropertiesForKeys: nil
+        )
+        return try files.contains { try Data(contentsOf: $0).range(of: Data(text.utf8)) != nil }
+    }
 }
 
 struct Profile: Codable, Sendable, Equatable {

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Faulty network", .timeLimit(.minutes(15)))
+@Suite("Faulty network", .bounded)
 struct FaultyNetworkTests {
     private let server = ScriptedTransport { .json($0.url.lastPathComponent) }
     private let clock = ManualClock()
@@ -49,16 +50,16 @@ struct FaultyNetworkTests {
             $0.timeToNotice = .seconds(3_600)
         }
         let sending = Task { try await network.send(request()) }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         #expect(clock.timeToNextWake == ClientLimits.requestTimeout)
         clock.advance(by: ClientLimits.requestTimeout)
-        await #expect(throws: TransportError.timedOut) { try await sending.value }
+        await #expect(throws: TransportError.timedOut) { try await sending.finished() }
     }
 
     @Test func `a doubled request arrives twice and is answered once`() async throws {
         let network = network { $0.duplication = 1 }
         #expect(try await network.send(request()).status == 200)
-        await server.waitForRequests(2)
+        try await server.waitForRequests(2)
         #expect(network.count(of: .carried) == 1 && network.count(of: .doubled) == 1)
     }
 
@@ -70,9 +71,9 @@ struct FaultyNetworkTests {
         let network = FaultyNetwork(server, seed: seed, clock: clock, faults: faults)
         let requests = try ["a", "b", "c"].map { try request($0) }
         let sending = requests.map { request in Task { try await network.send(request) } }
-        await clock.waitForSleepers(3)
+        try await clock.waitForSleepers(3)
         try await clock.advancing(by: .milliseconds(50)) {
-            for task in sending { _ = try await task.value }
+            for task in sending { _ = try await task.finished() }
         }
         return server.requests.map(\.url.lastPathComponent)
     }
@@ -102,10 +103,10 @@ struct FaultyNetworkTests {
         let network = network()
         server.hold()
         let sending = Task { try await network.send(request()) }
-        await server.waitForHeld(1)
+        try await server.waitForHeld(1)
         network.partition()
         await #expect(throws: TransportError.interrupted("the network was partitioned")) {
-            try await sending.value
+            try await sending.finished()
         }
         await #expect(throws: TransportError.offline("the network is partitioned")) {
             try await network.send(request())
@@ -123,21 +124,21 @@ struct FaultyNetworkTests {
             $0.delay = .seconds(1) ... .seconds(1)
         }
         let sending = Task { try await network.send(request()) }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(1))
-        await clock.waitForSleepers(2)
+        try await clock.waitForSleepers(2)
         network.partition()
-        await #expect(throws: TransportError.self) { try await sending.value }
-        while !Task.isCancelled, clock.sleeperCount > 0 { await Task.yield() }
+        await #expect(throws: TransportError.self) { try await sending.finished() }
+        try await clock.waitForNoSleepers()
         #expect(server.requests.count == 1 && network.count(of: .doubled) == 0)
     }
 
     @Test func `a sender who gives up gets its cancellation`() async throws {
         let network = network { $0.delay = .seconds(1) ... .seconds(1) }
         let sending = Task { try await network.send(request()) }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         sending.cancel()
-        await #expect(throws: TransportError.cancelled) { try await sending.value }
+        await #expect(throws: TransportError.cancelled) { try await sending.finished() }
         #expect(server.requests.isEmpty && clock.sleeperCount == 0)
     }
 
@@ -164,7 +165,7 @@ struct FaultyNetworkTests {
         await #expect(throws: TransportError.interrupted("the network was partitioned")) {
             try await stream.next()
         }
-        await eventually { authority.streamCount == 0 }
+        try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
     @Test func `a stream breaks by chance`() async throws {
@@ -176,7 +177,7 @@ struct FaultyNetworkTests {
             try await stream.next()
         }
         #expect(network.count(of: .streamBroken) == 1)
-        await eventually { authority.streamCount == 0 }
+        try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
     @Test func `a stream that is released ends below`() async throws {
@@ -185,7 +186,7 @@ struct FaultyNetworkTests {
         var stream: TransportStream? = try await network.stream(live(authority))
         #expect(stream?.response.status == 200 && authority.streamCount == 1)
         stream = nil
-        await eventually { authority.streamCount == 0 }
+        try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
     @Test func `where there are no streams below, there are none`() async throws {

@@ -1,11 +1,12 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("In-memory authority", .timeLimit(.minutes(15)))
+@Suite("In-memory authority", .bounded)
 struct InMemoryAuthorityTests {
     private let authority = InMemoryAuthority(schema: .counters)
     private let delay = ManualClock()
@@ -131,16 +132,18 @@ struct InMemoryAuthorityTests {
         let client = try client()
         try await client.synchronize()
         // The first connection waits until the feed was pulled.
-        try await delay.advancing { await eventually { authority.streamCount == 1 } }
+        try await delay.advancing {
+            try await eventually("a stream") { authority.streamCount == 1 }
+        }
         authority.set("a", to: 5)
-        await eventually { client.count("a") == 5 }
+        try await eventually("5 counted") { client.count("a") == 5 }
         authority.ping()
         authority.endStreams()
         authority.set("a", to: 6)
         try await client.synchronize()
         #expect(client.count("a") == 6)
         client.close()
-        await eventually { authority.streamCount == 0 }
+        try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
     @Test func `a stream goes on after its last event, and begins with a reset if it must`()

@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Test device", .timeLimit(.minutes(15)))
+@Suite("Test device", .bounded)
 struct TestDeviceTests {
     private let authority = InMemoryAuthority(schema: .counters)
 
@@ -42,10 +43,10 @@ struct TestDeviceTests {
         try await first.synchronize()
         network.hold()
         let receipt = try first.add("a")
-        await network.waitForHeld(1)
+        try await network.waitForHeld(1)
         let before = network.requests.count
         try device.kill()
-        await network.waitForCancelled(1)
+        try await network.waitForCancelled(1)
         await #expect(throws: SanguineError.closed) { try await receipt.outcome }
         #expect(throws: SanguineError.self) { try first.add("b") }
         network.release()
@@ -78,15 +79,15 @@ struct TestDeviceTests {
         let device = device(authority)
         device.connectivity.disconnect()
         let first = try device.launch()
-        let taken = Mutex<Int64>(0)
+        let taken = WatchedState<Int64>(0)
         let tapping = Task {
             for _ in 0..<100 where (try? first.add("a")) != nil { taken.withLock { $0 += 1 } }
         }
-        await eventually { taken.withLock { $0 } > 20 }
-        let least = taken.withLock { $0 }
+        try await taken.wait(for: "20 operations") { $0 > 20 }
+        let least = taken.value
         try device.kill()
-        let most = taken.withLock { $0 }
-        await tapping.value
+        let most = taken.value
+        try await tapping.finished()
         let second = try device.launch()
         let count = try #require(second.count("a"))
         #expect(least <= count && count <= most + 1)
@@ -132,8 +133,9 @@ struct TestDeviceTests {
         #expect(client == nil && device == nil)
         // What was under way in them ends first.
         for folder in [first, second] {
-            await eventually { !FileManager.default.fileExists(atPath: folder.path) }
-            #expect(!FileManager.default.fileExists(atPath: folder.path))
+            try await eventually("the folder is gone") {
+                !FileManager.default.fileExists(atPath: folder.path)
+            }
         }
     }
 }

@@ -2,11 +2,12 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Test kit", .timeLimit(.minutes(15)))
+@Suite("Test kit", .bounded)
 struct TestKitTests {
     @Test func `sleepers wake when the clock has passed their deadline, and not before`()
         async throws
@@ -14,23 +15,23 @@ struct TestKitTests {
         let clock = ManualClock()
         let short = Task { try await clock.sleep(for: .seconds(1)) }
         let long = Task { try await clock.sleep(for: .seconds(5)) }
-        await clock.waitForSleepers(2)
+        try await clock.waitForSleepers(2)
         clock.advance(by: .milliseconds(999))
         #expect(clock.sleeperCount == 2)
         clock.advance(by: .milliseconds(1))
-        try await short.value
+        try await short.finished()
         #expect(clock.sleeperCount == 1)
         clock.advance(by: .seconds(100))
-        try await long.value
+        try await long.finished()
         #expect(clock.now.offset == .seconds(101))
     }
 
     @Test func `a cancelled sleeper throws and is gone`() async throws {
         let clock = ManualClock()
         let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
-        await clock.waitForSleepers(1)
+        try await clock.waitForSleepers(1)
         sleeper.cancel()
-        await #expect(throws: CancellationError.self) { try await sleeper.value }
+        await #expect(throws: CancellationError.self) { try await sleeper.finished() }
         #expect(clock.sleeperCount == 0)
     }
 
@@ -58,13 +59,17 @@ struct TestKitTests {
         let calls = urls.map { url in
             Task { try await network.send(TransportRequest(url: url)).body }
         }
-        await network.waitForHeld(2)
-        #expect(network.releaseFirst { $0.url.lastPathComponent == "b" })
-        #expect(try await calls[1].value == Data("\"b\"".utf8))
+        try await network.waitForHeld(2)
+        try await network.releaseFirst { $0.url.lastPathComponent == "b" }
+        #expect(try await calls[1].finished() == Data("\"b\"".utf8))
         #expect(network.inFlight == 1)
-        #expect(!network.releaseFirst { $0.url.lastPathComponent == "c" })
+        await #expect(throws: VainWait.self) {
+            try await network.releaseFirst(within: .milliseconds(10)) {
+                $0.url.lastPathComponent == "c"
+            }
+        }
         network.release()
-        #expect(try await calls[0].value == Data("\"a\"".utf8))
+        #expect(try await calls[0].finished() == Data("\"a\"".utf8))
         #expect(network.mostInFlight == 2)
     }
 

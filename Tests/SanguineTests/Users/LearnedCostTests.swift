@@ -1,9 +1,10 @@
 import SanguineModel
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
-@Suite("Learned costs and users", .timeLimit(.minutes(2)))
+@Suite("Learned costs and users", .bounded(.seconds(120)))
 struct LearnedCostTests {
     @Test func `what one user's calls have cost is not shown to the next`() async throws {
         let fixture = ClientFixture()

@@ -3,12 +3,13 @@ import GRDB
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sanguine
 
 /// What a sign-out has removed is not in any byte of the client's files.
-@Suite("Wiped files", .timeLimit(.minutes(2)))
+@Suite("Wiped files", .bounded)
 struct WipedFilesTests {
     private static let mark = "a-word-of-ada"
 

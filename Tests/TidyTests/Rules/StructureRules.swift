@@ -94,6 +94,15 @@ extension SourceFile {
         return try matches(of: pattern, in: \.code).map { (line: $0.line, module: $0.text) }
     }
 
+    /// The lines that each test takes, from that of its `func`.
+    func tests() throws -> [ClosedRange<Int>] {
+        let lines = code.components(separatedBy: "\n").map { Array($0.utf8) }
+        return try matches(of: #"@Test\b[\s\S]*?\bfunc\b"#, in: \.code).compactMap { match in
+            let line = match.line + match.text.count { $0 == "\n" }
+            return FunctionScanner(lines: lines[(line - 1)...]).lastLine().map { line...($0 + 1) }
+        }
+    }
+
     /// The lines that each function, initializer, subscript and computed property takes.
     func functions() throws -> [ClosedRange<Int>] {
         let pattern = #"""

@@ -49,20 +49,86 @@ extension Rule {
             )
         ),
         Rule(
+            "busy-wait",
+            remedy: "Wait for the event, or with eventually(_:), which pauses and has a bound.",
+            scope: .tests,
+            part: \.code,
+            pattern:
+                #"\bTask\.yield\b|\bsched_yield\b|\bwhile\b(?![^\n]*\bawait\b)[^\n{]*\{\s*\}"#,
+            broken: samples(
+                in: "Tests/A/A.swift",
+                "while !isDone { await Task.yield() }",
+                "for _ in 0..<10 { await Task.yield() }",
+                "while !isDone {}",
+                "while !isDone {\n}"
+            ),
+            clean: samples(
+                in: "Tests/A/A.swift",
+                "try await eventually(\"it is done\") { isDone }",
+                "while let next = rest.first { rest.removeFirst() }",
+                "await other.yield()"
+            )
+        ),
+        Rule(
+            "unbounded-wait",
+            remedy: """
+                Wait with a bound that says what was waited for: eventually(_:), \
+                WatchedState.wait(for:), first(_:) of a sequence, finished() of a task, or \
+                wait(timeout:).
+                """,
+            scope: .testsButSamples,
+            part: \.code,
+            pattern: #"""
+                \bwhile\s+!?Task\.isCancelled\b\#
+                |(?<!\bTask \{\s{0,60})(?<!\bTask \{ \[[^\]\n]{0,60}\] in\s{0,60})\#
+                \bfor\s+(?:try\s+)?await\b(?![^\n]*\bin group\b)\#
+                |\bawait\s+\w+(?:\[\w+\])?\.(?:value|result)\b(?!\s*[({])\#
+                |\bwith(?:Checked|Unsafe)(?:Throwing)?Continuation\b\#
+                |(?<!\bawait [\w.]{1,60})\.wait\(\s*\)|\bwaitUntilExit\(
+                """#,
+            broken: samples(
+                in: "Tests/A/A.swift",
+                "while !Task.isCancelled, !isDone { await step() }",
+                "for await state in states where state.isDone { break }",
+                "for try await part in body { read(part) }",
+                "let value = try await task.value",
+                "let result = await tasks[0].result",
+                "await withCheckedContinuation { waiting = $0 }",
+                "semaphore.wait()",
+                "process.waitUntilExit()"
+            ),
+            clean: samples(
+                in: "Tests/A/A.swift",
+                "try await states.first(\"the end\") { $0.isDone }",
+                "let reader = Task { for await _ in states {} }",
+                "let reader = Task { [log] in\n    for await state in states { log.add(state) }\n}",
+                "let value = try await task.finished()",
+                "let value = try await client.value(of: query)",
+                "_ = semaphore.wait(timeout: .now() + 10)",
+                "await gate.wait()",
+                "for try await part in group { parts.append(part) }"
+            )
+        ),
+        Rule(
             "asserts-nothing",
-            remedy: "Expect something that could be otherwise.",
+            remedy: "Expect something that could be otherwise, in each test.",
             scope: .tests,
             broken: samples(
                 in: "Tests/A/A.swift",
                 "@Test func `it runs`() { run() }",
                 "@Test func `it runs`() { #expect(true) }",
-                "@Test func `it runs`() { #expect(Bool(true)) }"
+                "@Test func `it runs`() { #expect(Bool(true)) }",
+                "@Test func `it runs`() {\n    #expect(a)\n}\n@Test func `so`() {\n    run()\n}",
+                "@Test(arguments: [f(1)])\nfunc `it runs`(\n    a: Int\n) async {\n    run()\n}",
+                "@Test func `it runs`() { run() }\nfunc other() { #expect(run()) }"
             ),
             clean: samples(
                 in: "Tests/A/A.swift",
                 "@Test func `it runs`() { #expect(run() == 1) }",
                 "@Test func `it runs`() throws { try #require(run()) }",
                 "@Test func `it runs`() { Contract().expectAll() }",
+                "@Test(arguments: [f(1)])\nfunc `it runs`(a: Int) {\n    if a > 1 {\n    }\n"
+                    + "    #expect(run())\n}",
                 "func helper() {}"
             )
         ) { file in
@@ -70,7 +136,6 @@ extension Rule {
                 matching: #"#(?:expect|require)\((?:true|Bool\(true\))\s*\)"#,
                 in: \.code
             )
-            let tests = try file.lines(matching: #"@Test\b"#, in: \.code)
             let assertions = try file.lines(
                 matching: #"""
                     #expect\b|#require\b|\bIssue\.record\(|\bconfirmation\(\#
@@ -78,7 +143,10 @@ extension Rule {
                     """#,
                 in: \.code
             )
-            return assertions.isEmpty ? empty + tests.prefix(1) : empty
+            let without = try file.tests().filter { test in
+                !assertions.contains(where: test.contains)
+            }
+            return Set(empty + without.map(\.lowerBound)).sorted()
         },
     ]
 }

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs every suite by itself, again and again, and prints what failed how often.
+#
+#   ROUNDS=20        how often each suite runs
+#   LOAD=1           beside busy loops, one for each core; quiet otherwise
+#   LIMIT=120        after how many seconds a run is ended, and counts as failed
+#   SUITES=<regex>   only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
+#
+# The fuzzers play short games here: what depends on a seed fails with that seed each time.
+# Status: 0 if nothing failed, 1 if something did, 2 if it could not begin.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-20} load=${LOAD:-0} limit=${LIMIT:-120} pattern=${SUITES:-.}
+[[ $rounds =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
+  { echo "ROUNDS and LIMIT are numbers from 1." >&2; exit 2; }
+export SANGUINE_FUZZ_EVENTS=${SANGUINE_FUZZ_EVENTS:-1000}
+
+logs=.build/flaky
+rm -rf "$logs" && mkdir -p "$logs"
+
+# The bundle itself where it can be executed: to go by the package manager costs a second each time.
+bundle=$(find .build/debug/ -maxdepth 1 -name '*PackageTests.xctest' -print -quit)
+run=(swift test --skip-build --disable-xctest)
+[[ -f $bundle && -x $bundle ]] && run=("$bundle" --testing-library swift-testing)
+
+# A test is listed as Module.Suite/`its name`(), and a suite in a suite after another slash.
+suite=$'^([A-Za-z_][A-Za-z0-9_]*[.][^\x60]*)/(\x60|[^/]*$).*'
+suites=()
+while IFS= read -r name; do suites+=("$name"); done < <(
+  swift test list --skip-build --disable-xctest 2>/dev/null |
+    sed -nE "s,$suite,\\1,p" | sort -u | grep -E -- "$pattern"
+)
+((${#suites[@]})) || { echo "There is no suite to run. Build the tests first." >&2; exit 2; }
+
+hogs=()
+trap '((${#hogs[@]} == 0)) || kill "${hogs[@]}" 2>/dev/null' EXIT
+trap 'exit 130' INT TERM
+if [[ $load == 1 ]]; then
+  for _ in $(seq "$(getconf _NPROCESSORS_ONLN)"); do
+    (while :; do :; done) & hogs+=($!)
+  done
+fi
+
+# Runs a suite once; says on a line each what failed in it.
+once() {
+  local suite=$1 log=$2 status=0
+  timeout -k 5 "$limit" "${run[@]}" --filter "^${suite//./\\.}/" >"$log" 2>&1 || status=$?
+  ((status == 0)) && return
+  if ((status == 124 || status == 137)); then
+    # What has begun and not ended is what was waited for.
+    sed -nE 's/^. Test ("?.+"?) started\.$/\1/p' "$log" | sort >"$log.begun"
+    sed -nE 's/^. Test ("?.+"?) (passed|failed) after .*$/\1/p' "$log" | sort >"$log.ended"
+    comm -23 "$log.begun" "$log.ended" | sed 's/$/ (did not end)/' | grep . || echo "(did not end)"
+    rm -f "$log.begun" "$log.ended"
+  else
+    sed -nE 's/^. Test ("?.+"?) failed after .*$/\1/p' "$log" | sort -u | grep . ||
+      echo "(ended with status $status)"
+  fi
+}
+
+echo "${#suites[@]} suites, $rounds rounds, $([[ $load == 1 ]] && echo loaded || echo quiet)"
+begun=$SECONDS failed=0
+: >"$logs/failures"
+for suite in "${suites[@]}"; do
+  suite_begun=$SECONDS bad=0
+  for ((round = 1; round <= rounds; round++)); do
+    log="$logs/${suite//[^A-Za-z0-9.]/-}.$round.log"
+    what=$(once "$suite" "$log")
+    if [[ -z $what ]]; then rm -f "$log"; continue; fi
+    bad=$((bad + 1))
+    while IFS= read -r test; do printf '%s  %s\n' "$suite" "$test"; done <<<"$what" >>"$logs/failures"
+  done
+  failed=$((failed + bad))
+  printf '%4d of %d failed  %4d s  %s\n' "$bad" "$rounds" $((SECONDS - suite_begun)) "$suite"
+done
+
+echo
+if ((failed == 0)); then
+  echo "0 of $((${#suites[@]} * rounds)) runs failed, in $((SECONDS - begun)) s."
+  exit 0
+fi
+echo "failed  of  suite and test (logs in $logs)"
+sort "$logs/failures" | uniq -c | sort -rn |
+  awk -v rounds="$rounds" '{ count = $1; sub(/^ *[0-9]+ /, ""); printf "%6d %3d  %s\n", count, rounds, $0 }'
+echo
+echo "$failed of $((${#suites[@]} * rounds)) runs failed, in $((SECONDS - begun)) s."
+exit 1

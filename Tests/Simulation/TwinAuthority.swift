@@ -1,0 +1,136 @@
+package import SanguineModel
+
+/// The real authority and the model of its contract, which are asked the same.
+///
+/// Devices get the real one's answers. Feed numbers may differ, because the real feed has more in
+/// it than records; what became of an operation, and the records' changes in their order, may not.
+package struct TwinAuthority: SimulatedAuthority {
+    /// What the two answered differently.
+    package struct Difference: Error, CustomStringConvertible {
+        /// How many requests came before.
+        let requests: Int
+        package let description: String
+    }
+
+    /// What a device can tell of an operation.
+    private struct Told: Equatable {
+        let id: Identifier
+        let status: PushResult.Status
+        let code: ProblemCode?
+
+        init(_ result: PushResult) {
+            (id, status, code) = (result.id, result.status, result.problem?.code)
+        }
+    }
+
+    /// What a device can tell of a change.
+    private struct Change: Equatable {
+        let key: RecordKey
+        let value: JSONValue?
+        let endsOperation: Bool
+    }
+
+    private var real: RealAuthority
+    private var model: ModelAuthority
+    private var requests = 0
+
+    /// Creates both, with the same schema unless the model gets another.
+    package init(schema: RecordSchema, ofModel other: RecordSchema? = nil) async throws {
+        real = try await RealAuthority(schema: schema)
+        model = ModelAuthority(schema: other ?? schema)
+    }
+
+    package mutating func account(_ number: Int) async throws -> Identifier {
+        try await real.account(number)
+    }
+
+    package mutating func push(
+        _ request: PushRequest,
+        account: Identifier
+    ) async throws -> PushAnswer {
+        requests += 1
+        let answer = try await real.push(request, account: account)
+        let other = try model.push(request, account: account)
+        try compare(answer.results.map(Told.init), other.results.map(Told.init), "a push")
+        try await compare(changes(in: real, of: account), changes(in: model, of: account), "a feed")
+        return answer
+    }
+
+    package mutating func pull(
+        account: Identifier,
+        since: Int64,
+        limit: Int,
+        horizon: Int64,
+        operations: [Identifier]
+    ) async throws -> PullAnswer {
+        requests += 1
+        let answer = try await real.pull(
+            account: account,
+            since: since,
+            limit: limit,
+            horizon: horizon,
+            operations: operations
+        )
+        let other = try model.pull(
+            account: account,
+            since: 0,
+            limit: 1,
+            horizon: 0,
+            operations: operations
+        )
+        try compare(
+            (answer.operations ?? []).map(Told.init),
+            (other.operations ?? []).map(Told.init),
+            "a question about operations"
+        )
+        return answer
+    }
+
+    package mutating func sweep() async throws {
+        requests += 1
+        try await real.sweep()
+        model.sweep()
+    }
+
+    package func records(of account: Identifier) async throws -> [RecordKey: RecordValue] {
+        let records = try await real.records(of: account)
+        try compare(records, model.records(of: account), "a look at all records")
+        return records
+    }
+
+    /// All changes of an account's records that the feed has, in their order, without deletions:
+    /// whether one is told to a new reader, who has nothing to delete, is up to the authority.
+    private func changes(
+        in authority: some SimulatedAuthority,
+        of account: Identifier
+    ) async throws -> [Change] {
+        var authority = authority
+        let answer = try await authority.pull(
+            account: account,
+            since: 0,
+            limit: WireLimits.largestPull,
+            horizon: 0,
+            operations: []
+        )
+        let records = answer.changes.filter { !$0.deleted && !$0.collection.hasPrefix("$") }
+        return records.map { change in
+            Change(
+                key: RecordKey(change.collection, change.id),
+                value: change.value,
+                endsOperation: (change.through ?? change.seq) == change.seq
+            )
+        }
+    }
+
+    private func compare<Answer: Equatable>(
+        _ answer: Answer,
+        _ other: Answer,
+        _ question: String
+    ) throws {
+        guard answer != other else { return }
+        throw Difference(
+            requests: requests,
+            description: "asked by \(question), the authority has \(answer) and its model \(other)"
+        )
+    }
+}
