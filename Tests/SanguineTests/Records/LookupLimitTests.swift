@@ -30,7 +30,7 @@ struct JoinAndCount: Mutator {
 }
 
 /// An operation finds all records of an index's value, or is refused.
-@Suite("Look-ups of an operation", .timeLimit(.minutes(2)))
+@Suite("Look-ups of an operation", .timeLimit(.minutes(15)))
 struct LookupLimitTests {
     private static let schema = RecordSchema(
         collections: [Counter.collection],

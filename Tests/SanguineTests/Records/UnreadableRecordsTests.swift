@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 /// Records that this version of the app cannot read: kept, counted and said.
-@Suite("Unreadable records", .timeLimit(.minutes(2)))
+@Suite("Unreadable records", .timeLimit(.minutes(15)))
 struct UnreadableRecordsTests {
     private func fixture() -> RecordsFixture {
         let fixture = RecordsFixture(onDisk: true)

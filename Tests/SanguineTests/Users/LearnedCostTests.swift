@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Learned costs and users", .timeLimit(.minutes(2)))
+@Suite("Learned costs and users", .timeLimit(.minutes(15)))
 struct LearnedCostTests {
     @Test func `what one user's calls have cost is not shown to the next`() async throws {
         let fixture = ClientFixture()

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// A user who signs in or out while others read: nothing of theirs is left for the next one.
-@Suite("User change", .serialized, .timeLimit(.minutes(2)))
+@Suite("User change", .serialized, .timeLimit(.minutes(15)))
 struct UserChangeTests {
     private static let another = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb")
 

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// What a sign-out has removed is not in any byte of the client's files.
-@Suite("Wiped files", .timeLimit(.minutes(2)))
+@Suite("Wiped files", .timeLimit(.minutes(15)))
 struct WipedFilesTests {
     private static let mark = "a-word-of-ada"
 
