@@ -17,11 +17,13 @@ struct UserChangeTests {
         let client = try device.client()
         device.log.arm(SessionKeeper.changes)
         let reader = Task { try await client.value(of: .account) }
-        await eventually { device.log.isStopped }
+        try await eventually("the change of user to be stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "Nobody has signed in.")
         let pull = Task { try await client.synchronize() }
         // Either the pull is answered now, or it waits beside the reader for the user's token.
-        await eventually { device.pulls > 0 || client.session.waiting > 1 }
+        try await eventually("a pull, or a second caller who waits for the token") {
+            device.pulls > 0 || client.session.waiting > 1
+        }
         if device.pulls > 0 { try await pull.value }
         device.log.release()
         try await pull.value
@@ -116,12 +118,14 @@ struct UserChangeTests {
         device.hand(to: "bob")
         device.log.arm(SessionKeeper.changes)
         let leaving = Task.detached { await client.signOut() }
-        await eventually { device.log.isStopped }
+        try await eventually("the change of user to be stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "Nobody has signed out.")
         // Nobody signs in before every part knows that the user has gone.
         let anybodys = Query<Profile>.fleeting("1", audience: .device)
         let reader = Task { try await client.value(of: anybodys) }
-        await eventually { client.session.waiting > 0 || device.account(of: "bob") != nil }
+        try await eventually("a caller who waits for the token") {
+            client.session.waiting > 0 || device.account(of: "bob") != nil
+        }
         #expect(device.account(of: "bob") == nil)
         device.log.release()
         await leaving.value
@@ -146,7 +150,9 @@ struct UserChangeTests {
         device.authority.endSessions()
         // Ada's request is refused: she has gone when all parts know of Bob.
         _ = try? await client.refresh(.account)
-        await eventually { client.accountId == device.account(of: "bob") }
+        try await eventually("Bob to be known") {
+            client.accountId == device.account(of: "bob")
+        }
         #expect(client.accountId == device.account(of: "bob"))
         #expect(try FileBytes.files(in: device.folder.url, with: "Asia/Tokyo").isEmpty)
         client.close()
