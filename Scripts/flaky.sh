@@ -49,12 +49,12 @@ once() {
   ((status == 0)) && return
   if ((status == 124 || status == 137)); then
     # What has begun and not ended is what was waited for.
-    sed -nE 's/^. Test ("?.+"?) started\.$/\1/p' "$log" | sort >"$log.begun"
-    sed -nE 's/^. Test ("?.+"?) (passed|failed) after .*$/\1/p' "$log" | sort >"$log.ended"
+    sed -nE 's/^[^ ]+ Test ("?.+"?) started\.$/\1/p' "$log" | sort >"$log.begun"
+    sed -nE 's/^[^ ]+ Test ("?.+"?) (passed|failed) after .*$/\1/p' "$log" | sort >"$log.ended"
     comm -23 "$log.begun" "$log.ended" | sed 's/$/ (did not end)/' | grep . || echo "(did not end)"
     rm -f "$log.begun" "$log.ended"
   else
-    sed -nE 's/^. Test ("?.+"?) failed after .*$/\1/p' "$log" | sort -u | grep . ||
+    sed -nE 's/^[^ ]+ Test (".+"|[^ ]+\(\)).* failed after .*$/\1/p' "$log" | sort -u | grep . ||
       echo "(ended with status $status)"
   fi
 }

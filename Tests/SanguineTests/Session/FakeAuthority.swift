@@ -95,6 +95,18 @@ final class FakeAuthority: Transport {
         state.withLock { _ = $0.stops.remove(Stop(path: path, stage: stage)) }
     }
 
+    /// Stops no further requests there, and lets those go on that are stopped, if any.
+    func clear(_ path: String, at stage: Stage) {
+        let stop = Stop(path: path, stage: stage)
+        state.withLock { state in
+            state.stops.remove(stop)
+            for stopped in state.stopped where stopped.stop == stop {
+                state.released[stopped.number] = .some(nil)
+            }
+            state.stopped.removeAll { $0.stop == stop }
+        }
+    }
+
     func stopped(_ path: String, at stage: Stage) -> Int {
         let stop = Stop(path: path, stage: stage)
         return state.withLock { $0.count(stop) }

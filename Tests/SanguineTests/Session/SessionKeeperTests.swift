@@ -155,6 +155,7 @@ struct SessionKeeperTests {
         authority.refuse(Fixture.guestPath, Problem(.deviceSecretMismatch, "Use another id."))
         let callers = (0..<10).map { _ in Task { try await session.accessToken() } }
         try await eventually("10 callers wait") { session.waiting == 10 }
+        try await authority.reached(Fixture.guestPath, at: .request)
         authority.open(Fixture.guestPath, at: .request)
         try await authority.release(Fixture.guestPath, at: .request)
         for caller in callers {
@@ -243,6 +244,8 @@ struct SessionKeeperTests {
             #expect(try first.store.state(SessionKeeper.stateName) == nil)
             first.close()
 
+            // A client that finds an outbox pulls by itself, and signs in for that.
+            authority.stop(Fixture.guestPath, at: .request)
             let second = try fixture.client(folder: folder)
             #expect(second.accountId == nil && second.balance.cached() == nil)
             #expect(second.storeReport.place == .memoryInsteadOfDisk)
@@ -252,6 +255,7 @@ struct SessionKeeperTests {
             let third = try fixture.client(folder: folder)
             #expect(third.accountId == nil && third.balance.cached() == nil)
             #expect(third.storeReport == StoreReport(place: .disk))
+            authority.clear(Fixture.guestPath, at: .request)
             _ = try await third.session.accessToken()
             third.close()
             let fourth = try fixture.client(folder: folder)
