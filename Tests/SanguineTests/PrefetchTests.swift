@@ -17,7 +17,7 @@ struct PrefetchTests {
         func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
             asked.continuation.finish()
             let (never, silence) = AsyncStream.makeStream(of: Void.self)
-            for await _ in never {}
+            for await _ in never {}  // tidy: allow unbounded-wait: the caller is bounded.
             silence.finish()
             given.continuation.finish()
             throw .cancelled
@@ -31,12 +31,14 @@ struct PrefetchTests {
             let client = try TestClient { $0.transport = network }.client
             released = client
             client.prefetch(query)
-            try await within(.seconds(30), "the request") { for await _ in network.asked.stream {} }
+            try await within(.seconds(30), "the request") {
+                for await _ in network.asked.stream {}  // tidy: allow unbounded-wait: bounded.
+            }
         }
 
         #expect(released == nil)
         try await within(.seconds(30), "the request's end") {
-            for await _ in network.given.stream {}
+            for await _ in network.given.stream {}  // tidy: allow unbounded-wait: bounded.
         }
     }
 
@@ -53,10 +55,7 @@ struct PrefetchTests {
         defer { test.client.close() }
         let states = test.client.updates(of: .fleeting("1"))
         test.client.prefetch(.fleeting("1"))
-        let profile = try await within(.seconds(30), "the value") {
-            for await state in states { if let value = state.value { return value } }
-            return Profile(name: "")
-        }
+        let profile = try await states.first("the value") { $0.value != nil }.value
 
         #expect(profile == Profile(name: "1 1"))
         #expect(test.network.requests.count == 1)

@@ -170,6 +170,7 @@ enum LimitTexts {
         ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
         ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
         ("RecordLimits.mutationFlights", count(RecordLimits.mutationFlights)),
+        ("RecordLimits.settlingFetches", count(RecordLimits.settlingFetches)),
         ("RecordLimits.mutationTimeout", time(RecordLimits.mutationTimeout)),
         ("RecordLimits.replacedIds", count(RecordLimits.replacedIds)),
         ("RecordLimits.restoreRanges", count(RecordLimits.restoreRanges)),

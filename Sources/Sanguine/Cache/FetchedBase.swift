@@ -42,8 +42,9 @@ struct FetchedBase: Sendable {
     /// A value of a query without effects.
     init(_ value: ValueBox) { base = value }
 
-    /// Judges a value that was asked for; `nil` if what the effects change cannot be told apart: the
-    /// held base has to stay.
+    /// Judges a value that was asked for.
+    ///
+    /// `nil` if what the effects change cannot be told apart: then the held base has to stay.
     ///
     /// - Parameters:
     ///   - value: What was fetched, or what an operation's answer brought.

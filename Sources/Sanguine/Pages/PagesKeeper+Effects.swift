@@ -65,14 +65,42 @@ extension PagesKeeper {
                     mustRetry = true
                     return nil
                 }
+                let sent = guarded.sent[request.number]
                 guarded.forget(request)
                 if !effects.isEmpty {
                     for row in page.items { guarded.doubts[row.id] = landing.doubts[row.id] }
                 } else if !guarded.doubts.isEmpty {
                     guarded.doubts = [:]
                 }
-                return guarded.state.land(request.number, landing.page)
+                let effect = guarded.state.land(request.number, landing.page)
+                guarded.carry(sent, to: effect?.start ?? [])
+                return effect
             }
         }
+    }
+}
+
+extension PagesKeeper.Guarded {
+    /// A request is over.
+    mutating func forget(_ request: PagesRequest) {
+        tasks[request.number] = nil
+        priorities[request.number] = nil
+        sent[request.number] = nil
+    }
+
+    /// A load that goes on with another request has rows that are as old as its first one.
+    mutating func carry(_ sent: UInt64?, to requests: [PagesRequest]) {
+        let chains = [state.head, state.tail].compactMap { $0 }.filter { $0.chain.requests > 0 }
+        for request in requests where chains.contains(where: { $0.number == request.number }) {
+            self.sent[request.number] = sent
+        }
+    }
+
+    /// A list with what operations mean for its rows.
+    func noted(_ list: PageList<Item>) -> PageList<Item> {
+        var list = list
+        list.folded = folded
+        list.doubts = doubts
+        return list
     }
 }

@@ -29,14 +29,9 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     }
 
     /// The list as it was declared, and its entry in the cache.
-    final class Declaration: Sendable {
+    struct Declaration: Sendable {
         let pages: Pages<Item>
         let entry: Query<PageList<Item>>
-
-        init(_ pages: Pages<Item>, _ entry: Query<PageList<Item>>) {
-            self.pages = pages
-            self.entry = entry
-        }
     }
 
     struct Guarded {
@@ -60,21 +55,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
             lastNumber += 1
             return lastNumber
         }
-
-        /// A request is over.
-        mutating func forget(_ request: PagesRequest) {
-            tasks[request.number] = nil
-            priorities[request.number] = nil
-            sent[request.number] = nil
-        }
-
-        /// A list with what operations mean for its rows.
-        func noted(_ list: PageList<Item>) -> PageList<Item> {
-            var list = list
-            list.folded = folded
-            list.doubts = doubts
-            return list
-        }
     }
 
     let queries: QueryCache
@@ -91,7 +71,10 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         self.registry = registry
         guarded = Mutex(
             Guarded(
-                declaration: Declaration(pages, Self.entry(of: pages, registry, queries)),
+                declaration: Declaration(
+                    pages: pages,
+                    entry: Self.entry(of: pages, registry, queries)
+                ),
                 state: State(pageSize: pages.size),
                 epoch: queries.authorizer.epoch.number,
                 isClosed: isClosed
@@ -112,7 +95,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     /// The list is declared anew: from now on it is fetched like this.
     func take(_ pages: Pages<Item>) {
         guard let registry else { return }
-        let declaration = Declaration(pages, Self.entry(of: pages, registry, queries))
+        let declaration = Declaration(pages: pages, entry: Self.entry(of: pages, registry, queries))
         guarded.withLock { $0.declaration = declaration }
     }
 
@@ -454,7 +437,7 @@ extension PagesKeeper {
         }
         for request in effect.start {
             let epoch = guarded.epoch
-            guarded.sent[request.number] = moment
+            guarded.sent[request.number] = guarded.sent[request.number] ?? moment
             let priority = RequestPriority(request.priority)
             guarded.priorities[request.number] = priority
             // Detached: the load belongs to all its callers, so it has the cancellation of none.

@@ -5,7 +5,7 @@ import Synchronization
 protocol AnyPagesKeeper: AnyObject, Sendable {
     /// Another user is there, or none.
     func userChanged()
-    /// Makes what operations have done a part of the rows, as far as it is known what these contain.
+    /// Makes what operations have done a part of the rows.
     func fold()
     /// The effects on the rows are others.
     func effectsChanged()

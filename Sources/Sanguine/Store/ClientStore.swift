@@ -94,8 +94,7 @@ final class ClientStore: Sendable {
 
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
-        let database = guarded.withLock { $0.database.take() }
-        try? database?.close()
+        try? guarded.withLock { $0.database.take() }?.close()
     }
 
     // MARK: - States
@@ -188,7 +187,7 @@ final class ClientStore: Sendable {
             version: version,
             labels: labels,
             isStale: isStale,
-            contained: Set(contained.split(separator: ",").compactMap { Int64($0) }),
+            contained: StoredEntry.contained(in: contained),
             value: value
         )
     }
@@ -302,8 +301,7 @@ final class ClientStore: Sendable {
                 entry.asOf.millisecondsSince1970, entry.day?.day.description,
                 entry.day?.end.millisecondsSince1970,
                 entry.keptUntil.millisecondsSince1970, entry.version, entry.labels,
-                entry.isStale,
-                entry.contained.sorted().map(String.init).joined(separator: ","), entry.cost,
+                entry.isStale, entry.containedList, entry.cost,
                 RowChecksum.of(entry.key, entry.value), entry.value,
             ]
         )

@@ -33,6 +33,14 @@ struct StoredEntry: Sendable, Hashable {
     /// What the row costs of the disk's limit, in bytes.
     var cost: Int { value.count + key.utf8.count + labels.utf8.count }
 
+    /// The operations in ``contained``, as the row has them.
+    var containedList: String { contained.sorted().map(String.init).joined(separator: ",") }
+
+    /// The operations that a row names.
+    static func contained(in list: String) -> Set<Int64> {
+        Set(list.split(separator: ",").compactMap { Int64($0) })
+    }
+
     /// Tags and dependencies on lines of their own, so that a search finds whole ones.
     static func labels(of policy: Policy) -> String {
         let labels = policy.tags.map(label(tag:)) + policy.dependencies.map(label(dependency:))

@@ -57,7 +57,7 @@ enum Redirected {
             try err.fileHandleForReading.readToEnd() ?? Data()
         }
         .value
-        for await status in statuses {
+        for await status in statuses {  // tidy: allow unbounded-wait: the process is ended.
             return Ended(status: status, errors: String(decoding: text, as: UTF8.self))
         }
         throw CancellationError()

@@ -139,7 +139,7 @@ struct SettlingTests {
         try await fixture.network.waitForHeld(1)
         let synchronization = Task { try await client.synchronize() }
         synchronization.cancel()
-        await #expect(throws: SanguineError.cancelled) { try await synchronization.value }
+        await #expect(throws: SanguineError.cancelled) { try await synchronization.finished() }
         #expect(client.outbox.summary.unsent == 1)
     }
 }

@@ -28,7 +28,7 @@ struct UnansweredWriteTests {
         let fetch = Task { try await client.refresh(.track(1)) }
         try await fixture.network.waitForHeld(held + 1)
         try await fixture.network.releaseFirst { !$0.isWrite }
-        return try await fetch.value
+        return try await fetch.finished()
     }
 
     @Test(arguments: [0, 1])
@@ -160,7 +160,7 @@ struct UnansweredWriteTests {
         let fetch = Task { try await client.refresh(.tracks) }
         try await fixture.network.waitForHeld(2)
         try await fixture.network.releaseFirst { !$0.isWrite }
-        try await fetch.value
+        try await fetch.finished()
         #expect(client.rows.first == Track(id: 1, plays: 1, title: "New"))
         #expect(client.rows[1] == Track(id: 2, title: "Other"))
     }
@@ -176,7 +176,7 @@ struct UnansweredWriteTests {
         let fetch = Task { try await client.loadNext(.tracks) }
         try await fixture.network.waitForHeld(2)
         try await fixture.network.releaseFirst { !$0.isWrite }
-        try await fetch.value
+        try await fetch.finished()
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
         fixture.network.release()
         try await client.settle()

@@ -106,7 +106,7 @@ private struct PagesGame {
         try await test.network.waitForHeld(1)
         for _ in 1...3 { change() }
         test.network.release()
-        try await loading.value
+        try await loading.finished()
         look(asked: asked, since: answers)
     }
 

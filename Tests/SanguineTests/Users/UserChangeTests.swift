@@ -24,10 +24,10 @@ struct UserChangeTests {
         try await eventually("a pull, or a second caller who waits for the token") {
             device.pulls > 0 || client.session.waiting > 1
         }
-        if device.pulls > 0 { try await pull.value }
+        if device.pulls > 0 { try await pull.finished() }
         device.log.release()
-        try await pull.value
-        _ = try await reader.value
+        try await pull.finished()
+        try await reader.finished()
         #expect(client.count("of-ada") == 1)
         return client
     }
@@ -128,8 +128,8 @@ struct UserChangeTests {
         }
         #expect(device.account(of: "bob") == nil)
         device.log.release()
-        await leaving.value
-        _ = try? await reader.value
+        try await leaving.finished()
+        _ = try? await reader.finished()
         _ = try await client.value(of: .account)
         let bob = try #require(device.account(of: "bob"))
         device.authority.set(Counter(id: .of("of-bob"), count: 2), of: bob)

@@ -153,7 +153,9 @@ final class UserGame {
 
     /// How far others come meanwhile is part of the game, and no wait.
     private func letOthersRun() async {
-        for _ in 0..<Int.random(in: 0...12, using: &random) { await Task.yield() }
+        for _ in 0..<Int.random(in: 0...12, using: &random) {
+            await Task.yield()  // tidy: allow busy-wait: a turn of the game.
+        }
     }
 
     private func event() async throws {
@@ -272,7 +274,9 @@ final class UserGame {
     }
 
     private func finish(_ task: Task<Void, Never>) async throws {
-        try await within("the sign-out") { await task.value }
+        try await within("the sign-out") {
+            await task.value  // tidy: allow unbounded-wait: bounded.
+        }
         leaving = nil
         network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         try await check()
@@ -312,7 +316,11 @@ final class UserGame {
         let folder = root.appending(path: "\(launches)")
         try UserGameFiles.copy(from: dead.folder, to: folder)
         dead.pause.release()
-        if let leaving { try await within("a dead sign-out") { await leaving.value } }
+        if let leaving {
+            try await within("a dead sign-out") {
+                await leaving.value  // tidy: allow unbounded-wait: bounded.
+            }
+        }
         leaving = nil
         dead.client.close()
         try? FileManager.default.removeItem(at: dead.folder)
@@ -418,7 +426,7 @@ final class UserGame {
                 Person.allCases.contains { $0 != present && text.contains($0.mark) }
             }
             if last == nil { return }
-            await Task.yield()
+            await Task.yield()  // tidy: allow busy-wait: a bounded number of turns.
         }
         throw leak("a model still shows '\(last ?? "")'")
     }
@@ -450,7 +458,7 @@ final class UserGame {
             bound.cancel()
         }
         var isDone = false
-        for await ending in ends {
+        for await ending in ends {  // tidy: allow unbounded-wait: one end is the bound.
             isDone = ending
             break
         }

@@ -141,7 +141,7 @@ final class UserGameNetwork: Sendable {
             return state.lastNumber
         }
         let error = await withTaskCancellationHandler {
-            await withCheckedContinuation { goOn in
+            await withCheckedContinuation { goOn in  // tidy: allow unbounded-wait: see `stop`.
                 let early = state.withLock { state -> TransportError?? in
                     guard process > state.deadProcess else { return .some(.cancelled) }
                     guard state.cancelled.remove(number) == nil else { return .some(.cancelled) }
