@@ -207,6 +207,15 @@ extension QueryCache {
         evenInUse: Bool = false
     ) -> Bool {
         restore(query)
+        if !evenInUse, let list = effects(on: query.key)?.effect(of: sequence)?.list {
+            let isKnown = guarded.withLock { guarded in
+                guarded.records[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
+            }
+            // The keeper may have rows although a refresh failed: they get the effect for good, at
+            // once or when what is under way has landed.
+            if !isKnown { list.keeper()?.fold() }
+            return !isKnown
+        }
         return change(query, creating: true) { record, guarded in
             guard record.box == nil, evenInUse || !record.state.isInUse else { return nil }
             drop([sequence], from: query.key, record, in: &guarded)

@@ -192,6 +192,13 @@ final class WriteGame {
     }
 
     private func fault(_ what: String, _ place: String) -> Fault {
-        Fault(description: "\(what), after \(place); steps: \(log.joined(separator: ", "))")
+        let tray = client.outbox.refused.map { "\($0.name): \($0.problem.detail)" }
+        return Fault(
+            description: """
+                \(what), after \(place); \(client.outbox.summary), refused: \(tray); \
+                shown: \(client.rows), there: \(fixture.backend.tracks); \
+                steps: \(log.joined(separator: ", "))
+                """
+        )
     }
 }
