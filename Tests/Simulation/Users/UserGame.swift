@@ -287,10 +287,13 @@ final class UserGame {
         network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         network.authority.endSessions()
         network.setOpen(true)
-        let client = process.client
+        let (client, clock) = (process.client, delay)
         // The first is refused, because it was the other's.
         for _ in 0..<8 where client.accountId.flatMap({ network.person($0) }) != network.holder {
-            try await within("the next user") { _ = try? await client.refresh(.account) }
+            // It may join a fetch that waits before its next attempt.
+            try await within("the next user") {
+                _ = try? await clock.advancing { try await client.refresh(.account) }
+            }
         }
         network.setOpen(false)
         // Else the change is still under way.
