@@ -399,8 +399,11 @@ final class UserGame {
             // What waits for its owner's return, waits there alone.
             let mayWait = hasOthers && name.hasPrefix("sanguine-outbox")
             for other in Person.allCases where other != present {
-                let accounts = network.accounts.filter { $0.value == other }.map(\.key.description)
-                let words = [other.mark] + (mayWait ? [] : [other.deed] + accounts)
+                var words = [other.mark] + (mayWait ? [] : [other.deed])
+                // A session is stored before it is used: that of whoever signs in next may be there.
+                if !mayWait, other != network.holder {
+                    words += network.accounts.filter { $0.value == other }.map(\.key.description)
+                }
                 for word in words where data.range(of: Data(word.utf8)) != nil {
                     throw leak("'\(word)' is in \(name), and \(self.name(present)) is there")
                 }
