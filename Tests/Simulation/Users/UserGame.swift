@@ -81,6 +81,8 @@ final class UserGame {
     private var launches = 0
     private var step = 0
     private var writes = 0
+    /// What was done at each step, and who was there: for the message of a failure.
+    private var trace: [String] = []
     /// A sign-out that has not returned.
     private var leaving: Task<Void, Never>?
     private var tasks: [Task<Void, Never>] = []
@@ -160,7 +162,10 @@ final class UserGame {
 
     private func event() async throws {
         let client = process.client
-        switch Int.random(in: 0..<100, using: &random) {
+        let kind = Int.random(in: 0..<100, using: &random)
+        let who = client.accountId.flatMap { network.person($0) }
+        trace.append("\(step): \(kind) with \(name(who)), \(network.heldCount) held")
+        switch kind {
         case 0..<36: release()
         case 36..<46: read(client)
         case 46..<54: run { try? await client.synchronize() }
@@ -291,10 +296,13 @@ final class UserGame {
         network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         network.authority.endSessions()
         network.setOpen(true)
-        let client = process.client
+        let (client, clock) = (process.client, delay)
         // The first is refused, because it was the other's.
         for _ in 0..<8 where client.accountId.flatMap({ network.person($0) }) != network.holder {
-            try await within("the next user") { _ = try? await client.refresh(.account) }
+            // It may join a fetch that waits before its next attempt.
+            try await within("the next user") {
+                _ = try? await clock.advancing { try await client.refresh(.account) }
+            }
         }
         network.setOpen(false)
         // Else the change is still under way.
@@ -382,9 +390,9 @@ final class UserGame {
         throw leak("\(name(present)) sees \(found)")
     }
 
-    /// Whether an account becomes known within a second, without a request.
+    /// Whether an account becomes known within five seconds, without a request.
     private func isSigningIn() async -> Bool {
-        for _ in 0..<100 where process.client.accountId == nil {
+        for _ in 0..<500 where process.client.accountId == nil {
             // The end of a change is nothing that can be waited for.
             try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: as said.
         }
@@ -404,8 +412,11 @@ final class UserGame {
             // What waits for its owner's return, waits there alone.
             let mayWait = hasOthers && name.hasPrefix("sanguine-outbox")
             for other in Person.allCases where other != present {
-                let accounts = network.accounts.filter { $0.value == other }.map(\.key.description)
-                let words = [other.mark] + (mayWait ? [] : [other.deed] + accounts)
+                var words = [other.mark] + (mayWait ? [] : [other.deed])
+                // A session is stored before it is used: that of the next one may be there.
+                if !mayWait, other != network.holder {
+                    words += network.accounts.filter { $0.value == other }.map(\.key.description)
+                }
                 for word in words where data.range(of: Data(word.utf8)) != nil {
                     throw leak("'\(word)' is in \(name), and \(self.name(present)) is there")
                 }
@@ -434,7 +445,8 @@ final class UserGame {
     private func name(_ person: Person?) -> String { person?.rawValue ?? "nobody" }
 
     private func leak(_ detail: String) -> UserLeak {
-        UserLeak(seed: seed, step: step, detail: detail)
+        let last = trace.suffix(24).joined(separator: "; ")
+        return UserLeak(seed: seed, step: step, detail: "\(detail)\nThe last steps: \(last)")
     }
 
     /// Returns when the body has, or fails after 20 seconds.
