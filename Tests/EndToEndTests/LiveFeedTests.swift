@@ -29,7 +29,10 @@ extension EndToEnd {
                 #expect(first.since == start)
                 #expect(first.changes.map(\.collection) == ["$balance"])
                 #expect(first.isComplete)
-                feed.restart()
+                feed.close()
+                let again = liveFeed(client, start, received, live)
+                again.start()
+                defer { again.close() }
                 try await spend(client)
                 let second = try await received.first { $0.count > 1 ? $0[1] : nil }
                 #expect(second.since == first.next)
@@ -87,7 +90,7 @@ extension EndToEnd {
             _ received: Watched<[SyncState.FeedBatch]>,
             _ live: Watched<Bool>
         ) -> LiveFeed {
-            let call = client.call
+            let call = client.users.present.partition.attempts.backend.call
             return LiveFeed(
                 call: call,
                 environment: LiveFeed.Environment(
@@ -97,11 +100,8 @@ extension EndToEnd {
                     random: .system
                 ),
                 handlers: LiveFeed.Handlers(
-                    place: {
-                        let position = received.value.last?.next ?? start
-                        return LiveFeed.Place(position: position, epoch: call.authorizer.epoch)
-                    },
-                    receive: { batch, _ in received.update { $0.append(batch) } },
+                    place: { received.value.last?.next ?? start },
+                    receive: { batch in received.update { $0.append(batch) } },
                     pull: {},
                     setLive: { isLive in live.update { $0 = isLive } }
                 )
@@ -109,7 +109,8 @@ extension EndToEnd {
         }
 
         private func spend(_ client: SanguineClient) async throws {
-            _ = try await client.call.call(
+            let call = client.users.present.partition.attempts.backend.call
+            _ = try await call.call(
                 "POST",
                 "/v1/spend",
                 headers: ["Idempotency-Key": UUID().uuidString],

@@ -12,14 +12,15 @@ struct ClientStoreTests {
     private let folder = TemporaryFolder()
 
     private func makeStore(entryLimitBytes: Int64 = 1_000_000) throws -> ClientStore {
-        try ClientStore(folder: folder.url, entryLimitBytes: entryLimitBytes, logger: .silent)
+        let log = StoreLog(logger: .silent)
+        return try ClientStore(folder: folder.url, entryLimitBytes: entryLimitBytes, log: log)
     }
+
+    private var file: URL { folder.url.appending(path: StoreFile.name) }
 
     private func entry(_ key: String, bytes: Int = 10, at seconds: Int64 = 0) -> StoredEntry {
         StoredEntry(
             key: key,
-            audience: .device,
-            owner: "",
             asOf: Timestamp(millisecondsSince1970: seconds * 1_000),
             keptUntil: Timestamp(millisecondsSince1970: .max),
             value: Data(repeating: 7, count: bytes)
@@ -27,7 +28,7 @@ struct ClientStoreTests {
     }
 
     private func execute(_ sql: String) throws {
-        let database = try DatabaseQueue(path: folder.file.path)
+        let database = try DatabaseQueue(path: file.path)
         try database.write { try $0.execute(sql: sql) }
         try database.close()
     }
@@ -42,7 +43,7 @@ struct ClientStoreTests {
 
         #expect(try second.state("session") == Data("a".utf8))
         #expect(try second.state("gone") == nil)
-        #expect(second.report == StoreReport(place: .disk))
+        #expect(second.log.report == StoreReport(place: .disk))
     }
 
     @Test func `an entry's day survives with its end`() throws {
@@ -50,10 +51,10 @@ struct ClientStoreTests {
         let tokyo = try #require(TimeZone(identifier: "Asia/Tokyo"))
         daily.day = LocalDay(containing: daily.asOf, in: tokyo)
         let first = try makeStore()
-        try first.applyEntries([.put(daily, epoch: 0)])
+        try first.applyEntries([.put(daily)])
         first.close()
 
-        #expect(try makeStore().entry("daily", owner: "") == daily)
+        #expect(try makeStore().entry("daily") == daily)
     }
 
     @Test func `file and folder are the user's alone`() throws {
@@ -61,7 +62,7 @@ struct ClientStoreTests {
         try store.setState("session", Data("a".utf8))
         let manager = FileManager.default
 
-        for (path, mode) in [(folder.url.path, 0o700), (folder.file.path, 0o600)] {
+        for (path, mode) in [(folder.url.path, 0o700), (file.path, 0o600)] {
             let attributes = try manager.attributesOfItem(atPath: path)
             #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == mode)
         }
@@ -71,7 +72,7 @@ struct ClientStoreTests {
         let first = try makeStore()
         try first.setState("session", Data("a".utf8))
         try first.setState("balance", Data("b".utf8))
-        try first.applyEntries([.put(entry("e"), epoch: 0), .put(entry("f"), epoch: 0)])
+        try first.applyEntries([.put(entry("e")), .put(entry("f"))])
         first.close()
         try execute(
             """
@@ -83,11 +84,11 @@ struct ClientStoreTests {
 
         #expect(try second.state("session") == nil)
         #expect(try second.state("balance") == Data("b".utf8))
-        #expect(try second.entry("e", owner: "") == nil)
-        #expect(try second.entry("f", owner: "") == entry("f"))
-        #expect(second.report.droppedRows == 2)
+        #expect(try second.entry("e") == nil)
+        #expect(try second.entry("f") == entry("f"))
+        #expect(second.log.report.droppedRows == 2)
         #expect(try second.state("session") == nil)
-        #expect(second.report.droppedRows == 2)
+        #expect(second.log.report.droppedRows == 2)
     }
 
     @Test func `a file that is no database is put aside and said so`() throws {
@@ -96,23 +97,23 @@ struct ClientStoreTests {
             withIntermediateDirectories: true
         )
         let rubbish = Data(repeating: 0x5A, count: 5_000)
-        try rubbish.write(to: folder.file)
+        try rubbish.write(to: file)
         let store = try makeStore()
         try store.setState("session", Data("a".utf8))
 
         #expect(try store.state("session") == Data("a".utf8))
-        #expect(store.report.place == .disk)
-        #expect(store.report.failure != nil)
-        let aside = try #require(store.report.movedAside.first)
+        #expect(store.log.report.place == .disk)
+        #expect(store.log.report.failure != nil)
+        let aside = try #require(store.log.report.movedAside.first)
         #expect(try Data(contentsOf: aside) == rubbish)
     }
 
     @Test func `a database that is damaged while in use is replaced`() throws {
         let store = try makeStore()
         for number in 1...200 {
-            try store.applyEntries([.put(entry("e\(number)", bytes: 2_000), epoch: 0)])
+            try store.applyEntries([.put(entry("e\(number)", bytes: 2_000))])
         }
-        let handle = try FileHandle(forUpdating: folder.file)
+        let handle = try FileHandle(forUpdating: file)
         let size = try handle.seekToEnd()
         // The file's change counter, without which SQLite would trust the pages it remembers.
         try handle.seek(toOffset: 24)
@@ -120,11 +121,11 @@ struct ClientStoreTests {
         try handle.seek(toOffset: 100)
         try handle.write(contentsOf: Data(repeating: 0xFF, count: Int(size) - 100))
         try handle.close()
-        for number in 1...200 { _ = try? store.entry("e\(number)", owner: "") }
+        for number in 1...200 { _ = try? store.entry("e\(number)") }
         try store.setState("session", Data("a".utf8))
 
         #expect(try store.state("session") == Data("a".utf8))
-        #expect(store.report.movedAside.count == 1)
+        #expect(store.log.report.movedAside.count == 1)
     }
 
     @Test func `a file of a newer version is kept for it`() throws {
@@ -135,8 +136,10 @@ struct ClientStoreTests {
         let second = try makeStore()
 
         #expect(try second.state("session") == nil)
-        #expect(second.report.movedAside.first?.lastPathComponent.hasSuffix("schema-99") == true)
-        #expect(second.report.failure?.contains("newer version") == true)
+        #expect(
+            second.log.report.movedAside.first?.lastPathComponent.hasSuffix("schema-99") == true
+        )
+        #expect(second.log.report.failure?.contains("newer version") == true)
     }
 
     @Test func `without a usable folder the store works in memory and says so`() throws {
@@ -144,91 +147,50 @@ struct ClientStoreTests {
             at: folder.url,
             withIntermediateDirectories: true
         )
-        let file = folder.url.appending(path: "file")
         try Data().write(to: file)
-        let store = try ClientStore(folder: file.appending(path: "below"), logger: .silent)
+        let below = file.appending(path: "below")
+        let store = try ClientStore(folder: below, log: StoreLog(logger: .silent))
         try store.setState("session", Data("a".utf8))
 
         #expect(try store.state("session") == Data("a".utf8))
-        #expect(store.report.place == .memoryInsteadOfDisk)
-        #expect(store.report.failure != nil)
+        #expect(store.log.report.place == .memoryInsteadOfDisk)
+        #expect(store.log.report.failure != nil)
     }
 
     @Test func `when the disk's share is used up the oldest entries go first`() throws {
         let store = try makeStore(entryLimitBytes: 10_000)
         for number in 1...30 {
             let row = entry("e\(number)", bytes: 1_000, at: Int64(number))
-            try store.applyEntries([.put(row, epoch: 0)])
+            try store.applyEntries([.put(row)])
         }
 
-        #expect(try store.entry("e30", owner: "") != nil)
-        #expect(try store.entry("e1", owner: "") == nil)
-        let kept = try (1...30).filter { try store.entry("e\($0)", owner: "") != nil }
+        #expect(try store.entry("e30") != nil)
+        #expect(try store.entry("e1") == nil)
+        let kept = try (1...30).filter { try store.entry("e\($0)") != nil }
         #expect(kept.count <= 9 && kept.count >= 7)
         #expect(kept == Array((31 - kept.count)...30))
     }
 
-    @Test func `a sign-out that was cut off is finished at the next launch, for nobody's rows too`()
-        throws
-    {
-        let first = try makeStore()
-        var nobodys = entry("nobody's")
-        nobodys.audience = .user
-        try first.setState("session", Data("a".utf8))
-        try first.applyEntries([.put(nobodys, epoch: 0), .put(entry("device's"), epoch: 0)])
-        first.close()
-        try SignOutMark(folder: folder.url).set()
-        let second = try makeStore()
-
-        #expect(try second.state("session") == nil)
-        #expect(try second.entry("nobody's", owner: "") == nil)
-        #expect(try second.entry("device's", owner: "") != nil)
-        #expect(!SignOutMark(folder: folder.url).isSet)
-    }
-
-    @Test func `a sign-out that failed is finished before the next write`() throws {
-        let store = try makeStore()
-        try store.setState("session", Data("a".utf8))
-        try execute(
-            "CREATE TRIGGER t BEFORE DELETE ON state BEGIN SELECT RAISE(ABORT, 'no'); END"
-        )
-        #expect(throws: StoreError.self) { try store.forgetUser(before: 1) }
-        #expect(try store.state("session") == nil)
-        #expect(throws: StoreError.self) { try store.setState("session", Data("b".utf8)) }
-        #expect(SignOutMark(folder: folder.url).isSet)
-        try execute("DROP TRIGGER t")
-        try store.setState("other", Data("b".utf8))
-
-        #expect(try store.state("session") == nil)
-        #expect(try store.state("other") == Data("b".utf8))
-        #expect(!SignOutMark(folder: folder.url).isSet)
-    }
-
     @Test func `a row that could not be read goes, and one that took its place stays`() throws {
         let store = try makeStore()
-        var (old, new) = (entry("e"), entry("e", at: 1))
-        (old.audience, old.owner) = (.user, "a")
-        (new.audience, new.owner) = (.user, "b")
-        try store.applyEntries([.put(old, epoch: 0)])
+        let (old, new) = (entry("e"), entry("e", at: 1))
+        try store.applyEntries([.put(old)])
         store.dropEntry(old)
-        #expect(try store.entry("e", owner: "a") == nil)
-        try store.applyEntries([.put(new, epoch: 0)])
+        #expect(try store.entry("e") == nil)
+        try store.applyEntries([.put(new)])
         store.dropEntry(old)
 
-        #expect(try store.entry("e", owner: "b") == new)
-        #expect(store.report.droppedRows == 2)
+        #expect(try store.entry("e") == new)
+        #expect(store.log.report.droppedRows == 2)
     }
 
-    @Test func `removing an entry for one owner leaves another owner's`() throws {
+    @Test func `a removed entry is gone, and others stay`() throws {
         let store = try makeStore()
-        var (others, devices) = (entry("e"), entry("f"))
-        (others.audience, others.owner) = (.user, "b")
-        devices.owner = ""
-        try store.applyEntries([.put(others, epoch: 0), .put(devices, epoch: 0)])
-        try store.applyEntries([.remove(key: "e", owner: "a"), .remove(key: "f", owner: "a")])
+        try store.applyEntries([.put(entry("e")), .put(entry("f"))])
+        try store.applyEntries([.remove(key: "e")])
 
-        #expect(try store.entry("e", owner: "b") == others)
-        #expect(try store.entry("f", owner: "a") == nil)
+        #expect(try store.entry("e") == nil)
+        #expect(try store.entry("f") == entry("f"))
     }
 
     @Test func `a closed store refuses with a reason`() throws {

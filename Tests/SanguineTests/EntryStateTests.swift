@@ -13,35 +13,35 @@ struct EntryStateTests {
     private let offline = SanguineError.transport(.offline("no network"))
 
     @Test func `the first waiter starts a flight and the next ones join it`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
 
         #expect(state.join(waiter: 1, nextFlight: 7).start == 7)
         #expect(state.join(waiter: 2, nextFlight: 8) == .nothing)
-        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9)?.answer.sorted() == [1, 2])
+        #expect(state.land(7, at: now, nextFlight: 9)?.answer.sorted() == [1, 2])
         #expect(state.network == .idle)
     }
 
     @Test func `a waiter who leaves is answered and the flight goes on for the others`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.join(waiter: 2, nextFlight: 8)
 
         #expect(state.leave(waiter: 1) == .init(answer: [1]))
         #expect(state.isFetching)
-        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9)?.answer == [2])
+        #expect(state.land(7, at: now, nextFlight: 9)?.answer == [2])
     }
 
     @Test func `the last waiter who leaves cancels the flight, which cannot land any more`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
 
         #expect(state.leave(waiter: 1) == .init(cancel: 7, answer: [1]))
-        #expect(state.land(7, epoch: 0, at: now, nextFlight: 9) == nil)
+        #expect(state.land(7, at: now, nextFlight: 9) == nil)
         #expect(state.held == nil)
     }
 
     @Test func `an observer keeps the flight when the last waiter leaves`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         #expect(state.observe(1, isFresh: false, nextFlight: 7).start == 7)
         _ = state.join(waiter: 2, nextFlight: 8)
 
@@ -50,64 +50,55 @@ struct EntryStateTests {
     }
 
     @Test func `an error answers every waiter and the next one starts anew`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.join(waiter: 2, nextFlight: 8)
 
-        let effect = state.fail(7, epoch: 0, error: offline, nextFlight: 9)
+        let effect = state.fail(7, error: offline, nextFlight: 9)
         #expect(effect?.answer.sorted() == [1, 2])
         #expect(state.error == offline)
         #expect(state.join(waiter: 3, nextFlight: 10).start == 10)
     }
 
     @Test func `who joins after an invalidation is served by a flight from after it`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.invalidate(generation: 1, nextFlight: 8)
         _ = state.join(waiter: 2, nextFlight: 9)
 
-        let effect = state.land(7, epoch: 0, at: now, nextFlight: 10)
+        let effect = state.land(7, at: now, nextFlight: 10)
         #expect(effect == .init(answer: [1], start: 10))
         #expect(!state.isFresh(.forever, at: now, in: .gmt))
-        #expect(state.land(10, epoch: 0, at: now, nextFlight: 11)?.answer == [2])
+        #expect(state.land(10, at: now, nextFlight: 11)?.answer == [2])
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
     @Test func `an invalidation makes observers ask again and leaves others alone`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         #expect(state.invalidate(generation: 1, nextFlight: 7) == .nothing)
         _ = state.observe(1, isFresh: true, nextFlight: 8)
         #expect(state.invalidate(generation: 2, nextFlight: 9).start == 9)
     }
 
-    @Test func `a new epoch forgets the data and refuses the late answer`() {
-        var state = EntryState(epoch: 0)
+    @Test func `another user's entry forgets the data and refuses the late answer`() {
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
+        _ = state.land(7, at: now, nextFlight: 8)
         _ = state.join(waiter: 2, nextFlight: 9)
 
-        let effect = state.changeEpoch(to: 1, nextFlight: nil)
+        let effect = state.reset(nextFlight: nil)
         #expect(effect == .init(cancel: 9, answer: [2]))
         #expect(state.held == nil)
-        #expect(state.land(9, epoch: 0, at: now, nextFlight: 10) == nil)
+        #expect(state.land(9, at: now, nextFlight: 10) == nil)
         #expect(state.held == nil)
-    }
-
-    @Test func `a flight of an older epoch cannot land even under the present number`() {
-        var state = EntryState(epoch: 1)
-        _ = state.join(waiter: 1, nextFlight: 7)
-
-        #expect(state.land(7, epoch: 0, at: now, nextFlight: 8) == nil)
-        #expect(state.fail(7, epoch: 0, error: offline, nextFlight: 8) == nil)
-        #expect(state.isFetching)
     }
 
     @Test func `a row from disk never replaces what was fetched`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.land(7, epoch: 0, at: now, nextFlight: 8)
+        _ = state.land(7, at: now, nextFlight: 8)
 
-        let isRestored = state.restore(asOf: now - .seconds(60), staleSince: nil, epoch: 0)
+        let isRestored = state.restore(asOf: now - .seconds(60), staleSince: nil)
         #expect(!isRestored)
         #expect(state.held?.asOf == now)
     }
@@ -153,47 +144,41 @@ struct EntryStateTests {
         FreshnessCase(freshness: .session, age: .seconds(-1), fromDisk: false, isFresh: false),
     ])
     func `freshness goes by policy, age and origin`(given: FreshnessCase) {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         if given.fromDisk {
-            let isRestored = state.restore(asOf: now - given.age, staleSince: nil, epoch: 0)
+            let isRestored = state.restore(asOf: now - given.age, staleSince: nil)
             #expect(isRestored)
         } else {
             _ = state.join(waiter: 1, nextFlight: 1)
-            _ = state.land(1, epoch: 0, at: now - given.age, nextFlight: 2)
+            _ = state.land(1, at: now - given.age, nextFlight: 2)
         }
 
         #expect(state.isFresh(given.freshness, at: now, in: .gmt) == given.isFresh)
     }
 
     @Test func `a row that was invalidated before it was written is stale for good`() {
-        var state = EntryState(epoch: 0)
-        let isRestored = state.restore(asOf: now, staleSince: 0, epoch: 0)
+        var state = EntryState()
+        let isRestored = state.restore(asOf: now, staleSince: 0)
         #expect(isRestored)
         #expect(!state.isFresh(.forever, at: now, in: .gmt))
     }
 
     @Test func `a value that was set is not overwritten by a flight from before it`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
-        #expect(state.set(at: now, generation: 1, epoch: 0) == .nothing)
+        #expect(state.set(at: now, generation: 1) == .nothing)
 
-        let effect = state.land(7, epoch: 0, at: now + .seconds(1), nextFlight: 8)
+        let effect = state.land(7, at: now + .seconds(1), nextFlight: 8)
         #expect(effect == .init(answer: [1], isOvertaken: true))
         #expect(state.held?.asOf == now)
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
     @Test func `an observer is not sent for a second flight after a value was set`() {
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         _ = state.observe(1, isFresh: false, nextFlight: 7)
-        _ = state.set(at: now, generation: 1, epoch: 0)
-        #expect(state.land(7, epoch: 0, at: now, nextFlight: 8)?.start == nil)
-    }
-
-    @Test func `a value that was set in an ended epoch is refused`() {
-        var state = EntryState(epoch: 1)
-        #expect(state.set(at: now, generation: 1, epoch: 0) == nil)
-        #expect(state.held == nil)
+        _ = state.set(at: now, generation: 1)
+        #expect(state.land(7, at: now, nextFlight: 8)?.start == nil)
     }
 
     @Test func `a day's value is fresh while the user's calendar shows that day`() throws {
@@ -202,9 +187,9 @@ struct EntryStateTests {
         // 2026-10-25 has 25 hours in Berlin.
         let early = try #require(Timestamp("2026-10-25T00:30:00+02:00"))
         let late = try #require(Timestamp("2026-10-25T23:59:59+01:00"))
-        var state = EntryState(epoch: 0)
+        var state = EntryState()
         let day = LocalDay(containing: early, in: berlin)
-        _ = state.set(at: early, day: day, generation: 1, epoch: 0)
+        _ = state.set(at: early, day: day, generation: 1)
 
         #expect(state.isFresh(.untilMidnight, at: late, in: berlin))
         #expect(!state.isFresh(.untilMidnight, at: late + .seconds(1), in: berlin))
@@ -228,15 +213,14 @@ struct EntryStateTests {
 
 /// The world around one entry: plays events, and notes whatever no reader should see.
 private struct EntryWorld {
-    var state = EntryState(epoch: 0)
+    var state = EntryState()
     var faults: [String] = []
     private var number: UInt64 = 0
-    private var epoch: UInt64 = 0
     private var moment: Int64 = 0
     private var invalidations = 0
     // Waiters and flights, each with the count of invalidations at its beginning.
     private var waiting: [UInt64: Int] = [:]
-    private var flying: [UInt64: (epoch: UInt64, since: Int, isCancelled: Bool)] = [:]
+    private var flying: [UInt64: (since: Int, isCancelled: Bool)] = [:]
     private var observers: [UInt64] = []
     /// The count of invalidations of the value that is held.
     private var newest: Int?
@@ -279,26 +263,24 @@ private struct EntryWorld {
             let isStale = Bool.random(using: &random)
             let isTaken = state.restore(
                 asOf: Timestamp(millisecondsSince1970: moment),
-                staleSince: isStale ? UInt64(invalidations) : nil,
-                epoch: epoch
+                staleSince: isStale ? UInt64(invalidations) : nil
             )
             if isTaken { newest = isStale ? nil : 0 }
         case 64..<67:
             invalidations += 1
             let now = Timestamp(millisecondsSince1970: moment)
-            let effect = state.set(at: now, generation: UInt64(invalidations), epoch: epoch)
+            let effect = state.set(at: now, generation: UInt64(invalidations))
             if effect != .nothing { faults.append("a value could not be set") }
             newest = invalidations
         case 67..<69:
-            epoch += 1
             let isSomebody = Bool.random(using: &random)
             perform(
-                state.changeEpoch(to: epoch, nextFlight: isSomebody ? next() : nil),
+                state.reset(nextFlight: isSomebody ? next() : nil),
                 servedBy: nil
             )
-            if state.held != nil { faults.append("data of an ended epoch") }
+            if state.held != nil { faults.append("data of a user who is gone") }
             newest = nil
-            if !waiting.isEmpty { faults.append("a waiter outlived its epoch") }
+            if !waiting.isEmpty { faults.append("a waiter outlived their user") }
         default:
             guard let flight = flying.keys.sorted().randomElement(using: &random) else { return }
             end(flight, hasFailed: Int.random(in: 1...4, using: &random) == 1)
@@ -319,10 +301,9 @@ private struct EntryWorld {
         guard let flown = flying.removeValue(forKey: flight) else { return }
         let effect =
             hasFailed
-            ? state.fail(flight, epoch: flown.epoch, error: .closed, nextFlight: next())
+            ? state.fail(flight, error: .closed, nextFlight: next())
             : state.land(
                 flight,
-                epoch: flown.epoch,
                 at: Timestamp(millisecondsSince1970: moment),
                 nextFlight: next()
             )
@@ -331,7 +312,6 @@ private struct EntryWorld {
             return
         }
         if flown.isCancelled { faults.append("a cancelled flight landed") }
-        if flown.epoch != epoch { faults.append("a flight of an older epoch landed") }
         if !hasFailed {
             if effect.isOvertaken != (newest.map { $0 > flown.since } ?? false) {
                 faults.append("an older value overwrote one that was set, or a newer did not")
@@ -351,7 +331,7 @@ private struct EntryWorld {
             if let since, since < asked { faults.append("an answer from before the invalidation") }
         }
         if let flight = effect.start {
-            flying[flight] = (epoch: epoch, since: invalidations, isCancelled: false)
+            flying[flight] = (since: invalidations, isCancelled: false)
         }
     }
 }

@@ -35,8 +35,7 @@ struct EntryWriterTests {
 
     private func isMarked(_ test: TestClient) throws -> Bool {
         let key = Query<Profile>.profile("ada").key.text
-        let owner = test.client.queries.authorizer.epoch.owner
-        return try test.client.store.entry(key, owner: owner)?.isStale == true
+        return try test.client.users.present.store.entry(key)?.isStale == true
     }
 
     @Test func `marks that failed are written without another write`() async throws {

@@ -26,7 +26,7 @@ struct ServerCallTests {
 
     @Test func `an expired token is replaced and the call made again, once`() async throws {
         let network = ScriptedTransport()
-        let user = TestAuthorizer()
+        let user = TestUser()
         network.script(expired, .json([1], headers: ["Sanguine-Head": "412"]))
         let answer = try await call(network, user).get("/v1/numbers", as: [Int].self)
 
@@ -40,7 +40,7 @@ struct ServerCallTests {
 
     @Test func `a second refusal of a token is the caller's`() async throws {
         let network = ScriptedTransport()
-        let user = TestAuthorizer()
+        let user = TestUser()
         network.script(expired, expired, .json([1]))
         let error = await #expect(throws: SanguineError.self) {
             try await call(network, user).get("/v1/numbers", as: [Int].self)
@@ -52,12 +52,11 @@ struct ServerCallTests {
 
     @Test func `a call of one user never goes out with the token of another`() async throws {
         let network = ScriptedTransport()
-        let user = TestAuthorizer()
-        let epoch = user.epoch
-        user.advance(to: nil)
+        let user = TestUser()
+        _ = user.end(.userChanged)
 
         await #expect(throws: SanguineError.userChanged) {
-            try await call(network, user).get("/v1/numbers", epoch: epoch, as: [Int].self)
+            try await call(network, user).get("/v1/numbers", as: [Int].self)
         }
         #expect(network.requests.isEmpty)
     }
@@ -65,7 +64,7 @@ struct ServerCallTests {
     @Test func `a token goes to its own server alone`() async throws {
         let network = ScriptedTransport()
         await #expect(throws: SanguineError.self) {
-            try await call(network, TestAuthorizer()).get("http://other.test/x", as: [Int].self)
+            try await call(network, TestUser()).get("http://other.test/x", as: [Int].self)
         }
         #expect(network.requests.isEmpty)
     }
@@ -76,7 +75,7 @@ struct ServerCallTests {
         problem.available = 2
         network.script(.json(problem, status: 402, headers: ["Retry-After": "7"]))
         let error = await #expect(throws: SanguineError.self) {
-            try await call(network, TestAuthorizer()).get("/v1/numbers", as: [Int].self)
+            try await call(network, TestUser()).get("/v1/numbers", as: [Int].self)
         }
 
         problem.retryAfter = 7
@@ -88,7 +87,7 @@ struct ServerCallTests {
         let network = ScriptedTransport()
         network.script(.json([1]))
         let body = Data("{}".utf8)
-        _ = try await call(network, TestAuthorizer())
+        _ = try await call(network, TestUser())
             .call(
                 "POST",
                 "/v1/spend",

@@ -160,13 +160,13 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada) == nil)
     }
 
-    @Test func `a value of an ended epoch is refused`() throws {
+    @Test func `a value for a user who is gone is refused`() throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(authorizer: authorizer)
-        let before = authorizer.epoch
+        let before = test.client.queries.user
         authorizer.change(to: nil, in: test.client)
 
-        #expect(!test.client.queries.set(Profile(name: "old"), for: ada, epoch: before))
+        #expect(!test.client.queries.set(Profile(name: "old"), for: ada, in: before))
         #expect(test.client.cached(ada) == nil)
     }
 

@@ -168,7 +168,7 @@ struct URLSessionTransportTests {
     @Test func `a client reads through it`() async throws {
         var configuration = SanguineClient.Configuration.inMemory(server: server.url("/"))
         configuration.logger = .silent
-        let client = try SanguineClient(configuration, authorizer: TestAuthorizer())
+        let client = try SanguineClient(configuration, authorizers: TestAuthorizer())
         defer { client.close() }
         let text = Query<String>("echo") { request in
             let response = try await request.response("/echo")

@@ -23,7 +23,7 @@ import SanguineModel
 /// 1. At most one flight is under way, and none without a waiter or an observer.
 /// 2. A waiter waits only while a flight is under way.
 /// 3. Nothing is of a generation to come: not the data, not the flight, not a waiter's need.
-/// 4. Flights are numbered upwards; only the one under way can land, and only in its own epoch.
+/// 4. Flights are numbered upwards; only the one under way can land.
 struct EntryState: Sendable {
     /// What the owner of the state must do now, in this order.
     struct Effect: Hashable, Sendable {
@@ -66,12 +66,9 @@ struct EntryState: Sendable {
     /// Why the last flight failed; `nil` after one that landed.
     private(set) var error: SanguineError?
     private(set) var generation: UInt64 = 0
-    private(set) var epoch: UInt64
     private var needs: [UInt64: UInt64] = [:]  // Waiter to the generation that it needs.
     private var observers: Set<UInt64> = []
     private var lastFlight: UInt64 = 0
-
-    init(epoch: UInt64) { self.epoch = epoch }
 
     // MARK: - Questions
 
@@ -163,16 +160,14 @@ struct EntryState: Sendable {
     ///   - asOf: When it arrived.
     ///   - day: The user's day on which it arrived.
     ///   - generation: What it was invalidated by, if it is stale.
-    ///   - epoch: Whose it is.
     /// - Returns: Whether it was taken.
     mutating func restore(
         asOf: Timestamp,
         day: LocalDay? = nil,
-        staleSince generation: UInt64?,
-        epoch: UInt64
+        staleSince generation: UInt64?
     ) -> Bool {
         defer { checkInvariants() }
-        guard held == nil, epoch == self.epoch else { return false }
+        guard held == nil else { return false }
         let own = self.generation
         if let generation { note(generation: max(generation, 1)) }
         held = Held(
@@ -187,16 +182,12 @@ struct EntryState: Sendable {
     /// A value was set without a fetch.
     ///
     /// It is the truth from now on: a flight that took off before does not overwrite it.
-    ///
-    /// Returns `nil` if it is of another epoch.
     mutating func set(
         at now: Timestamp,
         day: LocalDay? = nil,
-        generation: UInt64,
-        epoch: UInt64
-    ) -> Effect? {
+        generation: UInt64
+    ) -> Effect {
         defer { checkInvariants() }
-        guard epoch == self.epoch else { return nil }
         note(generation: generation)
         held = Held(
             asOf: now,
@@ -213,16 +204,29 @@ struct EntryState: Sendable {
     ///
     /// A flight that took off before does not overwrite it; if it was stale, another one follows.
     ///
-    /// Returns `nil` if it is of another epoch, or there is none.
-    mutating func amend(generation: UInt64, epoch: UInt64) -> Effect? {
+    /// Returns `nil` if there is none.
+    mutating func amend(generation: UInt64) -> Effect? {
         defer { checkInvariants() }
-        guard epoch == self.epoch, var held else { return nil }
+        guard var held else { return nil }
         let isCurrent = held.generation == self.generation
         note(generation: generation)
         if isCurrent { held.generation = self.generation }
         held.changedAt = self.generation
         self.held = held
         return .nothing
+    }
+
+    /// The entry's source has another value, of that time; a flight that is under way goes on.
+    ///
+    /// It is as stale as it was, or stale from now on: only a flight makes up for an invalidation.
+    mutating func supply(at asOf: Timestamp, isStale: Bool = false) {
+        defer { checkInvariants() }
+        held = Held(
+            asOf: asOf,
+            day: nil,
+            generation: isStale ? 0 : held?.generation ?? generation,
+            isOfSession: true
+        )
     }
 
     // MARK: - Flights
@@ -233,15 +237,13 @@ struct EntryState: Sendable {
     /// not known whether it has an operation in it that is under way, is not kept, if there is one.
     mutating func land(
         _ flight: UInt64,
-        epoch: UInt64,
         at now: Timestamp,
         day: LocalDay? = nil,
         isAmbiguous: Bool = false,
         nextFlight: UInt64
     ) -> Effect? {
         defer { checkInvariants() }
-        guard case .fetching(flight, let generation) = network, epoch == self.epoch
-        else { return nil }
+        guard case .fetching(flight, let generation) = network else { return nil }
         error = nil
         guard !isOvertaken(flightOf: generation), !isAmbiguous || held == nil else {
             var effect = end(flightOf: generation, nextFlight: nextFlight)
@@ -259,13 +261,11 @@ struct EntryState: Sendable {
     /// Returns `nil` if the failure came too late to matter.
     mutating func fail(
         _ flight: UInt64,
-        epoch: UInt64,
         error: SanguineError,
         nextFlight: UInt64
     ) -> Effect? {
         defer { checkInvariants() }
-        guard case .fetching(flight, let generation) = network, epoch == self.epoch
-        else { return nil }
+        guard case .fetching(flight, let generation) = network else { return nil }
         guard !isOvertaken(flightOf: generation) else {
             // Who waits gets the newer value, and needs no error.
             var effect = end(flightOf: generation, nextFlight: nextFlight)
@@ -284,15 +284,12 @@ struct EntryState: Sendable {
 
     /// Another user is there, or none: all that is known is forgotten, all that is under way ends.
     ///
-    /// - Parameters:
-    ///   - epoch: The number of the epoch that begins.
-    ///   - nextFlight: The flight for the observers that stay; `nil` if nobody is signed in, or a
-    ///     screen that is about to close would sign somebody in.
+    /// - Parameter nextFlight: The flight for the observers that stay; `nil` if nobody is signed
+    ///   in, or a screen that is about to close would sign somebody in.
     /// - Returns: What to do now.
-    mutating func changeEpoch(to epoch: UInt64, nextFlight: UInt64?) -> Effect {
+    mutating func reset(nextFlight: UInt64?) -> Effect {
         defer { checkInvariants() }
         var effect = abandon()
-        self.epoch = epoch
         held = nil
         error = nil
         if let nextFlight, !observers.isEmpty { effect.start = startIfIdle(nextFlight) }

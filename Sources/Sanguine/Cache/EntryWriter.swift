@@ -28,10 +28,8 @@ final class EntryWriter: Sendable {
     struct Draft: Sendable {
         let key: QueryKey
         let policy: Policy
-        let owner: String
         let asOf: Timestamp
         let day: LocalDay?
-        let epoch: UInt64
         var isStale: Bool
         /// See ``StoredEntry/contained``.
         var contained: Set<Int64> = []
@@ -46,8 +44,6 @@ final class EntryWriter: Sendable {
             guard let json, json.count <= ClientLimits.diskEntryBytes else { return nil }
             return StoredEntry(
                 key: key.text,
-                audience: policy.audience,
-                owner: owner,
                 asOf: asOf,
                 day: day,
                 keptUntil: policy.end(of: asOf),
@@ -86,6 +82,8 @@ final class EntryWriter: Sendable {
         var failures = 0
         var retry: Task<Void, Never>?
         var isClosed = false
+        /// Whether nothing is written any more.
+        var isEnded = false
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
         var isScheduled = false
@@ -94,6 +92,15 @@ final class EntryWriter: Sendable {
 
         /// Whether something waits for the disk alone, and the disk works.
         var hasFollowUps: Bool { failedMarks.isEmpty && !followUps.isEmpty }
+
+        /// Drops all that waits.
+        mutating func forget() {
+            (waiting, waitingMarks) = ([:], [:])
+            (failedMarks, failedDrafts) = ([], [:])
+            followUps = []
+            retry?.cancel()
+            retry = nil
+        }
     }
 
     private let guarded = Mutex(Guarded())
@@ -149,7 +156,7 @@ final class EntryWriter: Sendable {
         do {
             try journal?.append(mark.scope, number: mark.number)
         } catch {
-            store.report(failure: "An invalidation could not be noted on disk: \(error)")
+            store.log.failure("An invalidation could not be noted on disk: \(error)")
         }
     }
 
@@ -180,8 +187,8 @@ final class EntryWriter: Sendable {
         guarded.withLock { $0.retry?.cancel() }
     }
 
-    /// The newest entry of that key as far as the owner may see it: waiting, or on disk.
-    func entry(_ key: QueryKey, policy: Policy, of epoch: SessionEpoch) -> StoredEntry? {
+    /// The newest entry of that key: waiting, or on disk.
+    func entry(_ key: QueryKey, policy: Policy) -> StoredEntry? {
         let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
             let draft = guarded.waiting[key] ?? guarded.writing[key] ?? guarded.failedDrafts[key]
             let hasFailed = guarded.failedMarks.contains {
@@ -196,31 +203,25 @@ final class EntryWriter: Sendable {
         }
         var entry: StoredEntry?
         if let draft {
-            let isUsers = draft.policy.audience == .user
-            // By the epoch: a backend of the app's own knows no owners.
-            guard !isUsers || draft.epoch == epoch.number else { return nil }
             entry = draft.entry(draft.encode())
         } else {
             // A store that fails has said so in its log and report; a cache then has no such entry.
-            entry = try? store.entry(key.text, owner: epoch.owner, version: policy.version)
+            entry = try? store.entry(key.text, version: policy.version)
         }
         if isStale { entry?.isStale = true }
         return entry
     }
 
-    /// Forgets all users' entries that wait, and removes those on disk.
-    ///
-    /// Durable when it returns.
-    func removeUserEntries(before epoch: UInt64) {
+    /// Names nothing any more that was invalidated: a user has gone whose keys may be among it.
+    func anonymize() { journal?.anonymize() }
+
+    /// Drops what waits, and writes nothing from now on: the user is gone.
+    func end() {
         guarded.withLock { guarded in
-            let isKept = { (change: (key: QueryKey, value: Draft)) in
-                change.value.policy.audience != .user || change.value.epoch >= epoch
-            }
-            guarded.waiting = guarded.waiting.filter(isKept)
-            guarded.failedDrafts = guarded.failedDrafts.filter(isKept)
+            guarded.isClosed = true
+            guarded.isEnded = true
+            guarded.forget()
         }
-        try? store.removeUserEntries(before: epoch)
-        journal?.anonymize()
     }
 
     /// Removes soon what may no longer be shown.
@@ -242,6 +243,7 @@ final class EntryWriter: Sendable {
 
     private func schedule(_ change: (inout Guarded) -> Void) {
         let mustSchedule = guarded.withLock { guarded in
+            guard !guarded.isEnded else { return false }
             change(&guarded)
             defer { guarded.isScheduled = true }
             return !guarded.isScheduled
@@ -279,6 +281,7 @@ final class EntryWriter: Sendable {
             let followUps = guarded.withLock { guarded -> [@Sendable () -> Void]? in
                 guarded.writing = [:]
                 guarded.writingMarks = [:]
+                guard !guarded.isEnded else { return [] }
                 guard guarded.failedMarks.isEmpty else { return nil }
                 defer { guarded.followUps.removeFirst(batch.followUps) }
                 return Array(guarded.followUps.prefix(batch.followUps))
@@ -317,9 +320,9 @@ final class EntryWriter: Sendable {
             for change in changes {
                 let scope: InvalidationMarks.Scope =
                     switch change {
-                    case .put(let entry, _): .key(entry.key)
+                    case .put(let entry): .key(entry.key)
                     case .markStale(let scope): scope
-                    case .remove(let key, _): .key(key)
+                    case .remove(let key): .key(key)
                     }
                 guarded.failedMarks.insert(scope)
             }
@@ -361,10 +364,10 @@ final class EntryWriter: Sendable {
             guard draft.policy.tier == .onDisk else { continue }
             if let entry = draft.entry(json) {
                 written.append(draft)
-                changes.append(.put(entry, epoch: draft.epoch))
+                changes.append(.put(entry))
             } else {
                 // What lies there is older than what is shown.
-                changes.append(.remove(key: draft.key.text, owner: draft.owner))
+                changes.append(.remove(key: draft.key.text))
             }
         }
         if !changes.isEmpty {
@@ -378,6 +381,7 @@ final class EntryWriter: Sendable {
                     guarded.retry = nil
                 }
             } catch {
+                guard !guarded.withLock({ $0.isEnded }) else { return }
                 // The store has said so, and the values stay in memory. The rows that are there
                 // are older than what should be: they count as stale until it works again.
                 keepMarks(of: changes)

@@ -3,43 +3,9 @@ import Synchronization
 
 // MARK: - Effects
 
-/// What is shown = the base, with the effects of operations that are not settled.
-///
-/// Effects are the app's code: they run outside of the lock, on a base and a list of effects that
-/// are then compared with those that are there; if either has changed, they run again.
 extension QueryCache {
-    /// An entry's value, the base that it is made of, and what proves that neither has changed.
-    struct Ground {
-        var shown: ValueBox
-        var base: ValueBox
-        var version: UInt64
-        var baseVersion: UInt64
-        var notes: BaseNotes
-
-        func isSame(as other: Ground) -> Bool {
-            version == other.version && baseVersion == other.baseVersion
-        }
-    }
-
     /// Is told that an operation's effect on a key is over, outside of the lock.
     typealias SettledHook = @Sendable (_ sequence: Int64) -> Void
-
-    func ground(of query: ErasedQuery) -> (ground: Ground?, list: EffectTable.List?) {
-        guarded.withLock { guarded in
-            let list = guarded.effects.list(of: query.key)
-            guard let record = guarded.records[query.key], record.serves(query),
-                let box = record.box
-            else { return (nil, list) }
-            let ground = Ground(
-                shown: box,
-                base: record.base ?? box,
-                version: record.version,
-                baseVersion: record.baseVersion,
-                notes: record.notes
-            )
-            return (ground, list)
-        }
-    }
 
     /// The effects on a key's values; `nil` if there are none.
     func effects(on key: QueryKey) -> EffectTable.List? {
@@ -52,23 +18,32 @@ extension QueryCache {
         return heldBase(of: query)
     }
 
-    /// The value without effects, if it is in memory.
+    /// The value without effects, if it is in memory, and what proves that it is still there.
     func heldBase<Value>(of query: Query<Value>) -> (value: Value, ground: Ground)? {
-        guard let ground = ground(of: query.erased).ground,
-            let value = ground.base.value(as: Value.self)
-        else { return nil }
+        let ground = ground(of: query.erased)
+        guard let value = ground.value?.base.value(as: Value.self) else { return nil }
         return (value, ground)
+    }
+
+    /// Does something when all that waits now is on disk, whosever it is.
+    func afterWriting(_ work: @escaping @Sendable () -> Void) {
+        let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
+        device.afterWriting { user.afterWriting(work) }
     }
 
     // MARK: - Operations
 
     /// Shows what an operation does, in the place of what it was known to do.
     ///
-    /// - Returns: Whether the epoch is still that one.
+    /// - Parameters:
+    ///   - effects: What it does.
+    ///   - sequence: The operation.
+    ///   - user: Whose operation it is.
+    /// - Returns: Whether that user is still there.
     @discardableResult
-    func setEffects(_ effects: [Effect], of sequence: Int64, epoch: UInt64) -> Bool {
+    func setEffects(_ effects: [Effect], of sequence: Int64, for user: Partition) -> Bool {
         let changed = guarded.withLock { guarded -> [ErasedQuery]? in
-            guard guarded.epoch.number == epoch, !guarded.isClosed else { return nil }
+            guard guarded.user === user, !guarded.isClosed else { return nil }
             if effects.contains(where: { $0.acknowledgedAt != nil }) {
                 guarded.unremoved.insert(sequence)
             }
@@ -159,38 +134,28 @@ extension QueryCache {
     func foldBase(of effect: Effect) {
         let query = effect.query
         restore(query)
-        while true {
-            let (ground, list) = ground(of: query)
-            guard let list, list.effect(of: effect.sequence) != nil else { return }
-            guard let ground else {
-                let isOver = forgetEffect(of: effect.sequence, onUnknown: query, evenInUse: true)
-                if isOver || guarded.withLock({ $0.isClosed }) { return }
-                continue
+        transact(query, creating: true) { ground -> (Change?, list: EffectTable.List)? in
+            guard let list = ground.list, list.effect(of: effect.sequence) != nil else {
+                return nil
             }
-            var landing = FetchedBase(ground.base)
+            guard let value = ground.value else { return (nil, list) }
+            var landing = FetchedBase(value.base)
             if let list = effect.list {
-                landing.base = list.folded(ground.base, effect)
-            } else if !effect.isIn(ground.notes.doubts) {
-                landing.base = effect.applied(to: ground.base)
+                landing.base = list.folded(value.base, effect)
+            } else if !effect.isIn(value.notes.doubts) {
+                landing.base = effect.applied(to: value.base)
             }
             landing.settled = [effect.sequence]
             landing.remaining = list.effects.filter { $0.sequence != effect.sequence }
-            landing.notes = ground.notes
-            let shown = landing.shown
-            let isEqual = ground.shown.isEqual(to: shown)
-            let present = authorizer.epoch
-            var mustRetry = false
-            change(query) { record, guarded in
-                guard matches(record, ground, list, in: guarded), let held = record.state.held
-                else {
-                    mustRetry = true
-                    return nil
-                }
-                let arrival = Arrival(of: query, at: held.asOf, epoch: present)
-                _ = take(landing, shown, isEqual: isEqual, arrival, record, in: &guarded)
-                return .nothing
+            landing.notes = value.notes
+            return (ground.taking(landing), list)
+        } commit: { plan, record, guarded in
+            if let change = plan.0, let held = record.state.held {
+                take(change, Arrival(of: query, at: held.asOf), record, in: &guarded)
+            } else {
+                drop([effect.sequence], from: record, in: &guarded)
             }
-            guard mustRetry else { return }
+            return .nothing
         }
     }
 
@@ -218,7 +183,7 @@ extension QueryCache {
         }
         return change(query, creating: true) { record, guarded in
             guard record.box == nil, evenInUse || !record.state.isInUse else { return nil }
-            drop([sequence], from: query.key, record, in: &guarded)
+            drop([sequence], from: record, in: &guarded)
             return .nothing
         }
     }
@@ -230,45 +195,34 @@ extension QueryCache {
         _ sequence: Int64,
         _ query: ErasedQuery,
         with box: ValueBox,
-        epoch: UInt64
+        for user: Partition
     ) -> Bool {
         restore(query)
-        while true {
-            let (ground, list) = ground(of: query)
-            let sent = list?.effect(of: sequence)?.sentAt
+        let arrival = Arrival(of: query, at: clock.now())
+        var isWhole = false
+        let isTaken = transact(query, creating: true) { ground -> Change? in
+            let sent = ground.list?.effect(of: sequence)?.sentAt
             let landing = fetchedBase(
                 box,
                 of: query,
                 askedAt: sent ?? 0,
                 by: sequence,
-                list,
                 over: ground
             )
-            guard let landing, landing.notes.doubts.isEmpty else { return false }
-            let shown = landing.shown
-            let isEqual = ground?.shown.isEqual(to: shown) ?? false
-            let present = authorizer.epoch
-            guard present.number == epoch else { return false }
-            let arrival = Arrival(of: query, at: clock.now(), epoch: present)
-            var mustRetry = false
-            let isTaken = change(query, creating: true) { record, guarded in
-                guard record.serves(query) else { return nil }
-                guard matches(record, ground, list, in: guarded) else {
-                    mustRetry = true
-                    return nil
-                }
-                let effect = record.state.set(
-                    at: arrival.asOf,
-                    day: arrival.day(in: guarded.zone),
-                    generation: guarded.marks.next(),
-                    epoch: query.policy.audience == .user ? epoch : record.state.epoch
-                )
-                guard let effect else { return nil }
-                _ = take(landing, shown, isEqual: isEqual, arrival, record, in: &guarded)
-                return effect
-            }
-            guard mustRetry else { return isTaken && !landing.notes.isPatched }
+            guard let landing, landing.notes.doubts.isEmpty else { return nil }
+            isWhole = !landing.notes.isPatched
+            return ground.taking(landing)
+        } commit: { change, record, guarded in
+            guard guarded.user === user else { return nil }
+            let effect = record.state.set(
+                at: arrival.asOf,
+                day: arrival.day(in: guarded.zone),
+                generation: guarded.marks.next()
+            )
+            take(change, arrival, record, in: &guarded)
+            return effect
         }
+        return isTaken && isWhole
     }
 
     /// What a value makes of the query's base; `nil` if the held one has to stay.
@@ -279,110 +233,35 @@ extension QueryCache {
         of query: ErasedQuery,
         askedAt number: UInt64,
         by own: Int64? = nil,
-        _ list: EffectTable.List?,
-        over ground: Ground?
+        over ground: Ground
     ) -> FetchedBase? {
-        guard let list else { return FetchedBase(box) }
+        guard let list = ground.list else { return FetchedBase(box) }
         return FetchedBase(
             box,
             askedAt: number,
             of: own,
             effects: list.effects,
-            held: ground.map { ($0.base, $0.notes) },
+            held: ground.value.map { ($0.base, $0.notes) },
             decode: query.decode
         )
-    }
-
-    /// Takes a base over, and out the effects that it contains.
-    ///
-    /// Under the lock.
-    ///
-    /// - Returns: Whether there is anything to measure or to store.
-    func take(
-        _ landing: FetchedBase,
-        _ shown: ValueBox,
-        isEqual: Bool,
-        _ arrival: Arrival,
-        _ record: QueryRecord,
-        in guarded: inout Guarded
-    ) -> Bool {
-        drop(landing.settled, from: record.key, record, in: &guarded)
-        record.show(
-            shown,
-            of: landing.remaining.isEmpty ? nil : landing.base,
-            notes: landing.notes,
-            isEqual: isEqual,
-            number: guarded.nextNumber()
-        )
-        // After a restart nobody would know what such a value may contain.
-        guard landing.notes.doubts.isEmpty else { return false }
-        return keep(landing.base, record, arrival, in: guarded)
     }
 
     /// Has the hook told of settled effects.
     func onSettled(_ hook: @escaping SettledHook) { settledHook.withLock { $0 = hook } }
 
-    // MARK: - Showing
-
     /// Shows a key's base with the present effects.
     func show(_ query: ErasedQuery) {
-        while true {
-            let (ground, list) = ground(of: query)
-            guard let ground else { return }
-            let shown = list?.applied(to: ground.base, doubts: ground.notes.doubts) ?? ground.base
-            let isEqual = ground.shown.isEqual(to: shown)
-            var mustRetry = false
-            change(query) { record, guarded in
-                guard matches(record, ground, list, in: guarded) else {
-                    mustRetry = true
-                    return nil
-                }
-                let base = list == nil ? nil : ground.base
-                let number = guarded.nextNumber()
-                record.show(
-                    shown,
-                    of: base,
-                    notes: ground.notes,
-                    isEqual: isEqual,
-                    number: number
-                )
-                return .nothing
-            }
-            guard mustRetry else { return }
-        }
-    }
-
-    /// Whether the entry and its effects are what they were.
-    ///
-    /// Under the lock.
-    func matches(
-        _ record: QueryRecord,
-        _ ground: Ground?,
-        _ list: EffectTable.List?,
-        in guarded: borrowing Guarded
-    ) -> Bool {
-        guard guarded.effects.list(of: record.key)?.version == list?.version else { return false }
-        guard let ground else { return record.box == nil }
-        return record.version == ground.version && record.baseVersion == ground.baseVersion
-    }
-
-    /// Takes effects out that a base contains, and has the hook told.
-    ///
-    /// Under the lock, in the step in which the base is taken in.
-    func drop(
-        _ settled: [Int64],
-        from key: QueryKey,
-        _ record: QueryRecord,
-        in guarded: inout Guarded
-    ) {
-        guard !settled.isEmpty else { return }
-        let number = guarded.nextNumber()
-        for sequence in settled { guarded.effects.remove(sequence, from: key, number: number) }
-        record.contained.formUnion(settled)
-        // Told like observers: outside of the lock.
-        guarded.deliveries.append { [weak self] in
-            guard let hook = self?.settledHook.withLock({ $0 }) else { return }
-            for sequence in settled { hook(sequence) }
+        transact(query) { ground in
+            ground.value.map { ground.amended($0.base) }
+        } commit: { change, record, guarded in
+            record.show(
+                change.shown,
+                of: change.landing.remaining.isEmpty ? nil : change.landing.base,
+                notes: change.landing.notes,
+                isEqual: change.isEqual,
+                number: guarded.nextNumber()
+            )
+            return .nothing
         }
     }
 }

@@ -11,24 +11,24 @@ extension QueryCache {
     func fly(
         _ query: ErasedQuery,
         flight: UInt64,
-        epoch: UInt64,
+        _ partition: Partition,
         priority: RequestPriority
     ) async {
-        let requestEpoch: SessionEpoch? =
-            query.policy.audience == .user ? SessionEpoch(number: epoch, account: nil) : nil
         let departure = clock.now()
+        let source = partition.sources[query.key]
         let counters = query.countsFlights ? metrics.named(query.name) : nil
         let ticket = counters?.flightBegan()
         var plan = query.plan
         plan.metrics = counters
         let attempted = AttemptCount()
         plan.attempts = attempted
-        let outcome = await attempts.fetch(
-            plan,
-            epoch: requestEpoch,
-            priority: priority,
-            query.fetch
-        )
+        let outcome: Result<ValueBox, SanguineError>
+        if let source {
+            // It has attempts, and a time for them, of its own.
+            outcome = await source.fetched(by: partition.attempts.request(plan, priority))
+        } else {
+            outcome = await partition.attempts.fetch(plan, priority: priority, query.fetch)
+        }
         if let ticket {
             counters?.flightEnded(
                 ticket,
@@ -38,94 +38,117 @@ extension QueryCache {
         }
         switch outcome {
         case .success(let box):
-            land(box, of: query, flight: flight, epoch: epoch, departure: departure)
+            let arrival = Arrival(of: query, since: departure, at: clock.now())
+            if let source {
+                land(from: source, flight, arrival)
+            } else {
+                land(box, of: query, flight, arrival)
+            }
         case .failure(let error):
-            fail(query, flight: flight, epoch: epoch, with: error)
+            fail(query, flight: flight, with: error)
         }
     }
 
-    private func land(
-        _ box: ValueBox,
-        of query: ErasedQuery,
-        flight: UInt64,
-        epoch: UInt64,
-        departure: Timestamp
-    ) {
-        let present = authorizer.epoch
-        guard query.policy.audience != .user || present.number == epoch else {
-            return fail(query, flight: flight, epoch: epoch, with: .userChanged)
-        }
-        adoptAccount(present)
-        let arrival = Arrival(of: query, since: departure, at: clock.now(), epoch: present)
-        while !land(box, of: query, flight, epoch, arrival) {}
-    }
-
-    // Returns whether that is all: not if other operations have come meanwhile.
     private func land(
         _ box: ValueBox,
         of query: ErasedQuery,
         _ flight: UInt64,
-        _ epoch: UInt64,
         _ arrival: Arrival
-    ) -> Bool {
-        let (old, list) = ground(of: query)
-        // Without one the held value stays: what is new in the other cannot be told.
-        let landing = fetchedBase(box, of: query, askedAt: flight, list, over: old)
-        let shown = landing?.shown ?? old?.shown ?? box
-        let isEqual = old?.shown.isEqual(to: shown) ?? false
-        var answer = shown
-        var (isKept, mustRetry) = (false, false)
-        change(query, answer: .success(answer)) { record, guarded in
-            guard guarded.effects.list(of: query.key)?.version == list?.version,
-                landing?.notes.isPatched != true || matches(record, old, list, in: guarded)
-            else {
-                mustRetry = true
-                return nil
-            }
-            guard record.serves(query),
-                let effect = record.state.land(
-                    flight,
-                    epoch: epoch,
-                    at: arrival.asOf,
-                    day: arrival.day(in: guarded.zone),
-                    isAmbiguous: landing == nil,
-                    nextFlight: guarded.nextNumber()
-                )
-            else { return nil }
+    ) {
+        var answer = box
+        transact(query, answer: .success(answer)) { ground -> Change?? in
+            // Without one the held value stays: what is new in the other cannot be told.
+            let landing = fetchedBase(box, of: query, askedAt: flight, over: ground)
+            let change = landing.map { ground.taking($0) }
+            answer = change?.shown ?? ground.value?.shown ?? box
+            return .some(change)
+        } commit: { change, record, guarded in
+            let effect = record.state.land(
+                flight,
+                at: arrival.asOf,
+                day: arrival.day(in: guarded.zone),
+                isAmbiguous: change == nil,
+                nextFlight: guarded.nextNumber()
+            )
+            guard let effect else { return nil }
             record.flight = nil
             if effect.isOvertaken {
-                answer = record.box ?? shown
-            } else if let landing {
-                let isUnchanged = old.map { $0.version == record.version } ?? true
-                if isUnchanged, query.policy.adaptive != nil {
-                    record.adaptive.landed(changed: !isEqual, at: arrival.asOf)
+                answer = record.box ?? answer
+            } else if let change {
+                if query.policy.adaptive != nil {
+                    record.adaptive.landed(changed: !change.isEqual, at: arrival.asOf)
                 }
-                isKept = take(
-                    landing,
-                    shown,
-                    isEqual: isEqual && record.version == old?.version,
-                    arrival,
-                    record,
-                    in: &guarded
-                )
+                take(change, arrival, record, in: &guarded)
             }
             return effect
         }
-        if isKept, writer.isBehind { writer.flush() }
-        return !mustRetry
+    }
+
+    /// Shows what an entry's source has now.
+    func sourceChanged(_ query: ErasedQuery) {
+        let source = guarded.withLock { guarded in
+            guarded.partition(query.policy.audience).sources[query.key]
+        }
+        guard let source else { return }
+        show(source)
+    }
+
+    private func land(from source: any EntrySource, _ flight: UInt64, _ arrival: Arrival) {
+        var answer: QueryRecord.Answer = .failure(.balanceUnsettled)
+        show(source, answer: answer) { record, guarded in
+            let effect = record.state.land(
+                flight,
+                at: arrival.asOf,
+                nextFlight: guarded.nextNumber()
+            )
+            guard let effect else { return nil }
+            record.flight = nil
+            if let box = record.box { answer = .success(box) }
+            return effect
+        }
+    }
+
+    /// Shows what a source has, and plays an event in the same step.
+    ///
+    /// Of several who show it the one whose value is newest counts.
+    private func show(
+        _ source: any EntrySource,
+        answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
+        _ event: (QueryRecord, inout Guarded) -> EntryState.Effect? = { _, _ in .nothing }
+    ) {
+        let query = source.query
+        let present = source.present()
+        transact(query, creating: present.box != nil, answer: answer()) { ground in
+            present.box.map { (box: $0, isEqual: ground.value?.shown.isEqual(to: $0) ?? false) }
+                ?? (box: nil as ValueBox?, isEqual: true)
+        } commit: { plan, record, guarded in
+            guard record.partition.sources[query.key] as AnyObject === source as AnyObject else {
+                return nil
+            }
+            // What an earlier process has left open: whoever asks gets a newer value.
+            let isOutdated = !record.isLookedUp && present.isOutdated
+            if isOutdated { record.state.note(generation: guarded.marks.invalidate()) }
+            record.isLookedUp = true
+            if present.revision >= record.sourceRevision, let box = plan.box {
+                record.sourceRevision = present.revision
+                record.set(box, isEqual: plan.isEqual, version: guarded.nextNumber())
+                if let asOf = present.asOf {
+                    record.state.supply(at: asOf, isStale: isOutdated)
+                }
+            }
+            return event(record, &guarded)
+        }
     }
 
     private func fail(
         _ query: ErasedQuery,
         flight: UInt64,
-        epoch: UInt64,
         with error: SanguineError
     ) {
         var answer = QueryRecord.Answer.failure(error)
         change(query, answer: answer) { record, guarded in
             let effect = record.state.fail(
                 flight,
-                epoch: epoch,
                 error: error,
                 nextFlight: guarded.nextNumber()
             )

@@ -8,12 +8,13 @@ extension QueryCache {
 
     func invalidate(_ query: ErasedQuery) {
         // In one step, for rows and memory: between two a landing would write a fresh old row.
-        let mark = guarded.withLock { guarded in
+        let (writer, mark) = guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
-            let isOnDisk = query.policy.tier == .onDisk
+            let writer = guarded.partition(query.policy.audience).writer
+            let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
             let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
             guarded.records[query.key]?.state.note(generation: guarded.marks.generation)
-            return mark
+            return (writer, mark)
         }
         if let mark { writer.journal(mark) }
         change(query) { record, guarded in
@@ -30,11 +31,11 @@ extension QueryCache {
     /// Costs the same however many entries there are: see ``InvalidationMarks``. What is observed
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
-        var mark: EntryWriter.Mark?
+        var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
             // In one step with the memory: between two a landing would write a fresh old row.
-            mark = writer.markStale(scope)
+            marks = [guarded.device.writer, guarded.user.writer].map { ($0, $0.markStale(scope)) }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
                 for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
@@ -44,10 +45,10 @@ extension QueryCache {
                 scope.covers(key: record.key.text, policy: record.policy)
             }
         }
-        if let mark { writer.journal(mark) }
+        for (writer, mark) in marks { writer.journal(mark) }
         for ending in endings { ending.perform() }
         deliver()
-        if writer.isBehind { writer.flush() }
+        for (writer, _) in marks where writer.isBehind { writer.flush() }
     }
 
     /// Entries whose policy names the event no longer count as fresh; observed ones are fetched.
@@ -100,7 +101,7 @@ extension QueryCache {
     /// Forgets what may no longer be shown, in memory and on disk.
     func sweep() {
         let now = clock.now()
-        guarded.withLock { guarded in
+        let writers = guarded.withLock { guarded in
             for (key, record) in guarded.records {
                 guard !record.state.isInUse, let held = record.state.held,
                     record.policy.end(of: held.asOf) <= now
@@ -108,8 +109,9 @@ extension QueryCache {
                 guarded.records[key] = nil
                 guarded.bytes -= record.cost
             }
+            return [guarded.device.writer, guarded.user.writer]
         }
-        writer.removeEntries(keptUntil: now)
+        for writer in writers { writer.removeEntries(keptUntil: now) }
     }
 
     // Under the lock.

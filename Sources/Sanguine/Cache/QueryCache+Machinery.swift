@@ -117,7 +117,8 @@ extension QueryCache {
             }
         }
         guard isObserved || record.toldPolicy != nil else { return }
-        let policy = record.policy
+        var policy = record.policy
+        policy.polling = policy.polling ?? polling[record.key]
         let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
         let next = isFollowed ? policy : nil
         guard
@@ -141,7 +142,7 @@ extension QueryCache {
         if let record = guarded.records[query.key] { return record }
         guard creating else { return nil }
         let record = query.record(
-            epoch: guarded.epoch.number,
+            guarded.partition(query.policy.audience),
             metrics: metrics.named(query.name)
         )
         guarded.records[query.key] = record

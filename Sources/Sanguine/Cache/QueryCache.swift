@@ -9,16 +9,19 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. One flight per key at a time, in a task of its own.
-/// 2. A record of the audience `user` holds nothing of an epoch other than the present one.
+/// 2. A record of the present user's partition holds nothing of another user's.
 /// 3. Values in memory cost at most `memoryBytes` after each event, but for entries in use and for
 ///    values that were not measured yet.
 /// 4. Every waiter is answered once: by a landing, a failure, its own cancellation, the end of the
-///    epoch or the closing of the client.
+///    user or the closing of the client.
 /// 5. Observers are told of changes in their order, by one thread at a time.
 ///
 /// Mutable state: `guarded` and all records in it, by its mutex. It is never held over an `await`,
 /// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
 /// observers). The lock of ``EntryWriter`` may be taken inside of it, never the other way round.
+///
+/// One table for the device's partition and the present user's: they share the memory, and whoever
+/// observes an entry of a user who leaves observes the next one's in the same step.
 ///
 /// A class with a mutex and not an actor, because `cached` must answer at once. Generic at its rim
 /// alone: see ``ErasedQuery``.
@@ -32,7 +35,9 @@ final class QueryCache: Sendable {
         var effects = EffectTable()
         /// The operations that are done, and that the outbox's file still has.
         var unremoved: Set<Int64> = []
-        var epoch: SessionEpoch
+        let device: Partition
+        /// The present user's.
+        var user: Partition
         /// The zone of the user's days.
         var zone: TimeZone
         var bytes = 0
@@ -50,6 +55,10 @@ final class QueryCache: Sendable {
             return lastNumber
         }
 
+        func partition(_ audience: Policy.Audience) -> Partition {
+            audience == .user ? user : device
+        }
+
         mutating func use(_ record: QueryRecord) {
             uses &+= 1
             record.lastUse = uses
@@ -62,40 +71,45 @@ final class QueryCache: Sendable {
 
     let guarded: Mutex<Guarded>
     private let lastWaiter = Atomic<UInt64>(0)
-    let store: ClientStore
-    let authorizer: any Authorizer
     let clock: any WallClock
     let memoryBytes: Int
     let metrics: ClientMetrics
-    let attempts: ReadAttempts
-    let writer: EntryWriter
+    /// How often what is observed is fetched, if its policy says nothing of it.
+    let polling: [QueryKey: Duration]
     let observationHook = Mutex<ObservationHook?>(nil)
     let settledHook = Mutex<SettledHook?>(nil)
     let registry: QueryRegistry
 
     init(
-        store: ClientStore,
-        attempts: ReadAttempts,
-        authorizer: any Authorizer,
+        device: Partition,
         clock: any WallClock,
         zone: TimeZone = .gmt,
         memoryBytes: Int,
         metrics: ClientMetrics,
+        polling: [QueryKey: Duration] = [:],
         registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
         self.registry = registry
-        self.store = store
-        self.attempts = attempts
-        self.authorizer = authorizer
         self.clock = clock
         self.memoryBytes = memoryBytes
         self.metrics = metrics
-        let epoch = authorizer.epoch
-        guarded = Mutex(Guarded(epoch: epoch, zone: zone, evictAt: memoryBytes))
-        writer = EntryWriter(store: store, delay: attempts.delay)
-        try? store.removeUserEntries(notOwnedBy: epoch.owner)
-        writer.onMeasured { [weak self] in self?.note($0) }
-        writer.removeEntries(keptUntil: clock.now())
+        self.polling = polling
+        // Until there is a user what is theirs is kept with what is the device's.
+        guarded = Mutex(Guarded(device: device, user: device, zone: zone, evictAt: memoryBytes))
+        begin(device)
+    }
+
+    /// The present user's partition.
+    var user: Partition { guarded.withLock { $0.user } }
+
+    /// Whose the values of the policy are.
+    func partition(of policy: Policy) -> Partition {
+        guarded.withLock { $0.partition(policy.audience) }
+    }
+
+    func begin(_ partition: Partition) {
+        partition.writer.onMeasured { [weak self] in self?.note($0) }
+        partition.writer.removeEntries(keptUntil: clock.now())
     }
 
     // MARK: - Reading
@@ -258,65 +272,36 @@ final class QueryCache: Sendable {
     /// - Parameters:
     ///   - value: The new value.
     ///   - query: Whose value it is.
-    ///   - epoch: The epoch in which it was true. Default: the present one.
+    ///   - partition: The partition for which it is true. Default: the present one.
     ///   - version: The version of the value that it was made of. Default: any.
     ///   - generation: The generation in which it was made. Default: any.
-    /// - Returns: Whether it was taken: not if its epoch is over, the value was changed or
+    /// - Returns: Whether it was taken: not if its partition is gone, the value was changed or
     ///   invalidated since, or the client is closed.
     @discardableResult
     func set<Value>(
         _ value: Value,
         for query: Query<Value>,
-        epoch: SessionEpoch? = nil,
+        in partition: Partition? = nil,
         replacing version: UInt64? = nil,
         of generation: UInt64? = nil
     ) -> Bool {
-        set(.of(value), for: query.erased, epoch, replacing: version, of: generation)
-    }
-
-    private func set(
-        _ box: ValueBox,
-        for query: ErasedQuery,
-        _ epoch: SessionEpoch?,
-        replacing version: UInt64?,
-        of generation: UInt64?
-    ) -> Bool {
-        let present = authorizer.epoch
-        let isUsers = query.policy.audience == .user
-        guard !isUsers || epoch.map({ $0.number == present.number }) ?? true else { return false }
-        let arrival = Arrival(of: query, at: clock.now(), epoch: present)
-        while true {
-            let (old, list) = ground(of: query)
-            let shown = list?.applied(to: box) ?? box
-            let isEqual = old?.shown.isEqual(to: shown) ?? false
-            var (isKept, mustRetry) = (false, false)
-            let isTaken = change(query, creating: true) { record, guarded in
-                guard guarded.effects.list(of: query.key)?.version == list?.version else {
-                    mustRetry = true
-                    return nil
-                }
-                guard record.serves(query),
-                    version.map({ $0 == record.version }) ?? true,
-                    generation.map({ $0 == record.state.generation }) ?? true,
-                    let effect = record.state.set(
-                        at: arrival.asOf,
-                        day: arrival.day(in: guarded.zone),
-                        generation: guarded.marks.next(),
-                        epoch: isUsers ? present.number : record.state.epoch
-                    )
-                else { return nil }
-                record.query = query
-                record.show(
-                    shown,
-                    of: list == nil ? nil : box,
-                    isEqual: isEqual && record.version == old?.version,
-                    number: guarded.nextNumber()
-                )
-                isKept = keep(box, record, arrival, in: guarded)
-                return effect
-            }
-            if isKept, writer.isBehind { writer.flush() }
-            guard mustRetry else { return isTaken }
+        let (box, query) = (ValueBox.of(value), query.erased)
+        let partition = partition ?? self.partition(of: query.policy)
+        let arrival = Arrival(of: query, at: clock.now())
+        return transact(query, creating: true) { ground in
+            ground.partition === partition ? ground.amended(box) : nil
+        } commit: { change, record, guarded in
+            guard version.map({ $0 == record.version }) ?? true,
+                generation.map({ $0 == record.state.generation }) ?? true
+            else { return nil }
+            let effect = record.state.set(
+                at: arrival.asOf,
+                day: arrival.day(in: guarded.zone),
+                generation: guarded.marks.next()
+            )
+            record.query = query
+            take(change, arrival, record, in: &guarded)
+            return effect
         }
     }
 
@@ -327,87 +312,64 @@ final class QueryCache: Sendable {
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        while let (old, ground) = base(of: query) {
-            var value = old
+        _ = peek(query)
+        var shown: ValueBox?
+        let isTaken = transact(query.erased) { ground -> Change? in
+            guard var value = ground.value?.base.value(as: Value.self) else { return nil }
             body(&value)
-            let box = ValueBox.of(value)
-            if let shown = replace(box, query.erased, ground, isEqual: value == old) {
-                return shown.value(as: Value.self)
-            }
-            // Not taken for another reason than a change: it never will be.
-            guard let present = self.ground(of: query.erased).ground, !present.isSame(as: ground)
-            else { return nil }
+            let change = ground.amended(.of(value))
+            shown = change.shown
+            return change
+        } commit: { change, record, guarded in
+            amend(change, record, in: &guarded)
         }
-        return nil
+        return isTaken ? shown?.value(as: Value.self) : nil
     }
 
-    /// Puts another value in the place of the one that is held, as old and as stale as that.
+    /// Puts a fuller value in the place of the one that is held, without making it newer.
+    ///
+    /// For a list that grew at its end: its beginning is as old as it was.
     ///
     /// - Parameters:
-    ///   - box: The other value.
+    ///   - value: The fuller value.
     ///   - query: Whose value it is.
-    ///   - ground: The value that it was made of.
-    ///   - epoch: The number of the epoch in which it was true. Default: the present one.
-    ///   - isEqual: Whether it equals the one that is held.
-    ///   - isChange: Whether a flight from before must not overwrite it. Default: yes.
-    ///   - size: What it costs, if that is known without encoding it.
-    /// - Returns: What is shown then; `nil` if there was no value of that version and epoch.
-    func replace(
-        _ box: ValueBox,
-        _ query: ErasedQuery,
-        _ ground: Ground,
-        epoch: UInt64? = nil,
-        isEqual: Bool = false,
-        isChange: Bool = true,
+    ///   - known: The value that it was made of.
+    ///   - size: What the value costs, in bytes of its JSON: asked for a value that is not stored,
+    ///     so that it is not encoded for that alone.
+    /// - Returns: Whether that was still the value.
+    @discardableResult
+    func amend<Value>(
+        _ value: Value,
+        for query: Query<Value>,
+        replacing known: Ground,
         size: (@Sendable () -> Int?)? = nil
-    ) -> ValueBox? {
-        let present = authorizer.epoch
-        let isUsers = query.policy.audience == .user
-        guard !isUsers || epoch ?? present.number == present.number else { return nil }
-        let list = effects(on: query.key)
-        let shown = list?.applied(to: box, doubts: ground.notes.doubts) ?? box
-        let looksSame = list == nil ? isEqual : ground.shown.isEqual(to: shown)
-        var (isKept, mustRetry) = (false, false)
-        let isTaken = change(query) { record, guarded in
-            guard guarded.effects.list(of: query.key)?.version == list?.version else {
-                mustRetry = true
+    ) -> Bool {
+        let box = ValueBox.of(value)
+        return transact(query.erased) { ground in
+            ground.hasSameValue(as: known) ? ground.amended(box) : nil
+        } commit: { change, record, guarded in
+            amend(change, record, isChange: false, size: size, in: &guarded)
+        }
+    }
+
+    // Under the lock.
+    private func amend(
+        _ change: Change,
+        _ record: QueryRecord,
+        isChange: Bool = true,
+        size: (@Sendable () -> Int?)? = nil,
+        in guarded: inout Guarded
+    ) -> EntryState.Effect? {
+        guard let held = record.state.held else { return nil }
+        var effect = EntryState.Effect.nothing
+        if isChange {
+            // A flight from before must not overwrite it.
+            guard let amended = record.state.amend(generation: guarded.marks.next()) else {
                 return nil
             }
-            guard record.serves(query), matches(record, ground, list, in: guarded),
-                let held = record.state.held,
-                !isUsers || record.state.epoch == present.number
-            else { return nil }
-            var effect = EntryState.Effect.nothing
-            if isChange {
-                let generation = guarded.marks.next()
-                let epoch = record.state.epoch
-                guard let amended = record.state.amend(generation: generation, epoch: epoch)
-                else { return nil }
-                effect = amended
-            }
-            let base = list == nil ? nil : box
-            let number = guarded.nextNumber()
-            record.show(
-                shown,
-                of: base,
-                notes: ground.notes,
-                isEqual: looksSame,
-                number: number
-            )
-            let arrival = Arrival(of: query, at: held.asOf, epoch: present)
-            isKept = keep(box, record, arrival, in: guarded, size: size)
-            return effect
+            effect = amended
         }
-        if isKept, writer.isBehind { writer.flush() }
-        guard mustRetry else { return isTaken ? shown : nil }
-        return replace(
-            box,
-            query,
-            ground,
-            epoch: epoch,
-            isEqual: isEqual,
-            isChange: isChange,
-            size: size
-        )
+        take(change, Arrival(of: record.query, at: held.asOf), size: size, record, in: &guarded)
+        return effect
     }
 }

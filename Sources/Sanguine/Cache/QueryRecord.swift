@@ -36,7 +36,11 @@ class QueryRecord: @unchecked Sendable {
     }
 
     let key: QueryKey
-    var state: EntryState
+    /// Whose store has it, and whose requests bring it.
+    var partition: Partition
+    var state = EntryState()
+    /// The revision of the source's value that is shown, where there is a source.
+    var sourceRevision: UInt64 = 0
     var flight: Task<Void, Never>?
     /// The cache's count of uses when this one was last used; the smallest is evicted first.
     var lastUse: UInt64 = 0
@@ -86,12 +90,12 @@ class QueryRecord: @unchecked Sendable {
     private let type: ObjectIdentifier
     private var told: Told?
 
-    fileprivate init(_ query: ErasedQuery, epoch: UInt64, metrics: NamedMetrics) {
+    fileprivate init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         self.query = query
         self.metrics = metrics
         key = query.key
         type = query.type
-        state = EntryState(epoch: epoch)
+        self.partition = partition
         isLookedUp = query.policy.tier == .inMemory
     }
 
@@ -167,8 +171,11 @@ class QueryRecord: @unchecked Sendable {
         set(value, isEqual: isEqual, version: number)
     }
 
-    /// Forgets the value.
-    func forget() {
+    /// Forgets the value, and is another user's from now on.
+    func pass(to partition: Partition) {
+        self.partition = partition
+        isLookedUp = policy.tier == .inMemory
+        sourceRevision = 0
         box = nil
         base = nil
         notes = BaseNotes()
@@ -182,12 +189,11 @@ class QueryRecord: @unchecked Sendable {
 
     /// Starts the flight of that number.
     func launch(_ flight: UInt64, in cache: QueryCache) {
-        let query = query
-        let epoch = state.epoch
+        let (query, partition) = (query, partition)
         let priority = takePriority()
         // Detached: the flight belongs to all its callers, so it has the cancellation of none.
         self.flight = Task.detached(priority: Task.currentPriority) { [weak cache] in
-            await cache?.fly(query, flight: flight, epoch: epoch, priority: priority)
+            await cache?.fly(query, flight: flight, partition, priority: priority)
         }
     }
 
@@ -251,8 +257,8 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
 
     private var observers: [UInt64: Observer] = [:]
 
-    override init(_ query: ErasedQuery, epoch: UInt64, metrics: NamedMetrics) {
-        super.init(query, epoch: epoch, metrics: metrics)
+    override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
+        super.init(query, partition, metrics: metrics)
     }
 
     /// Adds an observer; returns what tells it the present state.

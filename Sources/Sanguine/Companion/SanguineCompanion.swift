@@ -1,5 +1,7 @@
+import Foundation
 import Logging
 public import SanguineModel
+import Synchronization
 
 /// A second process at an app's records: a widget, a share extension, an intent.
 ///
@@ -14,9 +16,8 @@ public import SanguineModel
 /// It reads what the app has, and takes operations in, which the app sees within a second while it
 /// shows records, and sends. It never sends or fetches anything itself, and holds no session.
 public final class SanguineCompanion: Sendable {
-    // No mutable state of its own: the keeper guards its.
-    private let keeper: SyncKeeper
-    private let turn = MainTurn()
+    // No mutable state of its own: the reader guards its.
+    private let reader: CompanionReader
 
     /// Opens the records of the app whose folder it is.
     ///
@@ -26,23 +27,10 @@ public final class SanguineCompanion: Sendable {
     /// - Throws: ``SanguineError/notConfigured(_:)`` without a folder: the app's own is not found
     ///   by its name from another process.
     public init(_ configuration: SanguineClient.Configuration) throws(SanguineError) {
-        guard configuration.folder != nil, !configuration.isInMemory else {
+        guard let folder = configuration.folder, !configuration.isInMemory else {
             throw .notConfigured("'folder', which the app and its companion share")
         }
-        let logger = configuration.logger
-        let report: @Sendable (String) -> Void = { reason in
-            logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
-        }
-        keeper = SyncKeeper(
-            environment: SyncEnvironment(
-                configuration,
-                isCompanion: true,
-                turn: turn,
-                report: report
-            ),
-            network: nil,
-            epoch: .first
-        )
+        reader = CompanionReader(configuration, UserFolders(folder))
     }
 
     deinit { close() }
@@ -50,7 +38,7 @@ public final class SanguineCompanion: Sendable {
     /// Gives files back.
     ///
     /// May be called more than once.
-    public func close() { keeper.close() }
+    public func close() { reader.close() }
 
     /// Does what the user did: here at once; the app sends it.
     ///
@@ -58,13 +46,24 @@ public final class SanguineCompanion: Sendable {
     ///
     /// - Throws: As ``SanguineClient/perform(_:)`` does.
     public func perform(_ mutator: some Mutator) throws(SanguineError) {
-        _ = try keeper.perform(mutator)
+        while true {
+            let keeper = reader.keeper
+            do throws(SanguineError) {
+                _ = try keeper.perform(mutator)
+                return
+            } catch {
+                // The app shows another user since: it is theirs.
+                guard error == .userChanged, reader.keeper !== keeper else { throw error }
+            }
+        }
     }
 
     /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
     /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        keeper.value(RecordKey(R.collection.name, id)).flatMap { keeper.unreadable.record($0, id) }
+        let keeper = reader.keeper
+        return keeper.value(RecordKey(R.collection.name, id))
+            .flatMap { keeper.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.
@@ -72,17 +71,96 @@ public final class SanguineCompanion: Sendable {
 
     /// What the query gives of the present records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
-        keeper.reading(query.collections, query.read)
+        reader.keeper.reading(query.collections, query.read)
     }
 
     /// What the query gives now, then every change of it, the app's within a second.
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
-        keeper.updates(of: query)
+        reader.observers.updates(of: query)
     }
 
     /// The query as an observable object for a view.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        RecordModel(query, keeper: keeper, turn: turn)
+        RecordModel(
+            query,
+            value: cached(query),
+            observers: reader.observers,
+            turn: reader.turn
+        )
+    }
+}
+
+/// Reads the folder of whomever the app shows, and goes over to the next one's.
+///
+/// Mutable state: `present`, by its mutex, held over the opening of files alone.
+private final class CompanionReader: Sendable {
+    let turn: MainTurn
+    let observers: RecordObservers
+    private let configuration: SanguineClient.Configuration
+    private let folders: UserFolders
+    private let present: Mutex<(keeper: SyncKeeper, folder: URL)?>
+    private let isClosed = Mutex(false)
+
+    init(_ configuration: SanguineClient.Configuration, _ folders: UserFolders) {
+        self.configuration = configuration
+        self.folders = folders
+        turn = MainTurn()
+        observers = RecordObservers(turn: turn)
+        present = Mutex(nil)
+        observers.observe { [weak self] in self?.keeper }
+    }
+
+    /// The records of whomever the app shows.
+    var keeper: SyncKeeper {
+        let place = folders.present
+        let isOver = isClosed.withLock { $0 }
+        let (keeper, former) = present.withLock { present -> (SyncKeeper, SyncKeeper?) in
+            if let present, isOver || present.folder.path == place.url.path {
+                return (present.keeper, nil)
+            }
+            let fresh = make(place)
+            defer { present = (fresh, place.url) }
+            return (fresh, present?.keeper)
+        }
+        if isOver { keeper.end(.closed)() }
+        if let former {
+            former.end(.userChanged)()
+            former.outbox.close()
+            observers.userChanged()
+        }
+        return keeper
+    }
+
+    func close() {
+        isClosed.withLock { $0 = true }
+        observers.close()
+        let keeper = present.withLock { $0?.keeper }
+        keeper?.end(.closed)()
+        keeper?.outbox.close()
+    }
+
+    private func make(_ place: UserFolders.Place) -> SyncKeeper {
+        let logger = configuration.logger
+        var environment = SyncEnvironment(
+            configuration,
+            folder: place.url,
+            isCompanion: true,
+            news: OutboxNews(),
+            restores: Followers()
+        ) { reason in
+            logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
+        }
+        environment.isMoved = { [weak self] in
+            guard let self, !folders.isPresent(place.url) else { return false }
+            _ = keeper
+            return true
+        }
+        return SyncKeeper(
+            environment: environment,
+            outbox: OutboxFile(place, isCompanion: true),
+            observers: observers,
+            network: nil
+        )
     }
 }

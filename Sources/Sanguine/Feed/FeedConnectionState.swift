@@ -83,15 +83,6 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// Another user is there, or the feed begins elsewhere: the connection is made anew.
-    mutating func restart() -> [Action] {
-        checked { state in
-            guard state.phase != .down else { return [] }
-            state.failures = 0
-            return state.takeDown() + state.update()
-        }
-    }
-
     /// Nothing is done from now on.
     mutating func close() -> [Action] {
         checked { state in

@@ -16,18 +16,12 @@ import Synchronization
 ///
 /// Mutable state: `guarded`, by its mutex. Tasks hold this object weakly while they wait.
 final class LiveFeed: Sendable {
-    /// Where to begin, and for whom.
-    struct Place: Sendable {
-        var position: Int64
-        var epoch: SessionEpoch
-    }
-
     /// What the owner of the records does.
     struct Handlers: Sendable {
         /// Where to begin; `nil` if the feed must be pulled first.
-        var place: @Sendable () -> Place?
+        var place: @Sendable () -> Int64?
         /// Takes whole operations in.
-        var receive: @Sendable (SyncState.FeedBatch, SessionEpoch) -> Void
+        var receive: @Sendable (SyncState.FeedBatch) -> Void
         /// Pulls the feed.
         var pull: @Sendable () -> Void
         /// Is told whether the feed is live; if not, it is to be polled.
@@ -91,9 +85,6 @@ final class LiveFeed: Sendable {
                 + state.setOnline(connectivity.isOnline.value) + state.start()
         }
     }
-
-    /// Another user is there: the connection is made anew.
-    func restart() { change { $0.restart() } }
 
     /// Ends the connection; nothing is handed on any more.
     func close() {
@@ -206,19 +197,19 @@ final class LiveFeed: Sendable {
         let request = try TransportRequest(
             base: call.server,
             path: "/v1/live",
-            query: [URLQueryItem(name: "since", value: "\(place.position)")],
+            query: [URLQueryItem(name: "since", value: "\(place)")],
             headers: ["Accept": "text/event-stream"]
         )
-        let stream = try await call.stream(request, epoch: place.epoch)
+        let stream = try await call.stream(request)
         defer { stream.cancel() }
         let now = uptime()
         change { $0.opened(number, at: now) }
         var parser = EventStreamParser()
-        var batches = LiveBatches(after: place.position)
+        var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
             heard(number)
             // After a sign-out nothing of it may be seen.
-            guard call.authorizer.epoch.number == place.epoch.number else { return .ended }
+            try call.authorizer.check()
             var outputs: [EventStreamParser.Output] = []
             do {
                 try parser.take(bytes) { outputs.append($0) }
@@ -226,7 +217,7 @@ final class LiveFeed: Sendable {
                 return .reset
             }
             for output in outputs {
-                guard try take(output, number, &batches, place.epoch) else { return .reset }
+                guard try take(output, number, &batches) else { return .reset }
             }
         }
         return .ended
@@ -246,8 +237,7 @@ final class LiveFeed: Sendable {
     private func take(
         _ output: EventStreamParser.Output,
         _ number: UInt64,
-        _ batches: inout LiveBatches,
-        _ epoch: SessionEpoch
+        _ batches: inout LiveBatches
     ) throws(SanguineError) -> Bool {
         var batch: SyncState.FeedBatch?
         switch output {
@@ -263,7 +253,7 @@ final class LiveFeed: Sendable {
         case .retry(let time): guarded.withLock { $0.state.told(number, retry: time) }
         case .event, .comment: break
         }
-        if let batch { handlers.receive(batch, epoch) }
+        if let batch { handlers.receive(batch) }
         return true
     }
 

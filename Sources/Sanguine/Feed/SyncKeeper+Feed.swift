@@ -12,7 +12,6 @@ extension SyncKeeper {
         let since: Int64
         /// The operations of which it asks whether they are done, with their sequence numbers.
         let operations: [Identifier: Int64]
-        let epoch: SessionEpoch
         /// Up to where the base knows that deletions are forgotten.
         let horizon: Int64
     }
@@ -26,7 +25,7 @@ extension SyncKeeper {
     func pull() -> OneShot<Void>? {
         guard network != nil else { return nil }
         return guarded.withLock { guarded in
-            guard guarded.isOpen, !guarded.isClosed else { return nil }
+            guard guarded.isOpen, guarded.ending == nil else { return nil }
             if let puller = guarded.puller {
                 guarded.mustPullAgain = true
                 return puller.outcome
@@ -74,7 +73,7 @@ extension SyncKeeper {
     /// What to ask next; `nil` if the run is over.
     private func nextAsk(_ run: UInt64, more: Bool, _ failure: SanguineError?) -> Ask? {
         let (ask, ended) = guarded.withLock { guarded -> (Ask?, OneShot<Void>?) in
-            guard guarded.puller?.number == run, !guarded.isClosed else { return (nil, nil) }
+            guard guarded.puller?.number == run, guarded.ending == nil else { return (nil, nil) }
             guard failure == nil, more || guarded.mustPullAgain else {
                 defer { guarded.puller = nil }
                 guarded.pullFailures = failure == nil ? 0 : guarded.pullFailures + 1
@@ -95,7 +94,6 @@ extension SyncKeeper {
         return Ask(
             since: guarded.state.pullPosition,
             operations: Dictionary(unresolved.map { ($0.id, $0.sequence) }) { first, _ in first },
-            epoch: guarded.epoch,
             horizon: guarded.state.pullHorizon
         )
     }
@@ -124,26 +122,23 @@ extension SyncKeeper {
     /// Returns whether there is more to pull.
     private func pullPage(_ first: Ask) async throws(SanguineError) -> Bool {
         let ask = try await signedIn(first)
-        if let restore = try unfinishedRestore(ask) { return try await go(on: restore, ask) }
+        if let restore = try unfinishedRestore() { return try await go(on: restore, ask) }
         // At the start it has no record, and may miss the deletion of none.
         let horizon = ask.since == 0 ? 0 : ask.horizon
         let answer = try await get(PullAnswer.self, since: ask.since, ask, horizon: horizon).value
         if answer.hasMore, answer.reset || ask.since == 0 {
-            return try await go(on: try beginRestore(with: answer, ask), ask)
+            return try await go(on: try beginRestore(with: answer), ask)
         }
-        return receive(Self.batch(of: answer, to: ask), of: ask.epoch)
+        return receive(Self.batch(of: answer, to: ask))
     }
 
     /// Makes an account known before anything is asked: nobody has no feed.
     private func signedIn(_ ask: Ask) async throws(SanguineError) -> Ask {
-        guard ask.epoch.account == nil else { return ask }
         guard let network else { throw .notConfigured("'server'") }
-        _ = try await network.call.authorizer.accessToken(for: ask.epoch)
-        let known = guarded.withLock { question($0) }
-        guard known.epoch.number == ask.epoch.number, known.epoch.account != nil else {
-            throw .userChanged
-        }
-        return known
+        guard network.call.authorizer.account == nil else { return ask }
+        _ = try await network.call.authorizer.accessToken()
+        guard network.call.authorizer.account != nil else { throw .userChanged }
+        return guarded.withLock { question($0) }
     }
 
     func get<Page: Decodable & Sendable>(
@@ -165,7 +160,6 @@ extension SyncKeeper {
         return try await network.call.get(
             "/v1/sync/pull",
             query: query,
-            epoch: ask.epoch,
             as: page
         )
     }
@@ -183,23 +177,19 @@ extension SyncKeeper {
 
 extension SyncKeeper {
     /// Takes a part of the feed in; returns whether the feed must be pulled.
-    func receive(_ batch: SyncState.FeedBatch, of epoch: SessionEpoch) -> Bool {
-        take(of: epoch) { guarded in try guarded.state.received(batch, over: guarded.base) }
+    func receive(_ batch: SyncState.FeedBatch) -> Bool {
+        take { guarded in try guarded.state.received(batch, over: guarded.base) }
     }
 
     /// Takes something of the server's in; returns whether the feed must be pulled.
-    func take(
-        of epoch: SessionEpoch,
-        _ body: (inout Guarded) throws -> SyncState.Effects
-    ) -> Bool {
+    func take(_ body: (inout Guarded) throws -> SyncState.Effects) -> Bool {
         let aftermath = serial.withLock { _ in
-            let taken = guarded.withLock { guarded -> (SyncState.Effects, SessionEpoch)? in
-                guard isCurrent(epoch, guarded) else { return nil }
+            let taken = guarded.withLock { guarded -> SyncState.Effects? in
+                guard guarded.isOpen, guarded.ending == nil else { return nil }
                 guarded.revision += 1
-                // With its account, which may have become known since the epoch was noted.
-                return attempt(&guarded, body).map { ($0, guarded.epoch) }
+                return attempt(&guarded, body)
             }
-            return taken.map { carryOut($0.0, of: $0.1) } ?? Aftermath()
+            return taken.map { carryOut($0) } ?? Aftermath()
         }
         // The app's code, so under no lock.
         if aftermath.hasWritten { environment.durableWrites?() }
@@ -215,7 +205,7 @@ extension SyncKeeper {
     /// Performs effects in their order, and those that they lead to.
     ///
     /// The caller holds `serial`.
-    private func carryOut(_ first: SyncState.Effects, of epoch: SessionEpoch) -> Aftermath {
+    private func carryOut(_ first: SyncState.Effects) -> Aftermath {
         var next: SyncState.Effects? = first
         var aftermath = Aftermath()
         while let effects = next {
@@ -224,6 +214,8 @@ extension SyncKeeper {
             defer { tell(effects) }
             do {
                 try outbox.write(effects.records)
+            } catch StoreError.closed {
+                return Aftermath()  // The user has left meanwhile.
             } catch {
                 // Without it a restart would show what the base has a second time.
                 environment.logger.error(
@@ -234,7 +226,7 @@ extension SyncKeeper {
                 return aftermath
             }
             guard let batch = effects.adopt else { continue }
-            next = adopt(batch, of: epoch)
+            next = adopt(batch)
             let isChange = !batch.changes.isEmpty || batch.isReset
             aftermath.hasWritten = aftermath.hasWritten || (next != nil && isChange)
         }
@@ -243,37 +235,34 @@ extension SyncKeeper {
     }
 
     /// Makes a part of the feed the base.
-    private func adopt(_ batch: SyncState.FeedBatch, of epoch: SessionEpoch) -> SyncState.Effects? {
-        guard let records = guarded.withLock({ isAccount(of: epoch, $0) ? $0.records : nil }) else {
-            return nil
-        }
+    private func adopt(_ batch: SyncState.FeedBatch) -> SyncState.Effects? {
+        guard let records = guarded.withLock({ $0.records }) else { return nil }
         do {
-            let effects = try write(batch, of: epoch, to: records)
+            let effects = try write(batch, to: records)
             records.checkpoint()
             if batch.isReset { try records.sweep() }
             return effects
         } catch {
             records.rollback()
-            return recover(from: error, records, batch, epoch)
+            return recover(from: error, records, batch)
         }
     }
 
     private func write(
         _ batch: SyncState.FeedBatch,
-        of epoch: SessionEpoch,
         to records: RecordsFile
     ) throws -> SyncState.Effects? {
         guard records.isOnDisk else {
             // In memory readers would see what is written, so they wait; it does not take long.
             return try guarded.withLock { guarded in
-                guard isAccount(of: epoch, guarded) else { return nil }
-                let space = try records.begin(batch, of: epoch.owner)
+                guard guarded.ending == nil else { return nil }
+                let space = try records.begin(batch)
                 return try show(batch, in: space, of: records, &guarded)
             }
         }
-        let space = try records.begin(batch, of: epoch.owner)
+        let space = try records.begin(batch)
         return try guarded.withLock { guarded in
-            guard isAccount(of: epoch, guarded) else {
+            guard guarded.ending == nil else {
                 records.rollback()
                 return nil
             }
@@ -302,11 +291,10 @@ extension SyncKeeper {
     private func recover(
         from error: any Error,
         _ records: RecordsFile,
-        _ batch: SyncState.FeedBatch,
-        _ epoch: SessionEpoch
+        _ batch: SyncState.FeedBatch
     ) -> SyncState.Effects? {
         let canGoOn = guarded.withLock { guarded in
-            guard isAccount(of: epoch, guarded), records.isOnDisk, !StoreFile.isDamage(error) else {
+            guard guarded.ending == nil, records.isOnDisk, !SQLiteFile.isDamage(error) else {
                 failed(error, &guarded)
                 return false
             }
@@ -318,7 +306,7 @@ extension SyncKeeper {
                 return false
             }
         }
-        return canGoOn ? adopt(batch, of: epoch) : nil
+        return canGoOn ? adopt(batch) : nil
     }
 
     /// What the body returns, or `nil` after a failure of the records' file.
@@ -334,15 +322,6 @@ extension SyncKeeper {
         }
     }
 
-    func isCurrent(_ epoch: SessionEpoch, _ guarded: borrowing Guarded) -> Bool {
-        guarded.epoch.number == epoch.number && guarded.isOpen && !guarded.isClosed
-    }
-
-    /// Whether the epoch is the present one, and its account known: whose records are written.
-    func isAccount(of epoch: SessionEpoch, _ guarded: borrowing Guarded) -> Bool {
-        isCurrent(epoch, guarded) && epoch.account != nil && guarded.epoch.account == epoch.account
-    }
-
     private func tell(_ effects: SyncState.Effects) {
         let receipts = guarded.withLock { guarded in
             for record in effects.records {
@@ -356,9 +335,9 @@ extension SyncKeeper {
         }
         for (receipt, outcome) in receipts { receipt.resolve(.success(Receipt.Outcome(outcome))) }
         if effects.isEverythingChanged {
-            observers.changed(nil, in: self)
+            observers.changed(nil)
         } else if !effects.changed.isEmpty {
-            observers.changed(effects.changed, in: self)
+            observers.changed(effects.changed)
         }
     }
 }

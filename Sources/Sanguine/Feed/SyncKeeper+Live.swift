@@ -4,17 +4,16 @@ import Synchronization
 // MARK: - Live
 
 extension SyncKeeper {
-    /// Follows the feed live from now on, anew if it did already: the user may be another.
+    /// Follows the feed live from now on.
     func followLive() {
         guard let network, network.call.exchange.transport is any StreamingTransport else { return }
-        let (feed, isNew) = guarded.withLock { guarded -> (LiveFeed?, Bool) in
-            guard !guarded.isClosed else { return (nil, false) }
-            if let feed = guarded.live { return (feed, false) }
+        let feed = guarded.withLock { guarded -> LiveFeed? in
+            guard guarded.ending == nil, guarded.live == nil else { return nil }
             let feed = liveFeed(network)
             guarded.live = feed
-            return (feed, true)
+            return feed
         }
-        if isNew { feed?.start() } else { feed?.restart() }
+        feed?.start()
     }
 
     /// Ends the live connection, if there is one.
@@ -37,9 +36,9 @@ extension SyncKeeper {
             ),
             handlers: LiveFeed.Handlers(
                 place: { [weak self] in self?.livePlace },
-                receive: { [weak self] batch, epoch in
+                receive: { [weak self] batch in
                     guard let self else { return }
-                    if receive(batch, of: epoch) { pull() }
+                    if receive(batch) { pull() }
                 },
                 pull: { [weak self] in _ = self?.pull() },
                 setLive: { [weak self] in self?.setLive($0) }
@@ -48,12 +47,12 @@ extension SyncKeeper {
     }
 
     /// Where a live connection begins: where the last pull has ended.
-    private var livePlace: LiveFeed.Place? {
+    private var livePlace: Int64? {
         guarded.withLock { guarded in
-            guard guarded.isOpen, !guarded.isClosed, guarded.state.isComplete,
-                guarded.epoch.account != nil
-            else { return nil }
-            return LiveFeed.Place(position: guarded.state.pullPosition, epoch: guarded.epoch)
+            guard guarded.isOpen, guarded.ending == nil, guarded.state.isComplete else {
+                return nil
+            }
+            return guarded.state.pullPosition
         }
     }
 }

@@ -22,14 +22,13 @@ extension SyncKeeper {
     }
 
     /// A restore that an earlier process, or a failure, left.
-    func unfinishedRestore(_ ask: Ask) throws(SanguineError) -> RecordsFile.Restore? {
-        try writing(ask) { records, owner in try records.restore(of: owner) } ?? nil
+    func unfinishedRestore() throws(SanguineError) -> RecordsFile.Restore? {
+        try writing { try $0.restore() } ?? nil
     }
 
     /// Begins with the first page.
     func beginRestore(
-        with answer: PullAnswer,
-        _ ask: Ask
+        with answer: PullAnswer
     ) throws(SanguineError) -> RecordsFile.Restore {
         let head = max(answer.head, answer.next)
         let length = head / RecordLimits.restoreRangeNumbers
@@ -48,8 +47,8 @@ extension SyncKeeper {
             ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
         }
         ranges[1].reached = answer.next
-        let restore = try writing(ask) { records, owner in
-            let restore = try records.beginRestore(of: owner, ranges)
+        let restore = try writing { records in
+            let restore = try records.beginRestore(ranges)
             try records.write(RecordPage(answer.changes), ranges[1], of: restore.space)
             return restore
         }
@@ -80,7 +79,7 @@ extension SyncKeeper {
         _ ask: Ask
     ) async throws(SanguineError) -> Bool {
         let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
-        progress(restore.ranges, of: ask)
+        progress(restore.ranges)
         let turn = Turn()
         let (isAbandoned, failure) = await withTaskGroup(of: Ending.self) { group in
             for range in open {
@@ -122,13 +121,13 @@ extension SyncKeeper {
                 )
                 let page = answer.value
                 guard !page.reset else {
-                    try abandon(ask)
+                    try abandon()
                     return .abandoned
                 }
                 range.reached = page.hasMore ? max(page.next, range.reached + 1) : range.high
                 let changes = try read(answer.response.body, with: reader)
                 try await turn.take { [self, range] () throws(SanguineError) in
-                    try write(restore, ask) { try $0.write(changes, range, of: restore.space) }
+                    try write { try $0.write(changes, range, of: restore.space) }
                 }
             }
             return .done
@@ -159,7 +158,7 @@ extension SyncKeeper {
         _ ask: Ask
     ) async throws(SanguineError) -> Bool {
         guard var range = restore.ranges.first(where: { $0.number == Self.catchingUp }) else {
-            try abandon(ask)
+            try abandon()
             return true
         }
         while true {
@@ -173,11 +172,11 @@ extension SyncKeeper {
             )
             .value
             guard !answer.reset else {
-                try abandon(ask)
+                try abandon()
                 return true
             }
             range.reached = answer.next
-            try write(restore, ask) { [range] in
+            try write { [range] in
                 try $0.write(RecordPage(answer.changes), range, of: restore.space)
             }
             guard !answer.hasMore else { continue }
@@ -185,48 +184,36 @@ extension SyncKeeper {
             batch.changes = []  // They lie there already, with all others.
             batch.isReset = true
             batch.staged = restore.space
-            let mustPull = receive(batch, of: ask.epoch)
-            set(progress: 1, of: ask)
+            let mustPull = receive(batch)
+            set(progress: 1)
             return mustPull
         }
     }
 
-    private func write(
-        _ restore: RecordsFile.Restore,
-        _ ask: Ask,
-        _ body: (RecordsFile) throws -> Void
-    ) throws(SanguineError) {
-        guard try writing(ask, { records, _ in try body(records) }) != nil else {
-            throw .userChanged
-        }
-        if let ranges = try unfinishedRestore(ask)?.ranges { progress(ranges, of: ask) }
+    private func write(_ body: (RecordsFile) throws -> Void) throws(SanguineError) {
+        guard try writing(body) != nil else { throw .userChanged }
+        if let ranges = try unfinishedRestore()?.ranges { progress(ranges) }
     }
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
-    private func abandon(_ ask: Ask) throws(SanguineError) {
-        _ = try writing(ask) { records, owner in try records.abandonRestore(of: owner) }
-        set(progress: 1, of: ask)  // What follows may be no restore.
+    private func abandon() throws(SanguineError) {
+        _ = try writing { try $0.abandonRestore() }
+        set(progress: 1)  // What follows may be no restore.
     }
 
-    /// Writes to the records' file, if its user is still the one who asked.
-    ///
-    /// The body is given who owns the records.
+    /// Writes to the records' file, if the user is still there.
     private func writing<Value: Sendable>(
-        _ ask: Ask,
-        _ body: (RecordsFile, _ owner: String) throws -> Value
+        _ body: (RecordsFile) throws -> Value
     ) throws(SanguineError) -> Value? {
         do {
             return try serial.withLock { _ in
-                let records = guarded.withLock { guarded in
-                    isAccount(of: ask.epoch, guarded) ? guarded.records : nil
-                }
-                return try records.map { try body($0, ask.epoch.owner) }
+                try guarded.withLock({ $0.records }).map(body)
             }
         } catch is RecordsFile.RestoreIsOver {
             throw .cancelled  // Another range has dropped it.
         } catch {
             guarded.withLock { guarded in
-                if StoreFile.isDamage(error) {
+                if SQLiteFile.isDamage(error) {
                     failed(error, &guarded)
                 } else {
                     // The next try goes on in memory.
@@ -239,25 +226,20 @@ extension SyncKeeper {
 
     // MARK: - Progress
 
-    /// How much of a long feed is restored, now and after each change.
-    func restores() -> AsyncStream<Double> {
-        guarded.withLock { restoreFollowers.stream(from: $0.restored) }
-    }
-
-    private func progress(_ ranges: [RecordsFile.Range], of ask: Ask) {
+    private func progress(_ ranges: [RecordsFile.Range]) {
         let ranges = ranges.filter { $0.number != Self.catchingUp }
         let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
         let done = ranges.reduce(0) { $0 + min($1.reached, $1.high) - $1.low }
         // The last part is the catching up.
-        set(progress: 0.99 * Double(done) / Double(max(1, whole)), of: ask)
+        set(progress: 0.99 * Double(done) / Double(max(1, whole)))
     }
 
-    private func set(progress: Double, of ask: Ask) {
+    private func set(progress: Double) {
         guarded.withLock { guarded in
             // How far another user's was is nobody else's to know.
-            guard guarded.epoch.number == ask.epoch.number else { return }
+            guard guarded.ending == nil else { return }
             guarded.restored = progress
-            restoreFollowers.tell(progress)
+            environment.restores.tell(progress)
         }
     }
 }

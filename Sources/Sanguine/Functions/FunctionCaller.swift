@@ -16,7 +16,6 @@ struct FunctionCaller: Sendable {
         let key: String
         let function: String
         let body: Data
-        let epoch: SessionEpoch
     }
 
     /// Begins a call.
@@ -38,14 +37,12 @@ struct FunctionCaller: Sendable {
         let sending = Sending(
             key: Identifier(at: configuration.clock.now(), using: &random).description,
             function: Call.name,
-            body: body,
-            epoch: call.authorizer.epoch
+            body: body
         )
         try balance.began(
             sending.key,
             of: Call.name,
-            expectedCost: Call.expectedCost,
-            epoch: sending.epoch
+            expectedCost: Call.expectedCost
         )
         let outcome = OneShot<FunctionResult<Call.Output>>()
         Task {
@@ -66,7 +63,7 @@ struct FunctionCaller: Sendable {
             let failure: SanguineError
             var random = configuration.random
             do throws(SanguineError) {
-                _ = try await call.authorizer.accessToken(for: sending.epoch)
+                _ = try await call.authorizer.accessToken()
                 do throws(SanguineError) {
                     return try answered(try await send(sending, through: head), sending)
                 } catch {
@@ -102,7 +99,7 @@ struct FunctionCaller: Sendable {
             json: sending.body,
             timeout: BalanceLimits.callTimeout
         )
-        return try await noting.send(request, epoch: sending.epoch)
+        return try await noting.send(request)
     }
 
     /// Settles the balance first, from its part of the answer: an output that the app declared
@@ -113,12 +110,10 @@ struct FunctionCaller: Sendable {
     ) throws(SanguineError) -> Result<FunctionResult<Output>, SanguineError> {
         let charge = try WireCoding.decode(Charge.self, from: response.body)
         let now = configuration.clock.now()
-        balance.ended(sending.epoch) { state in
+        balance.ended { state in
             state.answered(sending.key, function: sending.function, charge.answer, at: now)
         }
-        guard call.authorizer.epoch.number == sending.epoch.number else {
-            return .failure(.userChanged)
-        }
+        try call.authorizer.check()
         do throws(SanguineError) {
             return .success(
                 try WireCoding.decode(FunctionResult<Output>.self, from: response.body)
@@ -134,7 +129,7 @@ struct FunctionCaller: Sendable {
         _ failure: SanguineError,
         head: Int64?
     ) -> SanguineError {
-        balance.ended(sending.epoch) { state in
+        balance.ended { state in
             switch verdict {
             case .refused: state.refused(sending.key)
             case .released: state.released(sending.key, head: head)

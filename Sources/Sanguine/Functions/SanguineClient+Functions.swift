@@ -33,6 +33,6 @@ extension SanguineClient {
     public nonisolated(nonsending) func result<Call: FunctionCall>(
         of call: Call
     ) async throws(SanguineError) -> FunctionResult<Call.Output> {
-        try await functions.begin(call).value()
+        try await users.present.functions.begin(call).value()
     }
 }

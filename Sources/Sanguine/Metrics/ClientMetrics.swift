@@ -21,7 +21,6 @@ public final class ClientMetrics: Sendable {
     static let nameOfOthers = "other"
 
     private let guarded = Mutex(Guarded())
-    private let epoch: Atomic<UInt64>
     private let watch: Stopwatch
     private let logger: Logger
     let relay: EventRelay
@@ -34,7 +33,6 @@ public final class ClientMetrics: Sendable {
         watch = Stopwatch(clock)
         relay = EventRelay(observer: observer)
         self.logger = logger
-        epoch = Atomic(0)
     }
 
     /// The numbers of a query.
@@ -72,13 +70,6 @@ public final class ClientMetrics: Sendable {
     ///
     /// May be called under any lock.
     func note(_ event: @autoclosure () -> ClientEvent) { relay.post(event()) }
-
-    /// Tells the observer that another epoch has begun, if it has.
-    func adopt(_ epoch: SessionEpoch) {
-        let before = self.epoch.max(epoch.number, ordering: .relaxed).oldValue
-        guard epoch.number > before else { return }
-        note(epoch.account == nil ? .signedOut : .userChanged)
-    }
 
     private func named(_ name: String, in table: inout [String: NamedMetrics]) -> NamedMetrics {
         var name = name

@@ -52,7 +52,7 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
     init(_ query: Query<Value>, client: SanguineClient) {
         self.client = client
         self.query = query
-        let turn = client.turn
+        let turn = client.device.turn
         let owner = turn.newOwner()
         following = client.observe(query) { [weak self] _ in
             turn.schedule({ self?.applyNewest() }, for: owner)

@@ -84,7 +84,7 @@ public struct MutationEffects {
         _ query: Query<Value>,
         _ body: @escaping @Sendable (inout Value) -> Void
     ) {
-        guard !query.erased.isDerived else { return }
+        guard !query.erased.isSourced else { return }
         add(query.erased) { box, _ in
             guard var value = box.value(as: Value.self) else { return box }
             body(&value)

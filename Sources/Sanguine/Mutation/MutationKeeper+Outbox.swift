@@ -15,42 +15,7 @@ extension MutationKeeper {
         guarded.withLock { guarded in guarded.state.tray(guarded.rows) }
     }
 
-    func countUnclaimed() -> Int {
-        guard outbox.isThere else { return 0 }
-        // Not to be read is not to be counted; whoever claims them is told why.
-        return (try? outbox.countUnclaimed()) ?? 0
-    }
-
-    /// Gives the present user what a user without a name has left.
-    func claim() throws(SanguineError) {
-        try open()
-        do {
-            try guarded.withLock { try outbox.claim(by: $0.owner) }
-        } catch {
-            throw .store(.writeFailed("the outbox: \(error)"))
-        }
-        loadMore()
-        wake()
-        refetchSettling()
-    }
-
-    /// Removes what a user without a name has left.
-    func discardUnclaimed() throws(SanguineError) {
-        do {
-            try outbox.discardUnclaimed()
-        } catch {
-            throw .store(.writeFailed("the outbox: \(error)"))
-        }
-    }
-
     func summary() -> Outbox.Summary { guarded.withLock { $0.state.summary } }
-
-    func summaries() -> AsyncStream<Outbox.Summary> {
-        guarded.withLock { followers.stream(from: $0.state.summary) }
-    }
-
-    /// Tells those who follow the outbox.
-    func tellOutbox() { guarded.withLock { followers.tell($0.state.summary) } }
 
     /// Sends all that waits, and returns when it was answered.
     func synchronize() async throws(SanguineError) {
@@ -77,7 +42,7 @@ extension MutationKeeper {
             kick()
             let failure = guarded.withLock { guarded -> SanguineError? in
                 guard guarded.flights.isEmpty else { return nil }
-                guard !guarded.isClosed else { return .closed }
+                if let ending = guarded.ending { return ending }
                 return guarded.failures[waiting.sequence]
                     ?? .transport(.offline("the network went away meanwhile"))
             }

@@ -26,9 +26,8 @@ extension MutationKeeper {
         if let rewritten = rewrite(row, replaced) {
             (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
         }
-        let (sequence, epoch) = try insert(row)
-        row.sequence = sequence
-        return show(row, mutation, epoch)
+        row.sequence = try insert(row)
+        return show(row, mutation)
     }
 
     /// Puts an operation of the tray to the end, under a new id; `nil` if it is none of these.
@@ -45,26 +44,21 @@ extension MutationKeeper {
             name: old.name,
             arguments: old.arguments
         )
-        let (sequence, epoch) = try guarded.withLock { guarded throws(SanguineError) in
+        row.sequence = try guarded.withLock { guarded throws(SanguineError) in
+            if let ending = guarded.ending { throw ending }
             guard guarded.state.items[old.sequence]?.isRefused == true
             else { throw .problem(.notInTray) }
             do {
-                let sequence = try outbox.replace(
-                    old.sequence,
-                    by: row,
-                    of: guarded.owner,
-                    at: row.id.moment
-                )
+                let sequence = try outbox.replace(old.sequence, by: row, at: row.id.moment)
                 _ = guarded.state.discard(old.sequence)
                 guarded.forget([old.sequence])
                 guarded.reserved += 1
-                return (sequence, guarded.epoch)
+                return sequence
             } catch {
                 throw .store(.writeFailed("the outbox: \(error)"))
             }
         }
-        row.sequence = sequence
-        return show(row, mutation, epoch)
+        return show(row, mutation)
     }
 
     /// Takes an operation out that is in the tray, or was never sent.
@@ -72,7 +66,8 @@ extension MutationKeeper {
     /// - Returns: Whether it is one of these.
     func discard(_ id: Identifier) throws(SanguineError) -> Bool {
         guard let row = row(id) else { return false }
-        let (receipt, epoch) = try guarded.withLock { guarded throws(SanguineError) in
+        let receipt = try guarded.withLock { guarded throws(SanguineError) in
+            if let ending = guarded.ending { throw ending }
             guard guarded.state.mayDiscard(row.sequence) else { throw .problem(.mayBeDone) }
             do {
                 // On disk first: what is discarded must not be back at the next launch.
@@ -83,11 +78,11 @@ extension MutationKeeper {
             _ = guarded.state.discard(row.sequence)
             let receipt = guarded.receipts[row.sequence]
             guarded.forget([row.sequence])
-            return (receipt, guarded.epoch)
+            return receipt
         }
-        queries.setEffects([], of: row.sequence, epoch: epoch.number)
+        queries.setEffects([], of: row.sequence, for: user)
         receipt?.resolve(.success(.refused(.discarded)))
-        tellOutbox()
+        news.changed()
         kick()
         return true
     }
@@ -96,18 +91,16 @@ extension MutationKeeper {
         guarded.withLock { guarded in guarded.rows.values.first { $0.id == id } }
     }
 
-    private func insert(
-        _ row: OutboxFile.Row
-    ) throws(SanguineError) -> (sequence: Int64, epoch: SessionEpoch) {
+    private func insert(_ row: OutboxFile.Row) throws(SanguineError) -> Int64 {
         try guarded.withLock { guarded throws(SanguineError) in
-            guard !guarded.isClosed else { throw .closed }
+            if let ending = guarded.ending { throw ending }
             guard guarded.state.items.count + guarded.reserved < RecordLimits.operations else {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
             do {
-                let sequence = try outbox.insert(row, of: guarded.owner, at: row.id.moment)
+                let sequence = try outbox.insert(row, at: row.id.moment)
                 guarded.reserved += 1
-                return (sequence, guarded.epoch)
+                return sequence
             } catch {
                 throw .store(.writeFailed("the outbox: \(error)"))
             }
@@ -115,28 +108,24 @@ extension MutationKeeper {
     }
 
     /// Shows what is on disk, and has it sent.
-    private func show(
-        _ row: OutboxFile.Row,
-        _ mutation: any Mutation,
-        _ epoch: SessionEpoch
-    ) -> Receipt {
+    private func show(_ row: OutboxFile.Row, _ mutation: any Mutation) -> Receipt {
         let shot = Shot()
         let sequence = row.sequence
-        queries.setEffects(effects(of: mutation, sequence), of: sequence, epoch: epoch.number)
-        let isTaken = guarded.withLock { guarded in
-            guard guarded.epoch.number == epoch.number, !guarded.isClosed else { return false }
+        queries.setEffects(effects(of: mutation, sequence), of: sequence, for: user)
+        let ending = guarded.withLock { guarded -> SanguineError? in
+            guard guarded.ending == nil else { return guarded.ending }
             guarded.reserved -= 1
             guarded.rows[sequence] = row
             guarded.mutations[sequence] = mutation
             guarded.receipts[sequence] = shot
             guarded.state.add(.init(id: row.id, sequence: sequence, lane: row.lane))
-            return true
+            return nil
         }
-        // It is on disk, for its owner's return.
-        if !isTaken { shot.resolve(.failure(.userChanged)) }
+        // It is on disk, for the user's return.
+        if let ending { shot.resolve(.failure(ending)) }
         // An id may have become a real one in the meantime.
         rewriteWaiting(only: sequence)
-        tellOutbox()
+        news.changed()
         configuration.durableWrites?()
         kick()
         return Receipt(id: row.id, shot: shot)
@@ -176,8 +165,11 @@ extension MutationKeeper {
         only: Int64? = nil,
         with records: [OutboxState.Record] = []
     ) {
-        let (rows, epoch) = guarded.withLock { guarded -> ([OutboxFile.Row], SessionEpoch) in
-            guard !guarded.replaced.isEmpty || !records.isEmpty else { return ([], guarded.epoch) }
+        var failure: (any Error)?
+        let rows = guarded.withLock { guarded -> [OutboxFile.Row] in
+            guard guarded.ending == nil, !guarded.replaced.isEmpty || !records.isEmpty else {
+                return []
+            }
             var candidates: [OutboxFile.Row] = []
             if !guarded.replaced.isEmpty {
                 candidates =
@@ -189,23 +181,24 @@ extension MutationKeeper {
                 return item.phase == .queued || row.sequence == own
             }
             .compactMap { rewrite($0, guarded.replaced) }
-            do { try outbox.write(records, rewriting: rows) } catch { report(error) }
+            do { try outbox.write(records, rewriting: rows) } catch { failure = error }
             for row in rows {
                 guarded.rows[row.sequence] = row
                 guarded.state.move(row.sequence, to: row.lane)
             }
-            return (rows, guarded.epoch)
+            return rows
         }
+        if let failure { report(failure) }
         for row in rows {
-            if let mutation = mutation(of: row) { take(row, mutation, epoch) }
+            if let mutation = mutation(of: row) { take(row, mutation) }
         }
     }
 
     /// Puts a rewritten mutation in the place of what it was.
-    func take(_ row: OutboxFile.Row, _ mutation: any Mutation, _ epoch: SessionEpoch) {
+    func take(_ row: OutboxFile.Row, _ mutation: any Mutation) {
         let sequence = row.sequence
         let isThere = guarded.withLock { guarded in
-            guard guarded.epoch.number == epoch.number, guarded.rows[sequence] != nil else {
+            guard guarded.ending == nil, guarded.rows[sequence] != nil else {
                 return false
             }
             guarded.rows[sequence] = row
@@ -214,10 +207,10 @@ extension MutationKeeper {
         }
         guard isThere else { return }
         let effects = effects(of: mutation, sequence)
-        queries.setEffects(effects, of: sequence, epoch: epoch.number)
+        queries.setEffects(effects, of: sequence, for: user)
         // It may have been discarded meanwhile.
         if guarded.withLock({ $0.state.items[sequence] == nil }) {
-            queries.setEffects([], of: sequence, epoch: epoch.number)
+            queries.setEffects([], of: sequence, for: user)
         }
     }
 }

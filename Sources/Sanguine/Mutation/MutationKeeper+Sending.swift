@@ -17,7 +17,6 @@ extension MutationKeeper {
         /// What real ids were known.
         let replaced: OrderedDictionary<String, String>
         let request: MutationRequest
-        let epoch: SessionEpoch
         let run: UInt64
     }
 
@@ -33,7 +32,7 @@ extension MutationKeeper {
     /// Sends what waits, unless that is under way or must wait.
     func kick() {
         guarded.withLock { guarded in
-            while !guarded.isClosed, let (flight, records) = guarded.state.takeOff() {
+            while guarded.ending == nil, let (flight, records) = guarded.state.takeOff() {
                 guard let sequence = flight.sequences.first, let row = guarded.rows[sequence],
                     let mutation = guarded.mutations[sequence]
                 else { return assertionFailure("An operation without a row.") }
@@ -47,10 +46,8 @@ extension MutationKeeper {
                     replaced: guarded.replaced,
                     request: MutationRequest(
                         id: row.id,
-                        backend: queries.attempts.backend,
-                        epoch: guarded.epoch
+                        backend: user.attempts.backend
                     ),
-                    epoch: guarded.epoch,
                     run: guarded.runs
                 )
                 guarded.flights[departure.run] = Task { [weak self] in await self?.fly(departure) }
@@ -83,7 +80,7 @@ extension MutationKeeper {
             return failed(departure, .store(.writeFailed("the outbox: \(error)")))
         }
         queries.noteSent(departure.sequence)
-        tellOutbox()
+        news.changed()
         let outcome = await attempt(departure, mutation)
         guard !Task.isCancelled else { return }
         do throws(SanguineError) {
@@ -103,7 +100,7 @@ extension MutationKeeper {
         guard let mutation = mutation(of: row ?? departure.row) else {
             return (departure.mutation, [])
         }
-        if let row { take(row, mutation, departure.epoch) }
+        if let row { take(row, mutation) }
         return (mutation, row.map { [$0] } ?? [])
     }
 
@@ -140,11 +137,11 @@ extension MutationKeeper {
     // MARK: - Answers
 
     private func landed(_ departure: Departure) {
-        let (sequence, epoch) = (departure.sequence, departure.epoch)
+        let sequence = departure.sequence
         let said = departure.request.notes.said.withLock { $0 }
         let moment = clock.now()
         let landing = guarded.withLock { guarded -> (records: [OutboxState.Record], shot: Shot?)? in
-            guard guarded.isPresent(departure.run, epoch) else { return nil }
+            guard guarded.isPresent(departure.run) else { return nil }
             for (temporary, real) in said.replaced {
                 guarded.replaced.updateValue(real, forKey: temporary)
                 if guarded.replaced.count > RecordLimits.replacedIds {
@@ -168,7 +165,7 @@ extension MutationKeeper {
         rewriteWaiting(sequence, with: landing.records)
         var unsettled: [ErasedQuery] = []
         for (query, box) in said.values
-        where !queries.settle(sequence, query, with: box, epoch: epoch.number) {
+        where !queries.settle(sequence, query, with: box, for: user) {
             unsettled.append(query)
         }
         let rest = queries.acknowledge(sequence, said.conditions)
@@ -178,7 +175,7 @@ extension MutationKeeper {
         end(departure)
         landing.shot?.resolve(.success(.applied))
         if rest.isEmpty { settled(sequence) } else { refetch([sequence]) }
-        tellOutbox()
+        news.changed()
         kick()
     }
 
@@ -200,20 +197,22 @@ extension MutationKeeper {
     private func refused(_ departure: Departure, _ problem: Problem) {
         let sequence = departure.sequence
         let result = PushResult(id: departure.request.id, status: .refused, problem: problem)
+        var failure: (any Error)?
         let shot = guarded.withLock { guarded -> Shot?? in
-            guard guarded.isPresent(departure.run, departure.epoch) else { return nil }
+            guard guarded.isPresent(departure.run) else { return nil }
             let records = guarded.state.land(departure.flight.number, [result])
-            do { try outbox.write(records) } catch { report(error) }
+            do { try outbox.write(records) } catch { failure = error }
             return .some(guarded.receipts.removeValue(forKey: sequence))
         }
+        if let failure { report(failure) }
         guard let shot else { return }
         let touched = queries.effectQueries(of: sequence)
-        queries.setEffects([], of: sequence, epoch: departure.epoch.number)
+        queries.setEffects([], of: sequence, for: user)
         // Who refuses often knows something that is not shown yet.
         for query in touched { queries.invalidate(query) }
         end(departure)
         shot?.resolve(.success(.refused(problem)))
-        tellOutbox()
+        news.changed()
         kick()
     }
 
@@ -225,7 +224,7 @@ extension MutationKeeper {
     ) {
         var isUnsent = false
         guarded.withLock { guarded in
-            guard guarded.isPresent(departure.run, departure.epoch) else { return }
+            guard guarded.isPresent(departure.run) else { return }
             guarded.failures[departure.sequence] = error
             var random = configuration.random
             let number = departure.flight.number
@@ -248,7 +247,7 @@ extension MutationKeeper {
         // What is fetched meanwhile has it not in it.
         if isUnsent { queries.noteUnsent(departure.sequence) }
         end(departure)
-        tellOutbox()
+        news.changed()
         kick()
     }
 
@@ -301,7 +300,7 @@ extension MutationKeeper {
 
     private func refetch(_ sequences: [Int64], after wait: Duration? = nil) {
         guarded.withLock { guarded in
-            guard !guarded.isClosed else { return }
+            guard guarded.ending == nil else { return }
             guarded.runs += 1
             let run = guarded.runs
             let task = Task { [weak self, delay = configuration.delay] in
@@ -359,23 +358,24 @@ extension MutationKeeper {
             return records
         }
         guard !records.isEmpty else { return true }
-        tellOutbox()
+        news.changed()
         // It leaves the disk after the values that contain it are there.
-        queries.writer.afterWriting { [weak queries, outbox, configuration] in
-            do {
-                try outbox.write(records)
-                queries?.noteRemoved(sequence)
-                outbox.tidyUpIfLong()
-            } catch {
-                configuration.logger.error("The outbox failed.", metadata: ["reason": "\(error)"])
-            }
-        }
+        queries.afterWriting { [weak self] in self?.remove(sequence, records) }
         return true
+    }
+
+    private func remove(_ sequence: Int64, _ records: [OutboxState.Record]) {
+        let failure = guarded.withLock { guarded -> (any Error)? in
+            guard guarded.ending == nil else { return nil }
+            do { try outbox.write(records) } catch { return error }
+            return nil
+        }
+        if let failure { return report(failure) }
+        queries.noteRemoved(sequence)
+        outbox.tidyUpIfLong()
     }
 }
 
 extension MutationKeeper.Guarded {
-    fileprivate func isPresent(_ run: UInt64, _ epoch: SessionEpoch) -> Bool {
-        self.epoch.number == epoch.number && !isClosed && flights[run] != nil
-    }
+    fileprivate func isPresent(_ run: UInt64) -> Bool { ending == nil && flights[run] != nil }
 }

@@ -4,7 +4,8 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Mutations put to work: takes them in, has the cache show them, sends them, and settles them.
+/// One user's mutations put to work: takes them in, has the cache show them, sends them, and
+/// settles them.
 ///
 /// ``OutboxState`` decides what is sent when, the cache what is shown; this performs it.
 ///
@@ -12,7 +13,7 @@ import Synchronization
 ///
 /// 1. A mutation is durable before it is visible, visible before it is sent, and marked as sent
 ///    before it leaves.
-/// 2. What was sent in an epoch is answered in that epoch alone.
+/// 2. After ``end(_:)`` nothing is taken in, shown, sent or written.
 /// 3. The cache knows that a mutation was sent before it leaves, and that it is done before
 ///    anything is fetched for it.
 ///
@@ -20,9 +21,11 @@ import Synchronization
 /// the app. The outbox may be written under it.
 final class MutationKeeper: Sendable {
     struct Guarded {
-        var epoch: SessionEpoch
-        var owner: String
-        var state = MutationKeeper.freshState
+        var state = OutboxState(
+            limit: RecordLimits.operations,
+            batch: 1,
+            parallel: RecordLimits.mutationFlights
+        )
         var rows: [Int64: OutboxFile.Row] = [:]
         var mutations: [Int64: any Mutation] = [:]
         var receipts: [Int64: OneShot<Receipt.Outcome>] = [:]
@@ -43,12 +46,15 @@ final class MutationKeeper: Sendable {
         var failures: [Int64: SanguineError] = [:]
         var followings: [SignalFollowing] = []
         var isLoaded = false
-        var isClosed = false
+        /// Why nothing is done any more.
+        var ending: SanguineError?
     }
 
     let guarded: Mutex<Guarded>
-    let followers = Followers<Outbox.Summary>()
+    let news: OutboxNews
     let queries: QueryCache
+    /// The user's part of the cache.
+    let user: Partition
     let outbox: OutboxFile
     let configuration: SanguineClient.Configuration
     let types: [String: any Mutation.Type]
@@ -57,24 +63,19 @@ final class MutationKeeper: Sendable {
     init(
         configuration: SanguineClient.Configuration,
         queries: QueryCache,
+        user: Partition,
         registry: PagesRegistry,
         outbox: OutboxFile,
-        epoch: SessionEpoch
+        news: OutboxNews
     ) {
         self.configuration = configuration
         self.queries = queries
+        self.user = user
         self.registry = registry
         self.outbox = outbox
+        self.news = news
         types = Dictionary(configuration.mutations.map { ($0.name, $0) }) { first, _ in first }
-        guarded = Mutex(Guarded(epoch: epoch, owner: epoch.owner))
-    }
-
-    static var freshState: OutboxState {
-        OutboxState(
-            limit: RecordLimits.operations,
-            batch: 1,
-            parallel: RecordLimits.mutationFlights
-        )
+        guarded = Mutex(Guarded())
     }
 
     var clock: any WallClock { configuration.clock }
@@ -97,105 +98,59 @@ final class MutationKeeper: Sendable {
     }
 
     /// Ends all that is under way; operations stay on disk.
-    func close() {
+    ///
+    /// - Returns: What tells those who wait.
+    func end(_ reason: SanguineError) -> @Sendable () -> Void {
         let (tasks, receipts) = guarded.withLock { guarded in
-            guarded.isClosed = true
+            guarded.ending = guarded.ending ?? reason
             guarded.followings = []
             return guarded.takeRuns()
         }
-        followers.finish()
         for task in tasks { task.cancel() }
-        for receipt in receipts { receipt.resolve(.failure(.closed)) }
+        return { for receipt in receipts { receipt.resolve(.failure(reason)) } }
     }
 
-    /// Begins an epoch, after the cache has: of another user nothing is sent, nor shown.
-    ///
-    /// What was not sent stays on disk for its owner's return. An epoch that is there already
-    /// changes nothing but what waited for its account or its token.
-    func adopt(_ epoch: SessionEpoch) {
-        var hasJoined = false
-        let hasBegun = guarded.withLock { guarded -> ([Task<Void, Never>], [Shot])? in
-            guard !guarded.isClosed, epoch.number >= guarded.epoch.number else { return nil }
-            guard epoch.number > guarded.epoch.number else {
-                hasJoined = guarded.epoch.account == nil && epoch.account != nil
-                goOn(as: epoch, &guarded)
-                return nil
-            }
-            strand(before: epoch, guarded)
-            let ended = guarded.takeRuns()
-            guarded.epoch = epoch
-            guarded.owner = epoch.owner
-            guarded.state = Self.freshState
-            guarded.rows = [:]
-            guarded.mutations = [:]
-            guarded.replaced = [:]
-            guarded.failures = [:]
-            guarded.reserved = 0
-            guarded.isLoaded = false
-            return ended
-        }
-        if let (tasks, receipts) = hasBegun {
-            for task in tasks { task.cancel() }
-            for receipt in receipts { receipt.resolve(.failure(.userChanged)) }
-            load()
-        } else if hasJoined {
-            loadMore()
-        }
+    /// There is a token again, or operations of an earlier stay have come.
+    func signedIn() {
+        guarded.withLock { $0.state.set(.signIn, false) }
+        loadMore()
         signalsChanged()
     }
 
     typealias Shot = OneShot<Receipt.Outcome>
 
-    private func goOn(as epoch: SessionEpoch, _ guarded: inout Guarded) {
-        guarded.state.set(.signIn, false)
-        guard guarded.epoch.account == nil, epoch.account != nil else { return }
-        guarded.epoch = epoch
-        guarded.owner = epoch.owner
-        do { try outbox.takeOver(by: epoch.owner) } catch { report(error) }
-    }
-
-    /// What nobody did is no other user's.
-    ///
-    /// With a Sanguine server a guest who signs out stays this device's guest.
-    private func strand(before epoch: SessionEpoch, _ guarded: borrowing Guarded) {
-        guard guarded.isLoaded, guarded.owner == OutboxFile.nobody else { return }
-        guard epoch.account != nil || configuration.server == nil else { return }
-        do { try outbox.strand() } catch { report(error) }
-    }
-
     // MARK: - Loading
 
-    /// Reads the present owner's operations, and shows them.
+    /// Reads the user's operations, and shows them.
     private func load() {
-        let (epoch, owner, isNeeded) = guarded.withLock { guarded in
+        let isNeeded = guarded.withLock { guarded in
             defer { guarded.isLoaded = true }
-            return (guarded.epoch, guarded.owner, !guarded.isLoaded && !guarded.isClosed)
+            return !guarded.isLoaded && guarded.ending == nil
         }
         guard isNeeded else { return }
         do {
-            for row in try outbox.rows(of: owner, .mutation) { take(row, epoch) }
+            for row in try outbox.rows(.mutation) { take(row) }
         } catch {
             guarded.withLock { $0.isLoaded = false }
             report(error)
         }
         refetchSettling()
-        tellOutbox()
+        news.changed()
     }
 
     /// What an earlier stay of the same user has left.
-    func loadMore() {
-        let (epoch, owner, known) = guarded.withLock { ($0.epoch, $0.owner, $0.rows) }
+    private func loadMore() {
+        let (isLoaded, known) = guarded.withLock { ($0.isLoaded, $0.rows) }
+        guard isLoaded else { return }
         do {
-            for row in try outbox.rows(of: owner, .mutation) where known[row.sequence] == nil {
-                take(row, epoch)
-            }
+            for row in try outbox.rows(.mutation) where known[row.sequence] == nil { take(row) }
         } catch {
             report(error)
         }
-        tellOutbox()
+        news.changed()
     }
 
-    private func take(_ row: OutboxFile.Row, _ epoch: SessionEpoch) {
+    private func take(_ row: OutboxFile.Row) {
         let mutation = mutation(of: row)
         var item = OutboxState.Item(
             id: row.id,
@@ -214,10 +169,10 @@ final class MutationKeeper: Sendable {
                 if row.mayBeDone { effects[place].sentAt = 0 }
                 if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
             }
-            queries.setEffects(effects, of: row.sequence, epoch: epoch.number)
+            queries.setEffects(effects, of: row.sequence, for: user)
         }
         guarded.withLock { guarded in
-            guard guarded.epoch.number == epoch.number else { return }
+            guard guarded.ending == nil else { return }
             guarded.rows[row.sequence] = row
             guarded.mutations[row.sequence] = mutation
             guarded.state.add(item)
@@ -227,8 +182,8 @@ final class MutationKeeper: Sendable {
     /// Makes sure that all that is on disk is known.
     func open() throws(SanguineError) {
         if !guarded.withLock({ $0.isLoaded }) { load() }
-        let (isLoaded, isClosed) = guarded.withLock { ($0.isLoaded, $0.isClosed) }
-        if isClosed { throw .closed }
+        let (isLoaded, ending) = guarded.withLock { ($0.isLoaded, $0.ending) }
+        if let ending { throw ending }
         if !isLoaded { throw .store(.readFailed("the outbox")) }
     }
 
@@ -244,8 +199,8 @@ final class MutationKeeper: Sendable {
     }
 
     func report(_ error: any Error) {
-        configuration.logger.error("The outbox failed.", metadata: ["reason": "\(error)"])
-        queries.store.report(failure: "\(error)")
+        guard guarded.withLock({ $0.ending }) == nil else { return }
+        user.store.log.failure("\(error)", "The outbox failed.")
     }
 
     // MARK: - Signals

@@ -32,7 +32,6 @@ public struct MutationRequest: Sendable {
     public let id: Identifier
 
     let backend: QueryRequest.Backend
-    let epoch: SessionEpoch
     let notes = Notes()
 
     /// Posts to a path.
@@ -99,9 +98,9 @@ public struct MutationRequest: Sendable {
             headers: headers,
             json: json
         )
-        guard backend.call.authorizer.epoch.number == epoch.number else { throw .userChanged }
+        try backend.call.authorizer.check()
         if let server = backend.call.server, request.url.origin == server.origin {
-            return try await backend.call.send(request, epoch: epoch)
+            return try await backend.call.send(request)
         }
         if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
             request.headers.addHeaders(ifMissing: backend.baseHeaders())
@@ -115,7 +114,7 @@ public struct MutationRequest: Sendable {
     /// value has in it what other mutations did meanwhile, it is left aside, and the query is
     /// fetched.
     public func settle<Value>(_ query: Query<Value>, _ value: Value) {
-        guard !query.erased.isDerived else { return }
+        guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
     }
 

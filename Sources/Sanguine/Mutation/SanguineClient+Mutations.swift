@@ -17,6 +17,6 @@ extension SanguineClient {
     ///   ``Configuration/mutations`` lacks the type.
     @discardableResult
     public func perform(_ mutation: some Mutation) throws(SanguineError) -> Receipt {
-        try mutations.perform(mutation)
+        try users.perform { user throws(SanguineError) in try user.mutations.perform(mutation) }
     }
 }

@@ -95,8 +95,10 @@ public struct Outbox: Sendable {
         }
     }
 
-    let keeper: SyncKeeper
-    let mutations: MutationKeeper
+    let users: Users
+
+    private var records: SyncKeeper { users.present.sync }
+    private var mutations: MutationKeeper { users.present.mutations }
 
     /// The operations that are not settled, in the order in which they were made.
     ///
@@ -106,29 +108,29 @@ public struct Outbox: Sendable {
     /// `summary.unsent + summary.settling`. Not among them is what was ``refused``, and what is
     /// another user's, see ``ofOthers``.
     public var pending: [Operation] {
-        (keeper.pending() + mutations.pending()).sorted { $0.sequence < $1.sequence }
+        (records.pending() + mutations.pending()).sorted { $0.sequence < $1.sequence }
             .map(\.operation)
     }
 
     /// The tray: what was refused, until it is retried or discarded.
     public var refused: [Refused] {
-        (keeper.tray() + mutations.tray()).sorted { $0.sequence < $1.sequence }.map(\.operation)
+        (records.tray() + mutations.tray()).sorted { $0.sequence < $1.sequence }.map(\.operation)
     }
 
     /// How many operations there are.
-    public var summary: Summary { keeper.summary().with(mutations.summary()) }
+    public var summary: Summary { records.summary().with(mutations.summary()) }
 
     /// How many operations of other users are stored on this device, for their return.
     ///
     /// Nobody else sees or sends them.
-    public var ofOthers: Int { keeper.countOfOthers() }
+    public var ofOthers: Int { users.countLeft() }
 
     /// How many operations on the app's own backend a user has left who signed out.
     ///
     /// The client does not know the users of another backend than Sanguine's, so it cannot tell who
     /// may have these: nobody sees or sends them until the app says so. ``claim()`` gives them to
     /// the present user, ``discardUnclaimed()`` removes them.
-    public var unclaimed: Int { mutations.countUnclaimed() }
+    public var unclaimed: Int { users.countUnclaimed() }
 
     /// Gives the present user what ``unclaimed`` counts: the app knows that they are the one who
     /// left it.
@@ -136,32 +138,25 @@ public struct Outbox: Sendable {
     /// It is visible when this returns, and is sent, or in the tray, as if they had never left.
     ///
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
-    public func claim() throws(SanguineError) { try mutations.claim() }
+    public func claim() throws(SanguineError) { try users.claim() }
 
     /// Removes what ``unclaimed`` counts, from the disk, too.
     ///
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
-    public func discardUnclaimed() throws(SanguineError) { try mutations.discardUnclaimed() }
+    public func discardUnclaimed() throws(SanguineError) { try users.discardUnclaimed() }
 
     /// How many operations there are, now and after each change.
     ///
     /// A reader who is slow gets the newest numbers. The sequence ends when the client is closed.
     public var updates: AsyncStream<Summary> {
-        // One of both has changed; the sum is taken when the reader asks.
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: Void.self,
-            bufferingPolicy: .bufferingNewest(1)
-        )
-        let sources = [keeper.summaries(), mutations.summaries()]
-        let tasks = sources.map { source in
-            Task {
-                for await _ in source { continuation.yield() }
-                continuation.finish()
+        let news = users.device.outboxNews.stream()
+        let last = LastSummary()
+        // The numbers are taken when the reader asks, so that they are always the newest.
+        return AsyncStream { [self] in
+            for await _ in news {
+                let now = summary
+                if last.isOther(now) { return now }
             }
-        }
-        continuation.onTermination = { _ in for task in tasks { task.cancel() } }
-        return AsyncStream {
-            for await _ in stream { return summary }
             return nil
         }
     }
@@ -177,7 +172,7 @@ public struct Outbox: Sendable {
     @discardableResult
     public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
         if let receipt = try mutations.retry(id) { return receipt }
-        return try keeper.retry(id)
+        return try records.retry(id)
     }
 
     /// Drops an operation that was refused, or was never sent.
@@ -185,7 +180,7 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
     ///   `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) {
-        if try !mutations.discard(id) { try keeper.discard(id) }
+        if try !mutations.discard(id) { try records.discard(id) }
     }
 }
 
@@ -208,20 +203,23 @@ extension SyncKeeper {
         return guarded.withLock { $0.state.outbox.summary }
     }
 
-    func countOfOthers() -> Int {
-        activate()
-        let owner = guarded.withLock { $0.owner }
-        // Not to be read is not to be counted; whoever performs something is told why.
-        return (try? outbox.count(except: owner)) ?? 0
-    }
+    /// Tells those who follow the outbox that it may have changed.
+    func tellOutbox() { environment.news.changed() }
+}
 
-    func summaries() -> AsyncStream<Outbox.Summary> {
-        activate()
-        return guarded.withLock { followers.stream(from: $0.state.outbox.summary) }
-    }
+/// What a follower was told last.
+///
+/// Mutable state: the summary, by its mutex.
+private final class LastSummary: Sendable {
+    private let last = Mutex<Outbox.Summary?>(nil)
 
-    /// Tells those who follow the outbox, if there is another summary.
-    func tellOutbox() { guarded.withLock { followers.tell($0.state.outbox.summary) } }
+    /// Whether it differs from the last one; it is the last one from then on.
+    func isOther(_ summary: Outbox.Summary) -> Bool {
+        last.withLock { last in
+            defer { last = summary }
+            return last != summary
+        }
+    }
 }
 
 // MARK: - What both kinds of operations show

@@ -5,9 +5,11 @@ import SanguineModel
 /// What a ``SyncKeeper`` is given.
 struct SyncEnvironment: Sendable {
     let schema: RecordSchema
-    /// Where the files lie; `nil` keeps everything in memory.
+    /// Where the user's files lie; `nil` keeps everything in memory.
     let folder: URL?
     let isCompanion: Bool
+    /// In a companion: looks whether the app shows another user by now, and sees to it if so.
+    var isMoved: @Sendable () -> Bool = { false }
     let clock: any WallClock
     let delay: any Clock<Duration>
     let random: RandomSource
@@ -18,17 +20,21 @@ struct SyncEnvironment: Sendable {
     let durableWrites: (@Sendable () -> Void)?
     /// Is told of each failure of the records' file.
     let report: @Sendable (String) -> Void
-    /// Where models change.
-    let turn: MainTurn
+    /// Is told of changes of the outbox.
+    let news: OutboxNews
+    /// Is told how much of a long feed is restored.
+    let restores: Followers<Double>
 
     init(
         _ configuration: SanguineClient.Configuration,
+        folder: URL?,
         isCompanion: Bool = false,
-        turn: MainTurn,
+        news: OutboxNews,
+        restores: Followers<Double>,
         report: @escaping @Sendable (String) -> Void
     ) {
         schema = configuration.schema
-        folder = configuration.storeFolder
+        self.folder = folder
         self.isCompanion = isCompanion
         clock = configuration.clock
         delay = configuration.delay
@@ -37,7 +43,8 @@ struct SyncEnvironment: Sendable {
         pollInterval = configuration.recordPolling
         durableWrites = configuration.durableWrites
         self.report = report
-        self.turn = turn
+        self.news = news
+        self.restores = restores
     }
 }
 
@@ -48,4 +55,15 @@ struct SyncNetwork: Sendable {
     let connectivity: any Connectivity
     /// The device whose sequence numbers the operations have.
     let deviceId: @Sendable () throws(SanguineError) -> String
+
+    init(
+        _ call: ServerCall,
+        _ configuration: SanguineClient.Configuration,
+        deviceId: @escaping @Sendable () throws(SanguineError) -> String
+    ) {
+        self.call = call
+        lifecycle = configuration.lifecycle
+        connectivity = configuration.connectivity
+        self.deviceId = deviceId
+    }
 }

@@ -112,7 +112,9 @@ extension SyncKeeper {
     ) throws(SanguineError) -> SyncState.Effects {
         var row = row
         do {
-            row.sequence = try outbox.insert(row, of: guarded.owner, at: row.id.moment)
+            row.sequence = try outbox.insert(row, at: row.id.moment)
+        } catch is OutboxFile.IsNotPresent {
+            throw .userChanged
         } catch {
             throw .store(.writeFailed("the outbox: \(error)"))
         }
@@ -133,12 +135,7 @@ extension SyncKeeper {
     ) throws(SanguineError) -> Set<RecordKey> {
         var row = row
         do {
-            row.sequence = try outbox.replace(
-                sequence,
-                by: row,
-                of: guarded.owner,
-                at: row.id.moment
-            )
+            row.sequence = try outbox.replace(sequence, by: row, at: row.id.moment)
         } catch {
             throw .store(.writeFailed("the outbox: \(error)"))
         }
@@ -155,7 +152,7 @@ extension SyncKeeper {
 
     /// Tells everyone who has to know of an operation that came or went.
     private func tookIn(_ changed: Set<RecordKey>) {
-        observers.changed(changed, in: self)
+        observers.changed(changed)
         tellOutbox()
         environment.durableWrites?()
         activate()

@@ -12,7 +12,6 @@ extension SyncKeeper {
         let records: [OutboxState.Record]
         let operations: [PushedOperation]
         let sizes: [Int]
-        let epoch: SessionEpoch
     }
 
     private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
@@ -26,7 +25,8 @@ extension SyncKeeper {
         return guarded.withLock { guarded in
             if let sender = guarded.sender { return sender.outcome }
             let outbox = guarded.state.outbox
-            guard guarded.isOpen, !guarded.isClosed, outbox.pauses.isEmpty, outbox.waits.isEmpty,
+            guard guarded.isOpen, guarded.ending == nil, outbox.pauses.isEmpty,
+                outbox.waits.isEmpty,
                 outbox.items.values.contains(where: \.isUnanswered)
             else { return nil }
             guarded.runs += 1
@@ -56,7 +56,7 @@ extension SyncKeeper {
     /// The next operations to send; `nil` if there are none, and the run is over.
     private func depart(_ run: UInt64, _ failure: SanguineError?) -> Departure? {
         let (departure, ended, mustTell) = guarded.withLock { guarded in
-            guard guarded.sender?.number == run, !guarded.isClosed else {
+            guard guarded.sender?.number == run, guarded.ending == nil else {
                 return (nil as Departure?, nil as OneShot<Void>?, false)
             }
             let hasNoticed = notice(&guarded)
@@ -72,12 +72,11 @@ extension SyncKeeper {
                 flight: flight,
                 records: records,
                 operations: rows.map(PushedOperation.init),
-                sizes: rows.map(\.arguments.count),
-                epoch: guarded.epoch
+                sizes: rows.map(\.arguments.count)
             )
             return (departure, nil, hasNoticed)
         }
-        if mustTell { observers.changed(nil, in: self) }
+        if mustTell { observers.changed(nil) }
         tellOutbox()
         if ended != nil { outbox.tidyUpIfLong() }
         ended?.resolve(failure.map { .failure($0) } ?? .success(()))
@@ -104,7 +103,7 @@ extension SyncKeeper {
     }
 
     private func landed(_ departure: Departure, _ answer: PushAnswer) {
-        let mustPull = take(of: departure.epoch) { guarded in
+        let mustPull = take { guarded in
             try guarded.state.landed(departure.flight.number, answer, over: guarded.base)
         }
         if mustPull { pull() }
@@ -113,7 +112,7 @@ extension SyncKeeper {
     private func failed(_ departure: Departure, _ error: SanguineError) {
         let (failure, wasSent) = Self.verdict(on: error)
         guarded.withLock { guarded in
-            guard guarded.epoch.number == departure.epoch.number, !guarded.isClosed else { return }
+            guard guarded.ending == nil else { return }
             let number = departure.flight.number
             let waits = guarded.state.failed(number, failure, wasSent: wasSent)
             guard let failures = waits.values.max() else { return }
@@ -160,11 +159,11 @@ extension SyncKeeper {
         var answer = PushAnswer(results: [], head: 0)
         for chunk in Self.chunks(departure.operations, departure.sizes) {
             do throws(SanguineError) {
-                let part = try await post(chunk, departure.epoch)
+                let part = try await post(chunk)
                 answer.results += part.results
                 answer.head = max(answer.head, part.head)
             } catch  where error.isUnreadable && chunk.count > 1 {
-                let (results, failure) = await one(by: chunk, departure.epoch)
+                let (results, failure) = await one(by: chunk)
                 answer.results += results
                 guard let failure else { continue }
                 guard answer.results.isEmpty else { break }
@@ -185,13 +184,12 @@ extension SyncKeeper {
     }
 
     private func one(
-        by operations: [PushedOperation],
-        _ epoch: SessionEpoch
+        by operations: [PushedOperation]
     ) async -> (results: [PushResult], failure: SanguineError?) {
         var results: [PushResult] = []
         for operation in operations {
             do throws(SanguineError) {
-                results += try await post([operation], epoch).results
+                results += try await post([operation]).results
             } catch  where error.isUnreadable {
                 results += Self.refusal(of: [operation], error)
             } catch {
@@ -202,8 +200,7 @@ extension SyncKeeper {
     }
 
     private func post(
-        _ operations: [PushedOperation],
-        _ epoch: SessionEpoch
+        _ operations: [PushedOperation]
     ) async throws(SanguineError) -> PushAnswer {
         guard let network else { throw .notConfigured("'server'") }
         let body = PushRequest(device: try network.deviceId(), operations: operations)
@@ -214,7 +211,6 @@ extension SyncKeeper {
             "POST",
             "/v1/sync/push",
             json: json,
-            epoch: epoch,
             as: PushAnswer.self
         )
         .value

@@ -4,8 +4,8 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Records, outbox and feed put to work: takes operations in, shows them, sends them, and takes in
-/// what the authority says.
+/// One user's records, outbox and feed put to work: takes operations in, shows them, sends them,
+/// and takes in what the authority says.
 ///
 /// ``SyncState`` decides; this performs what its effects say, in their order. In an app's companion
 /// (a widget, say) the same object reads and takes operations in, and leaves the network to the
@@ -17,10 +17,9 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. An operation is durable before it is visible, and marked as sent before it leaves.
-/// 2. What an epoch brought is taken in during that epoch alone; and a base, a position and a
-///    restore are an account's, never nobody's: what is pulled is asked for and written in the name
-///    of an account that is known.
-/// 3. At most one push, one pull and one wait before each are under way; none after ``close()``.
+/// 2. Nothing is taken in, sent or written after ``end(_:)``. A pull asks for a token first, so a
+///    base is an account's, never nobody's.
+/// 3. At most one push, one pull and one wait before each are under way; none after ``end(_:)``.
 /// 4. No lock is held over `await`, or over code of the app other than mutators, which are pure.
 ///
 /// Mutable state: `guarded`, by its mutex. And what the base is: it changes under `serial`, which
@@ -38,9 +37,6 @@ final class SyncKeeper: Sendable {
     }
 
     struct Guarded {
-        var epoch: SessionEpoch
-        /// Whose records and operations these are.
-        var owner: String
         var state: SyncState
         var records: RecordsFile?
         var base = RecordsFile.Base.empty
@@ -62,7 +58,8 @@ final class SyncKeeper: Sendable {
         var isOnline: Bool
         var isActive = false
         var isLive = false
-        var isClosed = false
+        /// Why nothing is done any more.
+        var ending: SanguineError?
         var isRepairing = false
         var sender: Run?
         var puller: Run?
@@ -83,22 +80,23 @@ final class SyncKeeper: Sendable {
     let environment: SyncEnvironment
     let network: SyncNetwork?
     let outbox: OutboxFile
-    let observers = RecordObservers()
+    let observers: RecordObservers
     let unreadable: UnreadableRecords
-    let followers = Followers<Outbox.Summary>()
-    let restoreFollowers = Followers<Double>()
 
-    /// Creates the keeper for the user of this epoch; `network` is `nil` in a companion, and where
-    /// there is no server.
-    init(environment: SyncEnvironment, network: SyncNetwork?, epoch: SessionEpoch) {
+    /// Creates the keeper; `network` is `nil` in a companion, and where there is no server.
+    init(
+        environment: SyncEnvironment,
+        outbox: OutboxFile,
+        observers: RecordObservers,
+        network: SyncNetwork?
+    ) {
         self.environment = environment
         self.network = network
+        self.outbox = outbox
+        self.observers = observers
         unreadable = UnreadableRecords(logger: environment.logger)
-        outbox = OutboxFile(folder: environment.folder, isCompanion: environment.isCompanion)
         guarded = Mutex(
             Guarded(
-                epoch: epoch,
-                owner: epoch.owner,
                 state: Self.freshState(environment, position: 0),
                 isForeground: network?.lifecycle.isForeground.value ?? true,
                 isOnline: network?.connectivity.isOnline.value ?? true
@@ -109,36 +107,50 @@ final class SyncKeeper: Sendable {
     /// Goes on with what an earlier process left.
     func start() { if outbox.isThere { activate() } }
 
-    /// Ends all that is under way; operations stay on disk.
-    func close() {
+    /// Ends all that is under way; operations stay on disk, and the outbox's file open.
+    ///
+    /// - Returns: What tells those who wait.
+    func end(_ reason: SanguineError) -> @Sendable () -> Void {
         closeLive()
         let (receipts, runs, tasks, records) = guarded.withLock { guarded in
-            guarded.isClosed = true
+            guarded.ending = guarded.ending ?? reason
             guarded.followings = []
             defer {
+                guarded.state = Self.freshState(environment, position: 0)
                 guarded.base = .empty
                 guarded.records = nil
+                guarded.rows = [:]
                 guarded.receipts = [:]
+                guarded.revision += 1
                 (guarded.sender, guarded.puller) = (nil, nil)
+                (guarded.waking, guarded.polling, guarded.watching) = (nil, nil, nil)
             }
             return (
-                guarded.receipts.values, [guarded.sender, guarded.puller],
+                Array(guarded.receipts.values), [guarded.sender, guarded.puller],
                 [guarded.waking, guarded.polling, guarded.watching], guarded.records
             )
         }
-        followers.finish()
-        restoreFollowers.finish()
         for task in tasks { task?.cancel() }
-        for run in runs {
-            run?.task?.cancel()
-            run?.outcome.resolve(.failure(.closed))
-        }
-        for receipt in receipts { receipt.resolve(.failure(.closed)) }
-        observers.close()
+        for run in runs { run?.task?.cancel() }
         // A page that is being written comes wholly before.
         serial.withLock { _ in records?.close() }
-        outbox.close()
+        let outcomes = runs.compactMap { $0?.outcome }
+        return {
+            for outcome in outcomes { outcome.resolve(.failure(reason)) }
+            for receipt in receipts { receipt.resolve(.failure(reason)) }
+        }
     }
+
+    /// How much of a long feed is restored, now and after each change.
+    func restoreProgress() -> AsyncStream<Double> {
+        guarded.withLock { environment.restores.stream(from: $0.restored) }
+    }
+
+    /// How much of a long feed is restored, from 0 to 1.
+    var restored: Double { guarded.withLock { $0.restored } }
+
+    /// Whether somebody uses records.
+    var isActive: Bool { guarded.withLock { $0.isActive } }
 
     // MARK: - Opening
 
@@ -147,7 +159,7 @@ final class SyncKeeper: Sendable {
     /// - Throws: ``SanguineError/store(_:)`` if there are no records, or no outbox: without the
     ///   outbox records are read all the same.
     func open(_ guarded: inout Guarded) throws(SanguineError) {
-        guard !guarded.isClosed else { throw .closed }
+        if let ending = guarded.ending { throw ending }
         guard !guarded.isOpen || guarded.isOutboxMissing else { return }
         do {
             let records =
@@ -158,10 +170,6 @@ final class SyncKeeper: Sendable {
                     isReader: environment.isCompanion,
                     report: environment.report
                 )
-            if guarded.records == nil, !environment.isCompanion {
-                // What a kill in the middle of a sign-out left.
-                try records.forget(except: guarded.owner)
-            }
             guarded.records = records
             guarded.isOpen = true
             guarded.isOutboxMissing = true
@@ -172,59 +180,23 @@ final class SyncKeeper: Sendable {
         }
     }
 
-    /// Reads position and operations of the present owner.
+    /// Reads position and operations.
     private func load(_ guarded: inout Guarded, from records: RecordsFile) throws {
-        if environment.isCompanion { guarded.owner = try outbox.presentOwner() ?? "" }
         guarded.versions = environment.isCompanion ? [try records.version()] : []
-        // Nobody has no base: one that lies there is of an account that nobody knows.
-        let place =
-            guarded.owner == OutboxFile.nobody ? nil : try records.place(of: guarded.owner)
+        let place = try records.place()
         guarded.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
         guarded.state = Self.freshState(environment, position: place?.position ?? 0)
         guarded.rows = [:]
         guarded.revision += 1
         guarded.versions.append(try outbox.version())
-        if !environment.isCompanion { try setPresentOwner(guarded.owner) }
         if !guarded.isOnline { guarded.state.set(.offline, true) }
         // The number first: what another process adds in between is then looked for.
         let last = try outbox.lastSequence()
-        let rows = try outbox.rows(of: guarded.owner)
+        let rows = try outbox.rows(.mutator)
         var settled: [OutboxState.Record] = []
         for row in rows { settled += try take(row, in: &guarded).records }
         guarded.lastSequence = max(last, rows.last?.sequence ?? 0)
         if !environment.isCompanion { try outbox.write(settled) }
-    }
-
-    /// Says whose operations are shown; nobody's become theirs.
-    ///
-    /// A death may have come after the account of those who made them was stored, and before the
-    /// outbox knew of it.
-    private func setPresentOwner(_ owner: String) throws {
-        let former = try outbox.presentOwner()
-        if owner != OutboxFile.nobody, former == OutboxFile.nobody {
-            try outbox.takeOver(by: owner)
-        }
-        if let former, former != owner, former != OutboxFile.nobody {
-            // A death may have come in the middle of their sign-out.
-            return try handOn(from: former, to: owner)
-        }
-        try outbox.setPresentOwner(owner)
-        // Or after it, and before the log was emptied.
-        if owner == OutboxFile.nobody, outbox.hasLog { rewriteOutbox() }
-    }
-
-    /// Leaves of the former owner what waits for their return.
-    func handOn(from former: String, to owner: String) throws {
-        try outbox.hand(from: former, to: owner)
-        rewriteOutbox()
-    }
-
-    private func rewriteOutbox() {
-        do {
-            try outbox.rewrite()
-        } catch {
-            environment.report("What a signed-out user did could not be overwritten. (\(error))")
-        }
     }
 
     /// Takes an operation in that is on disk; its mutator is decoded if it was not rehearsed.
@@ -275,7 +247,7 @@ final class SyncKeeper: Sendable {
             guard [version] != guarded.versions else { return false }
             guarded.versions = [version]
             let last = try outbox.lastSequence()
-            let rows = try outbox.rows(of: guarded.owner, after: guarded.lastSequence)
+            let rows = try outbox.rows(.mutator, after: guarded.lastSequence)
             for row in rows where guarded.rows[row.sequence] == nil {
                 guard !guarded.state.outbox.isFull else {
                     guarded.versions = []  // There is more, for when there is room.
@@ -314,8 +286,9 @@ final class SyncKeeper: Sendable {
 
     /// Takes note of a failure of the records' file; a damaged one is restored from the server.
     func failed(_ error: any Error, _ guarded: inout Guarded) {
+        guard guarded.ending == nil else { return }
         environment.logger.error("The records failed.", metadata: ["reason": "\(error)"])
-        guard StoreFile.isDamage(error), !environment.isCompanion, !guarded.isRepairing else {
+        guard SQLiteFile.isDamage(error), !environment.isCompanion, !guarded.isRepairing else {
             return environment.report("\(error)")
         }
         guarded.isRepairing = true
@@ -327,7 +300,7 @@ final class SyncKeeper: Sendable {
         serial.withLock { _ in
             guarded.withLock { guarded in
                 guarded.isRepairing = false
-                guard let records = guarded.records, !guarded.isClosed else { return }
+                guard let records = guarded.records, guarded.ending == nil else { return }
                 do {
                     try records.begin(afresh: reason)
                     try load(&guarded, from: records)
@@ -336,7 +309,7 @@ final class SyncKeeper: Sendable {
                 }
             }
         }
-        observers.changed(nil, in: self)
+        observers.changed(nil)
         pull()
     }
 }

@@ -16,11 +16,12 @@ extension PagesKeeper {
     func fold() {
         while true {
             guard let effects = queries.effects(on: entry.key)?.effects else { return }
-            let (list, span, isLoaded, epoch, oldest) = guarded.withLock { guarded in
+            let (list, span, isLoaded, partition, oldest) = guarded.withLock { guarded in
                 let state = guarded.state
                 let oldest = guarded.sent.values.min() ?? .max
                 return (
-                    guarded.noted(state.list), state.span, state.isLoaded, guarded.epoch, oldest
+                    guarded.noted(state.list), state.span, state.isLoaded, guarded.partition,
+                    oldest
                 )
             }
             let done = effects.filter { effect in
@@ -34,7 +35,7 @@ extension PagesKeeper {
                 }
                 guard let folded = folded.value(as: PageList<Item>.self) else { return }
                 let isTaken = change { guarded in
-                    guard guarded.epoch == epoch, guarded.state.span == span,
+                    guard guarded.partition === partition, guarded.state.span == span,
                         guarded.folded == list.folded
                     else { return nil }
                     // What is no longer an effect need not be remembered.
@@ -42,7 +43,7 @@ extension PagesKeeper {
                     return guarded.state.amend(folded)
                 }
                 guard isTaken else {
-                    if guarded.withLock({ $0.isClosed || $0.epoch != epoch }) { return }
+                    if guarded.withLock({ $0.isClosed || $0.partition !== partition }) { return }
                     continue
                 }
             }
@@ -52,7 +53,7 @@ extension PagesKeeper {
     }
 
     /// Takes a page over, with what operations mean for its rows.
-    func land(_ request: PagesRequest, _ page: Page<Item>, epoch: UInt64, isUsers: Bool) {
+    func land(_ request: PagesRequest, _ page: Page<Item>, _ partition: Partition) {
         var mustRetry = true
         while mustRetry {
             mustRetry = false
@@ -60,7 +61,7 @@ extension PagesKeeper {
             let effects = queries.effects(on: entry.key)?.effects ?? []
             let landing = PageLanding(page, over: list, effects: effects)
             change { guarded in
-                guard guarded.epoch == epoch || !isUsers else { return nil }
+                guard guarded.partition === partition else { return nil }
                 guard effects.isEmpty || guarded.state.span == span else {
                     mustRetry = true
                     return nil

@@ -11,8 +11,7 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. Every waiter is answered once.
-/// 2. A list of the audience `user` holds nothing of an epoch other than the present one, from the
-///    first look after the change on.
+/// 2. A list of the audience `user` holds nothing of a user who has left.
 /// 3. The entry holds the list from its beginning, or nothing: of a list whose first pages were
 ///    dropped a refresh stores the beginning alone.
 ///
@@ -37,7 +36,8 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     struct Guarded {
         var declaration: Declaration
         var state: State
-        var epoch: UInt64
+        /// Whose rows these are.
+        var partition: Partition
         var tasks: [UInt64: Task<Void, Never>] = [:]
         /// How much the requests under way matter.
         var priorities: [UInt64: RequestPriority] = [:]
@@ -76,7 +76,7 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
                     entry: Self.entry(of: pages, registry, queries)
                 ),
                 state: State(pageSize: pages.size),
-                epoch: queries.authorizer.epoch.number,
+                partition: queries.partition(of: pages.policy),
                 isClosed: isClosed
             )
         )
@@ -122,16 +122,14 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// Takes the cache's entry over, if nothing is known yet.
     func restore() {
-        let (isNeeded, epoch) = guarded.withLock { guarded in
-            (!guarded.state.isLoaded && !guarded.isClosed, guarded.epoch)
+        let (isNeeded, partition) = guarded.withLock { guarded in
+            (!guarded.state.isLoaded && !guarded.isClosed, guarded.partition)
         }
-        // Between a user's leaving and the cache's hearing of it, what it has is the other user's.
-        let isUsers = pages.policy.audience == .user
-        guard isNeeded, !isUsers || queries.guarded.withLock({ $0.epoch.number == epoch }),
-            let list = queries.base(of: entry)?.value
+        guard isNeeded, let (list, ground) = queries.base(of: entry),
+            ground.partition === partition
         else { return }
         change { guarded in
-            guard guarded.epoch == epoch, guarded.state.restore(list) else { return nil }
+            guard guarded.partition === partition, guarded.state.restore(list) else { return nil }
             (guarded.folded, guarded.doubts) = (list.folded, list.doubts)
             return State.Effect()
         }
@@ -147,7 +145,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// What is known but for the rows; what has become of them since then; and what they are now.
     func look(since span: PageSpan?) -> Look {
-        userChanged()
         restore()
         let status = queries.snapshot(of: entry)
         // Before the rows: an effect ends when it is a part of them.
@@ -253,7 +250,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
 
     /// Loads the next page, or the one before; without a list its first page.
     func load(_ load: PagesLoad, priority: FetchPriority) async throws(SanguineError) {
-        userChanged()
         restore()
         guard guarded.withLock({ $0.state.isLoaded }) else {
             _ = try await queries.value(of: entry, priority: priority)
@@ -269,7 +265,6 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
     ///
     /// What raises the priority raises the refresh.
     func refreshed(_ priority: RequestPriority) async throws(SanguineError) -> PageList<Item> {
-        userChanged()
         let observer = priority.observe { [weak self] wanted in
             self?.change { $0.state.raise(.refresh, to: wanted) }
         }
@@ -352,18 +347,18 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         while let (saved, ground) = queries.heldBase(of: entry) {
             let held = saved.rows.count
             let step = onlyIfWorthwhile ? max(pages.size, isOnDisk ? held / 4 : held) : .min
-            let unsaved = guarded.withLock { guarded -> (PageList<Item>, UInt64)? in
+            let unsaved = guarded.withLock { guarded -> PageList<Item>? in
                 let list = guarded.state.list
-                guard guarded.state.isLoaded, !guarded.state.hasPrevious,
+                guard guarded.partition === ground.partition, guarded.state.isLoaded,
+                    !guarded.state.hasPrevious,
                     list.revision > saved.revision, list.rows.count - held >= step
                 else { return nil }
-                return (guarded.noted(list), guarded.epoch)
+                return guarded.noted(list)
             }
-            guard let (list, epoch) = unsaved else { return }
+            guard let list = unsaved else { return }
             if queries.amend(
                 list,
                 for: entry,
-                epoch: epoch,
                 replacing: ground,
                 size: { list.estimatedBytes }
             ) {
@@ -371,18 +366,17 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
             }
             // Refused for another reason than a change: it always will be.
             let present = queries.heldBase(of: entry)?.ground
-            guard let present, !present.isSame(as: ground) else { return }
+            guard let present, !present.hasSameValue(as: ground) else { return }
         }
     }
 
     // MARK: - Life
 
-    func userChanged() {
+    func change(to user: Partition) {
         guard pages.policy.audience == .user else { return }
-        let present = queries.authorizer.epoch.number
         change { guarded in
-            guard guarded.epoch < present else { return nil }
-            guarded.epoch = present
+            guard guarded.partition !== user else { return nil }
+            guarded.partition = user
             (guarded.folded, guarded.doubts, guarded.sent) = ([], [:], [:])
             return guarded.state.reset(.userChanged)
         }
@@ -436,14 +430,14 @@ extension PagesKeeper {
             guarded.priorities[raise.number].map { ($0, raise.priority) }
         }
         for request in effect.start {
-            let epoch = guarded.epoch
+            let partition = guarded.partition
             guarded.sent[request.number] = guarded.sent[request.number] ?? moment
             let priority = RequestPriority(request.priority)
             guarded.priorities[request.number] = priority
             // Detached: the load belongs to all its callers, so it has the cancellation of none.
             guarded.tasks[request.number] = Task.detached(priority: Task.currentPriority) {
                 [weak self] in
-                await self?.fly(request, priority, epoch: epoch)
+                await self?.fly(request, priority, partition)
             }
         }
         let observers = Array(guarded.observers.values)
@@ -461,30 +455,25 @@ extension PagesKeeper {
     private func fly(
         _ request: PagesRequest,
         _ priority: RequestPriority,
-        epoch: UInt64
+        _ partition: Partition
     ) async {
         let pages = pages
-        let isUsers = pages.policy.audience == .user
         let page = PageRequest(cursor: request.cursor, limit: request.limit)
         let plan = FetchPlan(
             name: pages.name,
             policy: pages.policy.priority(request.priority),
             base: pages.base
         )
-        let result = await queries.attempts.fetch(
-            plan,
-            epoch: isUsers ? SessionEpoch(number: epoch, account: nil) : nil,
-            priority: priority
-        ) { try await pages.fetch($0, page) }
-        // Whoever changed the user has done so before this look; an answer of before is refused.
-        if isUsers, queries.authorizer.epoch.number != epoch { return userChanged() }
+        let result = await partition.attempts.fetch(plan, priority: priority) {
+            try await pages.fetch($0, page)
+        }
         switch result {
         case .success(let page):
             fold()
-            land(request, page, epoch: epoch, isUsers: isUsers)
+            land(request, page, partition)
         case .failure(let error):
             change { guarded in
-                guard guarded.epoch == epoch || !isUsers else { return nil }
+                guard guarded.partition === partition else { return nil }
                 guarded.forget(request)
                 return guarded.state.fail(
                     request.number,

@@ -4,7 +4,7 @@ import Synchronization
 /// What the client tells the keepers of its lists.
 protocol AnyPagesKeeper: AnyObject, Sendable {
     /// Another user is there, or none.
-    func userChanged()
+    func change(to user: Partition)
     /// Makes what operations have done a part of the rows.
     func fold()
     /// The effects on the rows are others.
@@ -60,8 +60,9 @@ final class PagesRegistry: Sendable {
         return keeper
     }
 
-    func userChanged() {
-        for keeper in live() { keeper.userChanged() }
+    /// Another user is there: nothing of the former one stays.
+    func change(to user: Partition) {
+        for keeper in live() { keeper.change(to: user) }
     }
 
     func close() {

@@ -3,7 +3,7 @@ extension SanguineClient {
     /// `hasMore`, `loadNext()`.
     @MainActor
     public func pages<Item>(_ pages: Pages<Item>) -> PagesModel<Item> {
-        models.model(pages.key) { PagesModel(keeper(of: pages), turn: turn) }
+        device.models.model(pages.key) { PagesModel(keeper(of: pages), turn: device.turn) }
     }
 
     /// What is known of a list, with its age and the state of the network, at once.
@@ -79,7 +79,7 @@ extension SanguineClient {
     }
 
     private func keeper<Item>(of pages: Pages<Item>) -> PagesKeeper<Item> {
-        let keeper = self.pages.keeper(of: pages, in: queries)
+        let keeper = device.pages.keeper(of: pages, in: queries)
         keeper.take(pages)
         return keeper
     }

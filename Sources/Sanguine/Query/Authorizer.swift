@@ -1,44 +1,41 @@
 import SanguineModel
 
-/// Proves to the Sanguine server who asks.
-///
-/// Whoever implements it changes ``epoch`` first and then, before the sign-out or sign-in returns,
-/// calls ``QueryCache/adopt(_:)``.
-protocol Authorizer: Sendable {
+/// Proves to the Sanguine server who asks: one user, for as long as they are there.
+protocol Authorizer: AnyObject, Sendable {
+    /// The user's account, once it is known.
+    var account: Identifier? { get }
+
     /// A token that is valid as far as is known; signs in first if need be.
     ///
-    /// - Throws: ``SanguineError/userChanged`` if the epoch is over: what was begun before a
+    /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
     ///   sign-out signs nobody in after it.
-    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String
+    func accessToken() async throws(SanguineError) -> String
 
     /// Returns a token after the server has answered 401 to this one: refreshes once, for all.
     ///
-    /// - Throws: As ``accessToken(for:)`` does.
-    func rejected(
-        _ token: String,
-        for epoch: SessionEpoch
-    ) async throws(SanguineError) -> String
+    /// - Throws: As ``accessToken()`` does.
+    func rejected(_ token: String) async throws(SanguineError) -> String
 
-    /// Whose data may be seen now. Synchronous, and never goes back.
-    var epoch: SessionEpoch { get }
+    /// Refuses what would be sent in the name of a user who is gone.
+    ///
+    /// - Throws: ``SanguineError/userChanged`` or ``SanguineError/closed``.
+    func check() throws(SanguineError)
+
+    /// The user is gone: refuses everything from now on.
+    func end(_ reason: SanguineError) -> Ended
+
+    /// Who asks, if that is decided when a call begins.
+    func bound() -> any Authorizer
 }
 
-/// A stretch of time in which one user is at the device.
-///
-/// What was asked for in an earlier epoch is refused in a later one (a late answer must not show
-/// one user's data to another). Epochs are compared by ``number`` alone: a user who becomes known,
-/// as a guest does at the first call, gets an ``account`` and stays in the same epoch.
-struct SessionEpoch: Hashable, Sendable {
-    /// Rises whenever data from before must not be seen after.
-    ///
-    /// Counts from 0 in each process.
-    var number: UInt64
-    /// The account, once there is one.
-    var account: Identifier?
+/// What the end of a user leaves to be done.
+struct Ended: Sendable {
+    /// The session to end on the server, if there was one.
+    var session: StoredSession?
+    /// Tells those who waited; when the next user is there, so that whoever tries again finds them.
+    var tell: @Sendable () -> Void = {}
+}
 
-    /// Before anybody is known.
-    static let first = SessionEpoch(number: 0, account: nil)
-
-    /// Whose rows on disk may be read: the account's id, or empty for nobody's.
-    var owner: String { account?.description ?? "" }
+extension Authorizer {
+    func bound() -> any Authorizer { self }
 }

@@ -3,13 +3,12 @@ public import SanguineModel
 // Made once: a look-up of `.balance` should not build its key each time.
 private enum BuiltIn {
     static let balance = Query<Balance>(
-        derived: "$balance",
+        sourced: "$balance",
         policy: .fresh(for: BalanceLimits.freshness).stored(.onDisk)
             .timeout(ClientLimits.balanceTimeout)
+            .retry(.never)  // The source tries again, within the time that all attempts share.
             .refetched(on: [.foreground, .networkBack])
-    ) { request in
-        try await request.get("/v1/balance")
-    }
+    )
 
     static let quotas = Query<[Quota]>(
         "$quotas",

@@ -10,8 +10,8 @@ final class ErasedQuery: Sendable {
     let policy: Policy
     let key: QueryKey
     let base: URL?
-    /// Whether a part of the client keeps the value, and not the cache.
-    let isDerived: Bool
+    /// Whether the value is made by a source of the client's own, see ``EntrySource``.
+    let isSourced: Bool
     /// Whether its flights are counted; not if they only bring about others, which are.
     let countsFlights: Bool
     /// Fetches the value once.
@@ -23,7 +23,7 @@ final class ErasedQuery: Sendable {
         policy: Policy,
         key: QueryKey,
         base: URL?,
-        isDerived: Bool,
+        isSourced: Bool,
         countsFlights: Bool,
         valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
@@ -32,7 +32,7 @@ final class ErasedQuery: Sendable {
         self.policy = policy
         self.key = key
         self.base = base
-        self.isDerived = isDerived
+        self.isSourced = isSourced
         self.countsFlights = countsFlights
         self.valueType = valueType
         self.fetch = fetch
@@ -53,9 +53,9 @@ final class ErasedQuery: Sendable {
     }
 
     /// A record for the values of the query.
-    func record(epoch: UInt64, metrics: NamedMetrics) -> QueryRecord {
+    func record(_ partition: Partition, metrics: NamedMetrics) -> QueryRecord {
         func record<Value: CacheableValue>(_: Value.Type) -> QueryRecord {
-            TypedRecord<Value>(self, epoch: epoch, metrics: metrics)
+            TypedRecord<Value>(self, partition, metrics: metrics)
         }
         return record(valueType)
     }

@@ -51,9 +51,12 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         self.init(name, key: key, policy: policy, base: base, fetch: fetch)
     }
 
-    init(derived name: String, policy: Policy, fetch: @escaping Fetch) {
+    /// A query whose value a source of the client's own brings.
+    init(sourced name: String, policy: Policy) {
         let key = QueryKey(name: name, parameters: [])
-        self.init(name, key: key, policy: policy, base: nil, isDerived: true, fetch: fetch)
+        self.init(name, key: key, policy: policy, base: nil, isSourced: true) { _ in
+            throw SanguineError.notConfigured("'server'")
+        }
     }
 
     init(
@@ -61,7 +64,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         key: QueryKey,
         policy: Policy,
         base: URL?,
-        isDerived: Bool = false,
+        isSourced: Bool = false,
         countsFlights: Bool = true,
         fetch: @escaping Fetch
     ) {
@@ -70,7 +73,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
             policy: policy,
             key: key,
             base: base,
-            isDerived: isDerived,
+            isSourced: isSourced,
             countsFlights: countsFlights,
             valueType: Value.self
         ) { .of(try await fetch($0)) }

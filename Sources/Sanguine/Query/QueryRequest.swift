@@ -9,7 +9,6 @@ public struct QueryRequest: Sendable {
 
     let base: URL?
     let attempts: ReadAttempts
-    let epoch: SessionEpoch?
     let flight: RequestFlight
 
     var backend: Backend { attempts.backend }
@@ -17,7 +16,8 @@ public struct QueryRequest: Sendable {
 
     /// The two ways out of a client, and what stands before them.
     struct Backend: Sendable {
-        let call: ServerCall
+        /// In the name of a user, or of whoever is there.
+        var call: ServerCall
         let baseURL: URL?
         let baseHeaders: @Sendable () -> [String: String]
         let queue: RequestQueue
@@ -31,6 +31,13 @@ public struct QueryRequest: Sendable {
             queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
             retries = RetryGuard(clock: configuration.delay)
             batches = Batches(delay: configuration.delay)
+        }
+
+        /// The same ways for another user.
+        func with(_ call: ServerCall) -> Backend {
+            var backend = self
+            backend.call = call
+            return backend
         }
     }
 
@@ -89,7 +96,7 @@ public struct QueryRequest: Sendable {
         defer { ticket.release() }
         flight.asks(host)
         if let server = backend.call.server, request.url.origin == server.origin {
-            return try await backend.call.send(request, epoch: epoch)
+            return try await backend.call.send(request)
         }
         if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
             request.headers.addHeaders(ifMissing: backend.baseHeaders())

@@ -48,31 +48,33 @@ struct ReadAttempts: Sendable {
     ///
     /// - Parameters:
     ///   - plan: What is fetched, and how.
-    ///   - epoch: Whose data it is; `nil` if it is no user's.
     ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
     ///   - body: Fetches once.
     /// - Returns: The value, or the last attempt's error; if it was the time that ended,
     ///   ``SanguineError/timedOut(after:)`` with the error of the last attempt that had failed.
     func fetch<Value: Sendable>(
         _ plan: FetchPlan,
-        epoch: SessionEpoch?,
         priority: RequestPriority? = nil,
         _ body: @escaping @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
-        let request = QueryRequest(
+        let request = request(plan, priority)
+        let failures = FailureNote()
+        return await withDeadline(ClientLimits.readTimeout, failures) {
+            await attempt(plan, request, failures, body)
+        }
+    }
+
+    /// What one fetch asks with.
+    func request(_ plan: FetchPlan, _ priority: RequestPriority?) -> QueryRequest {
+        QueryRequest(
             timeout: plan.policy.timeout,
             base: plan.base,
             attempts: self,
-            epoch: epoch,
             flight: RequestFlight(
                 priority: priority ?? RequestPriority(plan.policy.priority),
                 host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
             )
         )
-        let failures = FailureNote()
-        return await withDeadline(ClientLimits.readTimeout, failures) {
-            await attempt(plan, request, failures, body)
-        }
     }
 
     private func attempt<Value: Sendable>(
@@ -174,10 +176,10 @@ extension SanguineError {
 }
 
 extension ReadAttempts {
-    /// The attempts of a client's reads.
-    init(call: ServerCall, configuration: SanguineClient.Configuration) {
+    /// The attempts of reads through that backend.
+    init(_ backend: QueryRequest.Backend, _ configuration: SanguineClient.Configuration) {
         self.init(
-            backend: QueryRequest.Backend(call: call, configuration: configuration),
+            backend: backend,
             delay: configuration.delay,
             random: configuration.random,
             schedule: configuration.schedule

@@ -5,22 +5,12 @@ extension SanguineClient {
     /// waits for a write of the client's store that is under way, which is one sync of the disk,
     /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
     public func cached<Value>(_ query: Query<Value>) -> Value? {
-        query.erased.isDerived ? cachedDerived(query) : queries.cached(query)
-    }
-
-    private func cachedDerived<Value>(_ query: Query<Value>) -> Value? {
-        guard let value = derived.source(of: query)?.cached() else {
-            metrics.named(query.name).miss()
-            return nil
-        }
-        metrics.named(query.name).hit()
-        return value
+        queries.cached(query)
     }
 
     /// What is known of a query, with its age and the state of the network, at once.
     public func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
-        if let source = derived.source(of: query) { return source.snapshot() }
-        return queries.snapshot(of: query)
+        queries.snapshot(of: query)
     }
 
     /// The value, fetched first unless it is fresh by the query's policy.
@@ -31,8 +21,7 @@ extension SanguineClient {
     /// - Throws: ``SanguineError``. An error reaches all who wait, and is not kept: the next caller
     ///   causes a new fetch. What was cached stays; see ``cached(_:)``.
     public func value<Value>(of query: Query<Value>) async throws(SanguineError) -> Value {
-        if let source = derived.source(of: query) { return try await source.value() }
-        return try await queries.value(of: query)
+        try await queries.value(of: query)
     }
 
     /// What is known of a query at once, then every change of it.
@@ -40,8 +29,7 @@ extension SanguineClient {
     /// A value that is not fresh is shown and asked for again. A reader who is slow gets the newest
     /// state and not those in between. The sequence ends when the client is closed.
     public func updates<Value>(of query: Query<Value>) -> AsyncStream<QueryState<Value>> {
-        if let source = derived.source(of: query) { return source.updates() }
-        return queries.updates(of: query)
+        queries.updates(of: query)
     }
 
     /// Fetches the value although it may be fresh; joins a fetch that is under way.
@@ -49,8 +37,7 @@ extension SanguineClient {
     /// - Throws: As ``value(of:)`` does.
     @discardableResult
     public func refresh<Value>(_ query: Query<Value>) async throws(SanguineError) -> Value {
-        if let source = derived.source(of: query) { return try await source.refresh() }
-        return try await queries.value(of: query, refreshing: true)
+        try await queries.value(of: query, refreshing: true)
     }
 
     /// Makes the value count as stale.
@@ -60,7 +47,6 @@ extension SanguineClient {
     /// A fetch that is under way may be from before the change: readers who ask from now on are not
     /// served by it.
     public func invalidate<Value>(_ query: Query<Value>) {
-        if let source = derived.source(of: query) { return source.invalidate() }
         queries.invalidate(query)
     }
 
@@ -74,7 +60,6 @@ extension SanguineClient {
     /// once, what is not when it is next asked for; on disk too.
     public func invalidate(all name: String, _ parameters: any QueryParameter...) {
         queries.invalidate(.prefix(QueryKey(name: name, parameters: parameters).text))
-        if parameters.isEmpty { derived.invalidate(name) }
     }
 
     /// Makes every value stale whose policy has the tag.
@@ -86,7 +71,6 @@ extension SanguineClient {
     /// Makes every value stale.
     public func invalidateAll() {
         queries.invalidate(.everything)
-        derived.invalidateAll()
     }
 
     /// Puts a value into the cache as if it had just been fetched: one that another answer brought.
@@ -98,7 +82,7 @@ extension SanguineClient {
     ///   ``close()``.
     @discardableResult
     public func set<Value>(_ value: Value, for query: Query<Value>) -> Bool {
-        guard derived.source(of: query) == nil else { return false }
+        guard !query.erased.isSourced else { return false }
         return queries.set(value, for: query)
     }
 
@@ -116,14 +100,14 @@ extension SanguineClient {
     /// - Returns: What is shown then: the new value with those effects. `nil` if there was none.
     @discardableResult
     public func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        guard derived.source(of: query) == nil else { return nil }
+        guard !query.erased.isSourced else { return nil }
         return queries.update(query, body)
     }
 
     /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor
     public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {
-        models.model(query.key) { QueryModel(query, client: self) }
+        device.models.model(query.key) { QueryModel(query, client: self) }
     }
 
     /// Calls a closure with the present state and after every change, until the result is released.
@@ -145,11 +129,6 @@ extension SanguineClient {
         _ query: Query<Value>,
         _ tell: @escaping @Sendable (QueryState<Value>) -> Void
     ) -> Following {
-        if let source = derived.source(of: query) {
-            let updates = source.updates()
-            let following = Task { for await state in updates { tell(state) } }
-            return Following { following.cancel() }
-        }
         let number = queries.observe(query, .init(tell: tell, finish: {}))
         return Following { [weak queries] in
             if let number { queries?.unobserve(query, number) }

@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// Calls of the Sanguine server in the name of the present user.
+/// Calls of the Sanguine server in the name of one user, or of whoever is there.
 ///
 /// ```swift
 /// let answer = try await call.get("/v1/quotas", as: Items<Quota>.self)
@@ -21,52 +21,49 @@ struct ServerCall: Sendable {
 
     /// Sends an authorised request; once more with a new token if the first was not accepted.
     ///
-    /// The request goes out only while the user is the one for whom it was made.
+    /// The request goes out only while the user is there.
     ///
     /// - Parameters:
     ///   - request: What to send; to the server's own address.
-    ///   - epoch: Whose request it is. Default: the present user's.
     ///   - limit: The time that is left for all sendings together. Default: each has the request's
     ///     own.
     /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError/userChanged`` if another user is there when it begins, or when the
-    ///   token is.
+    /// - Throws: ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(
         _ request: TransportRequest,
-        epoch: SessionEpoch? = nil,
         within limit: TimeLimit? = nil
     ) async throws(SanguineError) -> TransportResponse {
         guard let server, request.url.origin == server.origin else {
             throw .notConfigured("'server', or the call goes to another host")
         }
-        let expected = epoch ?? authorizer.epoch
-        let token = try await authorizer.accessToken(for: expected)
+        let user = authorizer.bound()
+        let token = try await user.accessToken()
         do throws(SanguineError) {
-            return try await send(request, token: token, expected: expected, within: limit)
+            return try await send(request, token: token, of: user, within: limit)
         } catch .problem(let problem) where Self.isCuredByToken(problem) {
-            let successor = try await authorizer.rejected(token, for: expected)
-            return try await send(request, token: successor, expected: expected, within: limit)
+            let successor = try await user.rejected(token)
+            return try await send(request, token: successor, of: user, within: limit)
         }
     }
 
     /// Opens an authorised stream; once more with a new token if the first was not accepted.
     ///
     /// - Returns: A stream whose status is from 200 to 299.
-    /// - Throws: As ``send(_:epoch:)`` does; ``SanguineError/notConfigured(_:)`` if the transport
+    /// - Throws: As ``send(_:within:)`` does; ``SanguineError/notConfigured(_:)`` if the transport
     ///   has no streams.
     func stream(
-        _ request: TransportRequest,
-        epoch: SessionEpoch
+        _ request: TransportRequest
     ) async throws(SanguineError) -> TransportStream {
         guard let server, request.url.origin == server.origin else {
             throw .notConfigured("'server', or the call goes to another host")
         }
-        let token = try await authorizer.accessToken(for: epoch)
+        let user = authorizer.bound()
+        let token = try await user.accessToken()
         do throws(SanguineError) {
-            return try await exchange.stream(try authorized(request, token, epoch))
+            return try await exchange.stream(try authorized(request, token, user))
         } catch .problem(let problem) where Self.isCuredByToken(problem) {
-            let successor = try await authorizer.rejected(token, for: epoch)
-            return try await exchange.stream(try authorized(request, successor, epoch))
+            let successor = try await user.rejected(token)
+            return try await exchange.stream(try authorized(request, successor, user))
         }
     }
 
@@ -74,11 +71,10 @@ struct ServerCall: Sendable {
     func get<Value: Decodable & Sendable>(
         _ path: String,
         query: [URLQueryItem] = [],
-        epoch: SessionEpoch? = nil,
         within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
-        try await call("GET", path, query: query, epoch: epoch, within: limit, as: type)
+        try await call("GET", path, query: query, within: limit, as: type)
     }
 
     /// A call with a JSON body, or none, and a JSON answer.
@@ -89,7 +85,6 @@ struct ServerCall: Sendable {
         headers: [String: String] = [:],
         json: Data? = nil,
         timeout: Duration = ClientLimits.requestTimeout,
-        epoch: SessionEpoch? = nil,
         within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Answer<Value> {
@@ -102,7 +97,7 @@ struct ServerCall: Sendable {
             json: json,
             timeout: timeout
         )
-        let response = try await send(request, epoch: epoch, within: limit)
+        let response = try await send(request, within: limit)
         return Answer(
             value: try WireCoding.decode(type, from: response.body),
             head: response.header("sanguine-head").flatMap { Int64($0) },
@@ -113,10 +108,10 @@ struct ServerCall: Sendable {
     private func send(
         _ request: TransportRequest,
         token: String,
-        expected: SessionEpoch,
+        of user: any Authorizer,
         within limit: TimeLimit?
     ) async throws(SanguineError) -> TransportResponse {
-        var request = try authorized(request, token, expected)
+        var request = try authorized(request, token, user)
         if let limit {
             request.timeout = min(request.timeout, limit.left)
             guard request.timeout > .zero else { throw .transport(.timedOut) }
@@ -127,10 +122,9 @@ struct ServerCall: Sendable {
     private func authorized(
         _ request: TransportRequest,
         _ token: String,
-        _ expected: SessionEpoch
+        _ user: any Authorizer
     ) throws(SanguineError) -> TransportRequest {
-        // Epochs never go back: if it still is the expected one, then so it was for the token.
-        guard authorizer.epoch.number == expected.number else { throw .userChanged }
+        try user.check()
         var request = request
         request.headers.setHeader("Authorization", "Bearer \(token)")
         return request

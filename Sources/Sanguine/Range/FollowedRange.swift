@@ -16,12 +16,12 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         client: SanguineClient
     ) {
         self.range = range
-        guard let keeper = try? client.ranges.keeper(of: query) else {
+        guard let keeper = try? client.device.ranges.keeper(of: query) else {
             state = .unknown(range)
             return
         }
         state = keeper.snapshot(range)
-        let turn = client.turn
+        let turn = client.device.turn
         let owner = turn.newOwner()
         // News come in their order, and of two the turn takes the later.
         let number = keeper.watch(range) { [weak self] news in
@@ -46,6 +46,6 @@ extension SanguineClient {
             name: "range",
             parameters: [query.key.text, range.lowerBound.position, range.upperBound.position]
         )
-        return models.model(key) { FollowedRange(query, in: range, client: self) }
+        return device.models.model(key) { FollowedRange(query, in: range, client: self) }
     }
 }

@@ -4,6 +4,7 @@ import Synchronization
 extension QueryCache {
     /// An entry with what proves, when it is set, that it was not changed meanwhile.
     struct Held<Value> {
+        let partition: Partition
         var value: Value?
         var version: UInt64 = 0
         var generation: UInt64?
@@ -24,10 +25,11 @@ extension QueryCache {
         let now = clock.now()
         return guarded.withLock { guarded in
             guard let record = guarded.records[query.key], record.serves(query.erased) else {
-                return Held()
+                return Held(partition: guarded.partition(query.policy.audience))
             }
             Self.sync(record, with: guarded.marks)
             return Held(
+                partition: record.partition,
                 value: record.box?.value(as: Value.self),
                 version: record.version,
                 generation: record.state.generation,

@@ -3,14 +3,14 @@ import Synchronization
 
 /// Fetches what is missing of one range query; the shell around ``RangeState``.
 ///
-/// What is known is one entry of the cache. It is changed by ``write(epoch:_:)`` alone, which
+/// What is known is one entry of the cache. It is changed by ``write(in:_:)`` alone, which
 /// begins again when the entry was changed or invalidated meanwhile.
 ///
 /// Invariants:
 ///
 /// 1. A flight is under way until what it brought is in the cache: who asks sees one or the other.
 /// 2. Every waiter is answered once: by its last landing, a failure, its own cancellation, the end
-///    of the epoch or the closing of the client.
+///    of the user or the closing of the client.
 /// 3. Watchers are told by one thread at a time, the newest last.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await`, the cache, or the
@@ -35,7 +35,8 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     struct Guarded {
         var query: RangeQuery<Index, Value>
-        var epoch: UInt64
+        /// Whose values these are.
+        var partition: Partition
         var state = RangeState()
         var waiters: [UInt64: Waiter] = [:]
         var flights: [UInt64: Task<Void, Never>] = [:]
@@ -64,7 +65,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         self.queries = queries
         policy = query.policy
         plain = query
-        guarded = Mutex(Guarded(query: query, epoch: queries.authorizer.epoch.number))
+        guarded = Mutex(Guarded(query: query, partition: queries.partition(of: query.policy)))
     }
 
     /// The cache's entry; fetching it fetches what its watchers lack.
@@ -147,11 +148,11 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         tell()
     }
 
-    func adopt(_ epoch: SessionEpoch) {
+    func change(to user: Partition) {
         guard policy.audience == .user else { return }
         let ending = guarded.withLock { guarded -> Ending? in
-            guard epoch.number > guarded.epoch else { return nil }
-            guarded.epoch = epoch.number
+            guard guarded.partition !== user else { return nil }
+            guarded.partition = user
             // What went wrong for one user is nothing to the next.
             for number in guarded.watchers.keys { guarded.watchers[number]?.error = nil }
             return perform(guarded.state.abandon(), .failure(.userChanged), in: &guarded)
@@ -208,7 +209,6 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         _ continuation: Waiter,
         refreshing: Bool
     ) {
-        adopt(queries.authorizer.epoch)
         var ending: Ending?
         while ending == nil {
             let landings = guarded.withLock { $0.landings }
@@ -279,16 +279,19 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     /// Changes what is known; begins again if it was changed meanwhile.
     ///
-    /// - Returns: Why it was not taken, or `nil`: the epoch is over, the client is closed, or the
+    /// - Returns: Why it was not taken, or `nil`: the user is gone, the client is closed, or the
     ///   key has become another query's.
     @discardableResult
     private func write(
-        epoch: SessionEpoch? = nil,
+        in partition: Partition? = nil,
         _ body: (inout Contents) -> Void
     ) -> SanguineError? {
         let entry = entry
         while true {
             let held = queries.held(entry)
+            guard partition == nil || held.partition === partition else {
+                return refusal(of: entry)
+            }
             var contents = shown(held.value)
             // An entry that has left the memory took along what was invalidated since.
             if !held.isFresh {
@@ -300,13 +303,16 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
             let isTaken = queries.set(
                 contents,
                 for: entry,
-                epoch: epoch,
+                in: held.partition,
                 replacing: held.version,
                 of: held.generation
             )
             if isTaken { return nil }
             let now = queries.held(entry)
-            guard now.version != held.version || now.generation != held.generation else {
+            guard
+                now.version != held.version || now.generation != held.generation
+                    || now.partition !== held.partition
+            else {
                 return refusal(of: entry)
             }
         }
@@ -327,13 +333,12 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ) -> Ending {
         let cancelled = effect.cancel.compactMap { guarded.flights.removeValue(forKey: $0) }
         let answered = effect.answer.compactMap { guarded.waiters.removeValue(forKey: $0) }
-        let query = guarded.query
-        let epoch = SessionEpoch(number: guarded.epoch, account: nil)
+        let (query, partition) = (guarded.query, guarded.partition)
         for flight in effect.start {
             // Detached: a flight belongs to all its callers, so it has the cancellation of none.
             guarded.flights[flight.number] = Task.detached(priority: Task.currentPriority) {
                 [weak self] in
-                await self?.fly(flight, query, epoch)
+                await self?.fly(flight, query, partition)
             }
         }
         return {
@@ -345,10 +350,9 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     private func fly(
         _ flight: RangeState.Flight,
         _ query: RangeQuery<Index, Value>,
-        _ epoch: SessionEpoch
+        _ partition: Partition
     ) async {
         let indices = Index.indices(flight.range)
-        let requestEpoch = policy.audience == .user ? epoch : nil
         let departure = queries.clock.now()
         let counters = queries.metrics.named(query.name)
         let ticket = counters.flightBegan()
@@ -356,16 +360,15 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         var plan = query.plan
         plan.metrics = counters
         plan.attempts = attempted
-        let result = await queries.attempts.fetch(
+        let result = await partition.attempts.fetch(
             plan,
-            epoch: requestEpoch,
             priority: RequestPriority(query.policy.priority)
         ) { request in
             try await query.fetch(request, indices)
         }
         counters.flightEnded(ticket, outcome: FlightOutcome(result), attempts: attempted.value)
         switch result {
-        case .success(let values): land(values, flight, epoch, since: departure)
+        case .success(let values): land(values, flight, partition, since: departure)
         case .failure(let error): fail(flight, error)
         }
     }
@@ -373,7 +376,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
     private func land(
         _ brought: [Index: Value],
         _ flight: RangeState.Flight,
-        _ epoch: SessionEpoch,
+        _ partition: Partition,
         since departure: Timestamp
     ) {
         let now = queries.clock.now()
@@ -391,7 +394,7 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
             brought.map { ($0.key.position, $0.value) },
             uniquingKeysWith: { $1 }
         )
-        let refusal = write(epoch: policy.audience == .user ? epoch : nil) { contents in
+        let refusal = write(in: partition) { contents in
             let (present, recent) = guarded.withLock {
                 ($0.state.flight(flight.number), $0.state.recent)
             }

@@ -2,7 +2,7 @@ import Synchronization
 
 /// What the client needs of a keeper whose types it does not know.
 protocol RangeSteering: AnyObject, Sendable {
-    func adopt(_ epoch: SessionEpoch)
+    func change(to user: Partition)
     func close()
 }
 
@@ -96,8 +96,8 @@ final class RangeKeepers: Sendable {
     }
 
     /// Ends what is under way for the user before.
-    func adopt(_ epoch: SessionEpoch) {
-        for keeper in live { keeper.adopt(epoch) }
+    func change(to user: Partition) {
+        for keeper in live { keeper.change(to: user) }
     }
 
     /// Ends all that is under way.

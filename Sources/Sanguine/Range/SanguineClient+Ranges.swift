@@ -12,7 +12,7 @@ extension SanguineClient {
         in range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) async throws(SanguineError) -> [Index: Value] {
-        try await ranges.keeper(of: query).values(range, refreshing: false)
+        try await device.ranges.keeper(of: query).values(range, refreshing: false)
     }
 
     /// What is known of a stretch, at once and whatever its age.
@@ -22,7 +22,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) -> RangeValues<Index, Value> {
-        guard let keeper = try? ranges.keeper(of: query) else { return .unknown(range) }
+        guard let keeper = try? device.ranges.keeper(of: query) else { return .unknown(range) }
         return keeper.snapshot(range)
     }
 
@@ -34,7 +34,7 @@ extension SanguineClient {
         of query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>
     ) -> AsyncStream<RangeValues<Index, Value>> {
-        guard let keeper = try? ranges.keeper(of: query) else {
+        guard let keeper = try? device.ranges.keeper(of: query) else {
             return AsyncStream { $0.finish() }
         }
         return keeper.updates(range)
@@ -48,7 +48,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) async throws(SanguineError) -> [Index: Value] {
-        try await ranges.keeper(of: query).values(range, refreshing: true)
+        try await device.ranges.keeper(of: query).values(range, refreshing: true)
     }
 
     /// Makes the values of a stretch count as stale; whoever watches it gets new ones.
@@ -58,7 +58,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) {
-        try? ranges.keeper(of: query).invalidate(range)
+        try? device.ranges.keeper(of: query).invalidate(range)
     }
 
     /// The stretch as an observable object for a view.

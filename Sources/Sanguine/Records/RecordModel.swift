@@ -22,17 +22,23 @@ public final class RecordModel<Value: Sendable & Equatable> {
 
     @ObservationIgnored private let following: Following
 
-    init(_ query: RecordQuery<Value>, keeper: SyncKeeper, turn: MainTurn) {
-        value = keeper.reading(query.collections, query.read)
+    /// `value` is what the query gives now.
+    init(
+        _ query: RecordQuery<Value>,
+        value: Value,
+        observers: RecordObservers,
+        turn: MainTurn
+    ) {
+        self.value = value
         let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
         let owner = turn.newOwner()
-        let number = keeper.observe(query) { [weak keeper] answer in
+        let number = observers.observe(query) { [weak observers] answer in
             newest.set(answer)
-            turn.schedule({ relay.apply(newest.present, of: keeper) }, for: owner)
+            turn.schedule({ relay.apply(newest.present, observers) }, for: owner)
         }
-        following = Following { [weak keeper] in
-            if let number { keeper?.observers.remove(number) }
+        following = Following { [weak observers] in
+            if let number { observers?.remove(number) }
         }
         relay.model = self
     }
@@ -47,8 +53,8 @@ public final class RecordModel<Value: Sendable & Equatable> {
 private final class RecordRelay<Value: Sendable & Equatable> {
     weak var model: RecordModel<Value>?
 
-    func apply(_ answer: RecordAnswer<Value>?, of keeper: SyncKeeper?) {
+    func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
         // What was made for a user who has left meanwhile is nobody's.
-        if let answer, keeper?.isPresent(answer) == true { model?.apply(answer.value) }
+        if let answer, observers?.isPresent(answer) == true { model?.apply(answer.value) }
     }
 }

@@ -7,6 +7,9 @@ import Synchronization
 /// one pass; then all who observe them are told, unless theirs is equal to the last. A change
 /// during a pass begins it again.
 ///
+/// They observe the present user's records, whoever that is: when the user changes, all values are
+/// made anew.
+///
 /// Mutable state: `state`, by its mutex, never held over the app's closures.
 final class RecordObservers: Sendable {
     /// Makes a value; returns what tells of it, or `nil` if it is equal to the last.
@@ -24,9 +27,31 @@ final class RecordObservers: Sendable {
         var lastNumber: UInt64 = 0
         var isRunning = false
         var isClosed = false
+        var present: @Sendable () -> SyncKeeper? = { nil }
     }
 
     private let state = Mutex(State())
+    private let turn: MainTurn
+
+    /// - Parameter turn: Where models change.
+    init(turn: MainTurn) { self.turn = turn }
+
+    /// Says where the present user's records are found.
+    func observe(_ present: @escaping @Sendable () -> SyncKeeper?) {
+        state.withLock { $0.present = present }
+    }
+
+    /// The present user's records; `nil` once the client is gone.
+    var present: SyncKeeper? { state.withLock { $0.present }() }
+
+    /// Another user is there.
+    func userChanged() {
+        if !isEmpty {
+            present?.activate()
+            present?.watch()
+        }
+        changed(nil)
+    }
 
     /// Whether nobody observes.
     var isEmpty: Bool { state.withLock { $0.observers.isEmpty } }
@@ -34,7 +59,6 @@ final class RecordObservers: Sendable {
     /// Observes from now on; the first pass comes at once.
     func add(
         _ collections: Set<String>,
-        in keeper: SyncKeeper,
         finish: @escaping @Sendable () -> Void,
         evaluate: @escaping Evaluate
     ) -> UInt64? {
@@ -48,7 +72,7 @@ final class RecordObservers: Sendable {
             )
             return state.lastNumber
         }
-        if number != nil { run(in: keeper) }
+        if number != nil { run() }
         return number
     }
 
@@ -56,7 +80,7 @@ final class RecordObservers: Sendable {
     func remove(_ number: UInt64) { state.withLock { $0.observers[number] = nil } }
 
     /// Records have changed; all of them if `keys` is `nil`.
-    func changed(_ keys: Set<RecordKey>?, in keeper: SyncKeeper) {
+    func changed(_ keys: Set<RecordKey>?) {
         let mustRun = state.withLock { state in
             guard !state.observers.isEmpty, keys?.isEmpty != true else { return false }
             let collections = keys.map { Set($0.map(\.collection)) }
@@ -68,7 +92,7 @@ final class RecordObservers: Sendable {
             }
             return isAny
         }
-        if mustRun { run(in: keeper) }
+        if mustRun { run() }
     }
 
     /// Ends all observation.
@@ -81,17 +105,17 @@ final class RecordObservers: Sendable {
         for observer in observers { observer.finish() }
     }
 
-    private func run(in keeper: SyncKeeper) {
+    private func run() {
         let mustStart = state.withLock { state in
             defer { state.isRunning = true }
             return !state.isRunning
         }
         // Not here: making values is the app's code, and `perform` must not wait for it.
-        if mustStart { Task { [self] in while pass(in: keeper) {} } }
+        if mustStart { Task { [self] in while pass() {} } }
     }
 
     /// Returns whether there may be more to do.
-    private func pass(in keeper: SyncKeeper) -> Bool {
+    private func pass() -> Bool {
         let dirty = state.withLock { state in
             let dirty = state.observers.filter(\.value.isDirty)
             for number in dirty.keys { state.observers[number]?.isDirty = false }
@@ -100,19 +124,24 @@ final class RecordObservers: Sendable {
         }
         guard !dirty.isEmpty else { return false }
         let collections = dirty.reduce(into: Set<String>()) { $0.formUnion($1.collections) }
-        let tellings = keeper.reading(collections) { reader in
+        let tellings = present?.reading(collections) { reader in
             dirty.compactMap { $0.evaluate(reader) }
         }
-        keeper.environment.turn.gather { for tell in tellings { tell() } }
+        guard let tellings else { return false }
+        turn.gather { for tell in tellings { tell() } }
         return true
     }
 }
 
-/// A value that was made of an epoch's records.
+/// A value that was made of one user's records.
 struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let value: Value
-    /// The number of the epoch: in a later one it is no longer shown.
-    let epoch: UInt64
+    /// Whose records: when they are gone it is no longer shown.
+    let source: SyncKeeper
+
+    static func == (lhs: Self, rhs: Self) -> Bool {
+        lhs.source === rhs.source && lhs.value == rhs.value
+    }
 }
 
 /// What an observer was told last.
@@ -129,7 +158,12 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     func set(_ answer: RecordAnswer<Value>) { self.answer.withLock { $0 = answer } }
 }
 
-extension SyncKeeper {
+extension RecordObservers {
+    /// What the query gives now.
+    func value<Value>(of query: RecordQuery<Value>) -> Value? {
+        present?.reading(query.collections, query.read)
+    }
+
     /// What the query gives now, then every change of it.
     func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
         let (answers, continuation) = AsyncStream.makeStream(
@@ -140,7 +174,7 @@ extension SyncKeeper {
             continuation.yield(answer)
         }
         if let number {
-            continuation.onTermination = { [weak self] _ in self?.observers.remove(number) }
+            continuation.onTermination = { [weak self] _ in self?.remove(number) }
         } else {
             continuation.finish()
         }
@@ -155,7 +189,7 @@ extension SyncKeeper {
 
     /// Whether the answer is one of the present user's.
     func isPresent(_ answer: RecordAnswer<some Sendable & Equatable>) -> Bool {
-        guarded.withLock { $0.epoch.number == answer.epoch }
+        answer.source === present && !answer.source.hasEnded
     }
 
     /// Calls the closure with what the query gives, at once and after each change; under no lock.
@@ -164,17 +198,17 @@ extension SyncKeeper {
         finish: @escaping @Sendable () -> Void = {},
         _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
-        activate()
+        present?.activate()
         let last = LastAnswer<Value>()
-        let number = observers.add(query.collections, in: self, finish: finish) { reader in
-            let answer = RecordAnswer(value: query.read(reader), epoch: reader.view.epoch)
+        let number = add(query.collections, finish: finish) { reader in
+            let answer = RecordAnswer(value: query.read(reader), source: reader.view.keeper)
             guard last.present != answer else { return nil }
             return {
                 last.set(answer)
                 tell(answer)
             }
         }
-        watch()
+        present?.watch()
         return number
     }
 }

@@ -31,7 +31,7 @@ public struct RecordsReader {
     }
 }
 
-/// What a reader reads from: the keeper, while nothing changes, or a copy.
+/// What a reader reads from: one user's records, while nothing changes, or a copy.
 ///
 /// Code of the app runs between two of its reads, so no lock can be held. A change in between is
 /// noticed; what was read is dropped then, and read again.
@@ -40,18 +40,15 @@ public struct RecordsReader {
 final class RecordsView: Sendable {
     typealias Copy = [String: [RecordID: RecordValue]]
 
-    private let keeper: SyncKeeper
+    let keeper: SyncKeeper
     var unreadable: UnreadableRecords { keeper.unreadable }
     let readRevision: UInt64
-    /// The number of the epoch whose records these are.
-    let epoch: UInt64
     private let copy: Copy?
     private let overtaken = Mutex(false)
 
-    init(_ keeper: SyncKeeper, revision: UInt64, epoch: UInt64, copy: Copy? = nil) {
+    init(_ keeper: SyncKeeper, revision: UInt64, copy: Copy? = nil) {
         self.keeper = keeper
         readRevision = revision
-        self.epoch = epoch
         self.copy = copy
     }
 
@@ -113,11 +110,11 @@ extension SyncKeeper {
     func reading<Value>(_ collections: Set<String>, _ body: (RecordsReader) -> Value) -> Value {
         activate()
         for _ in 0..<RecordLimits.readingTries {
-            let (revision, epoch) = present()
-            let view = RecordsView(self, revision: revision, epoch: epoch)
+            let revision = presentRevision
+            let view = RecordsView(self, revision: revision)
             let value = body(RecordsReader(view: view))
             // A companion's files may have changed while it read.
-            if !view.isOvertaken, !environment.isCompanion || present().revision == revision {
+            if !view.isOvertaken, !environment.isCompanion || presentRevision == revision {
                 return value
             }
         }
@@ -130,13 +127,16 @@ extension SyncKeeper {
         return read(at: nil) { try $0.value(key) } ?? nil
     }
 
-    /// The numbers of the present state, and of the epoch.
-    private func present() -> (revision: UInt64, epoch: UInt64) {
+    /// The number of the present state.
+    private var presentRevision: UInt64 {
         guarded.withLock { guarded in
             if environment.isCompanion { _ = notice(&guarded) }
-            return (guarded.revision, guarded.epoch.number)
+            return guarded.revision
         }
     }
+
+    /// Whether the user is gone.
+    var hasEnded: Bool { guarded.withLock { $0.ending != nil } }
 
     /// What the body reads; `nil` if the state is another by now.
     func read<Value>(
@@ -162,12 +162,7 @@ extension SyncKeeper {
                 let all = attempt(&guarded) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }
-            return RecordsView(
-                self,
-                revision: guarded.revision,
-                epoch: guarded.epoch.number,
-                copy: copy
-            )
+            return RecordsView(self, revision: guarded.revision, copy: copy)
         }
     }
 }

@@ -21,11 +21,11 @@ extension SanguineClient {
     ///   it, `notConfigured` if the schema lacks the mutator.
     @discardableResult
     public func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
-        try sync.perform(mutator)
+        try users.perform { user throws(SanguineError) in try user.sync.perform(mutator) }
     }
 
     /// What the user did and the server has not settled yet, with the tray of what it refused.
-    public var outbox: Outbox { Outbox(keeper: sync, mutations: mutations) }
+    public var outbox: Outbox { Outbox(users: users) }
 
     /// Sends all that waits, and takes in all that the server has.
     ///
@@ -34,12 +34,15 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
     ///   was not sent stays in the outbox. An operation that the server refused is no error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
+        let user = users.present
         var failure: SanguineError?
-        do throws(SanguineError) { try await mutations.synchronize() } catch { failure = error }
+        do throws(SanguineError) { try await user.mutations.synchronize() } catch {
+            failure = error
+        }
         if configuration.server != nil || configuration.mutations.isEmpty {
             // One backend that is away keeps nothing from the other.
             do throws(SanguineError) {
-                try await sync.synchronize()
+                try await user.sync.synchronize()
             } catch {
                 failure = failure ?? error
             }
@@ -79,21 +82,26 @@ extension SanguineClient {
     /// equal to the last are left out, and a reader who is slow gets the newest. The sequence ends
     /// when the client is closed.
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
-        sync.updates(of: query)
+        device.records.updates(of: query)
     }
 
     /// The query as an observable object for a view.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        RecordModel(query, keeper: sync, turn: turn)
+        RecordModel(
+            query,
+            value: cached(query),
+            observers: device.records,
+            turn: device.turn
+        )
     }
 
     /// How much of the user's records is on this device, from 0 to 1.
     ///
     /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
     /// when all of them are there.
-    public var restored: Double { sync.guarded.withLock { $0.restored } }
+    public var restored: Double { sync.restored }
 
     /// ``restored``, now and after each change; the sequence ends when the client is closed.
-    public var restoreUpdates: AsyncStream<Double> { sync.restores() }
+    public var restoreUpdates: AsyncStream<Double> { sync.restoreProgress() }
 }

@@ -13,7 +13,7 @@ final class Batches: Sendable {
     fileprivate struct Key: Hashable {
         let name: String
         /// Whose look-up it is, or during whose presence it was made.
-        let epoch: UInt64
+        let user: ObjectIdentifier
         let base: URL?
         let policy: Policy
     }
@@ -49,7 +49,7 @@ final class Batches: Sendable {
         shared.priority = .normal  // What differs in priority alone travels together.
         let key = Key(
             name: batch.name,
-            epoch: request.epoch?.number ?? request.backend.call.authorizer.epoch.number,
+            user: ObjectIdentifier(request.backend.call.authorizer.bound()),
             base: request.base,
             policy: shared
         )
@@ -151,7 +151,6 @@ final class Batches: Sendable {
             let plan = FetchPlan(name: batch.name, policy: key.policy, base: key.base)
             let outcome = await request.attempts.fetch(
                 plan,
-                epoch: request.epoch,
                 priority: priority
             ) { request in
                 try await batch.fetch(request, ids)

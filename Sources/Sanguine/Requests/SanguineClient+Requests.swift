@@ -13,8 +13,7 @@ extension SanguineClient {
         of query: Query<Value>,
         priority: FetchPriority
     ) async throws(SanguineError) -> Value {
-        if let source = derived.source(of: query) { return try await source.value() }
-        return try await queries.value(of: query, priority: priority)
+        try await queries.value(of: query, priority: priority)
     }
 
     /// Fetches the value although it may be fresh, before or after what else waits.
@@ -29,8 +28,7 @@ extension SanguineClient {
         _ query: Query<Value>,
         priority: FetchPriority
     ) async throws(SanguineError) -> Value {
-        if let source = derived.source(of: query) { return try await source.refresh() }
-        return try await queries.value(of: query, refreshing: true, priority: priority)
+        try await queries.value(of: query, refreshing: true, priority: priority)
     }
 
     /// Fetches what is likely to be needed soon; returns at once.
@@ -39,14 +37,9 @@ extension SanguineClient {
     /// whoever asks for the same value meanwhile raises it. A failure is not told: the one who
     /// needs the value asks again. It ends with the client, which it does not keep alive.
     public func prefetch<Value>(_ query: Query<Value>) {
-        let source = derived.source(of: query)
         // Of the client only the part that fetches: its end ends the fetch.
         Task(priority: .utility) { [queries] in
-            if let source {
-                _ = try? await source.value()
-            } else {
-                _ = try? await queries.value(of: query, priority: .prefetch)
-            }
+            _ = try? await queries.value(of: query, priority: .prefetch)
         }
     }
 }

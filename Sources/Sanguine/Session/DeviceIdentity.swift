@@ -45,13 +45,13 @@ extension SanguineClient.Configuration {
     /// The keychain where there is one; but a client that was given a folder has all of its state
     /// in there, so that two folders are two devices. A file that is lost is said in the store's
     /// report.
-    func identityVault(reportingTo store: ClientStore) -> any IdentityVault {
+    func identityVault(reportingTo log: StoreLog) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)
         if folder == nil { return KeychainIdentityVault(label: server?.absoluteString ?? "") }
         #endif
-        return FileIdentityVault(folder: storeFolder) { [weak store] file in
-            store?.report(movedAside: file, as: "The device's identity could not be read.")
+        return FileIdentityVault(folder: storeFolder) { file in
+            log.movedAside(file, because: "The device's identity could not be read.")
         }
     }
 }

@@ -1,13 +1,5 @@
 import Foundation
 
-#if canImport(Darwin)
-import Darwin
-#elseif canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#endif
-
 /// Keeps the device's identity in a file that only its owner may read (mode 0600).
 ///
 /// The file appears whole or not at all: it is written under another name, flushed to the disk, and
@@ -63,31 +55,6 @@ struct FileIdentityVault: IdentityVault {
     }
 
     private func keep(_ identity: DeviceIdentity) throws {
-        let draft = "\(path).\(UUID().uuidString)"
-        defer { unlink(draft) }
-        try writeDurably(JSONEncoder().encode(identity), to: draft)
-        if link(draft, path) != 0, errno != EEXIST { throw POSIXError.last }
-        try flush(folder.path(percentEncoded: false), flags: O_RDONLY)
+        try DurableFile.create(JSONEncoder().encode(identity), at: URL(filePath: path))
     }
-
-    private func writeDurably(_ data: Data, to draft: String) throws {
-        let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw POSIXError.last }
-        defer { close(file) }
-        // A few hundred bytes: a regular file takes them in one write, or the disk is full.
-        let written = data.withUnsafeBytes { write(file, $0.baseAddress, $0.count) }
-        guard written == data.count else { throw POSIXError(.ENOSPC) }
-        guard fsync(file) == 0 else { throw POSIXError.last }
-    }
-
-    private func flush(_ path: String, flags: Int32) throws {
-        let file = open(path, flags | O_CLOEXEC)
-        guard file >= 0 else { throw POSIXError.last }
-        defer { close(file) }
-        guard fsync(file) == 0 else { throw POSIXError.last }
-    }
-}
-
-extension POSIXError {
-    fileprivate static var last: POSIXError { POSIXError(Code(rawValue: errno) ?? .EIO) }
 }

@@ -6,7 +6,7 @@ extension SanguineClient {
     ///
     /// It is `nil` as soon as a sign-out begins, and an account only when all that the client shows
     /// is this account's.
-    public var accountId: Identifier? { session.settledAccount }
+    public var accountId: Identifier? { users.present.session.account }
 
     /// Signs the user out: ends the session and removes their balance, records and cached values,
     /// from memory and from the client's files, byte for byte.
@@ -24,6 +24,6 @@ extension SanguineClient {
     /// The device's identity stays. A guest who signs out and goes on is this device's guest again:
     /// the same account, with the same balance.
     public nonisolated(nonsending) func signOut() async {
-        await session.signOut()
+        await users.signOut()
     }
 }

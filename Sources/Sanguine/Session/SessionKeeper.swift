@@ -1,28 +1,30 @@
-import Foundation
 import Logging
 import SanguineModel
 import Synchronization
 
-/// Keeps the user signed in: makes a guest at the first need, refreshes, signs out.
+/// Keeps one user signed in: makes a guest at the first need, refreshes, and ends with the user.
 ///
 /// Any number of callers at once cause one request and get one session. The request runs in a task
 /// of its own, so a caller who gives up disturbs nobody.
 ///
-/// Sign-out ends the session and removes what is the user's. The device's identity stays: whoever
-/// calls next is signed in as this device's guest again, the same account with the same balance. A
-/// guest has nothing else to come back with, and a new account per sign-out would be a new grant.
+/// The device's identity outlives the user: whoever calls after a sign-out is signed in as this
+/// device's guest again, the same account with the same balance. A guest has nothing else to come
+/// back with, and a new account per sign-out would be a new grant.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over I/O or code from outside; and the stored
-/// session, by `storing`, which orders a flight's write and a sign-out's removal. Changes of the
-/// epoch are told one after the other, each to all parts of the client, by `changing`: what is done
-/// in a user's name is theirs before they can sign out. It is held over the parts, which neither
-/// wait for the network nor come back here.
+/// Mutable state: `guarded`, by its mutex, never held over I/O or code from outside.
 ///
-/// A class with locks and not an actor, because ``epoch`` must answer at once.
+/// A class with a lock and not an actor, because ``account`` and ``check()`` answer at once.
 final class SessionKeeper: Authorizer {
     static let stateName = "session"
-    /// Logged when the epoch is a new one, before any part of the client is told.
-    static let changes: Logger.Message = "The session changes."
+
+    /// Who is told of what a session brings, under no lock.
+    struct Handlers: Sendable {
+        /// The account has become known, or the user has signed in again; before anyone is given
+        /// the token.
+        var signedIn: @Sendable (_ account: Identifier, _ isFirst: Bool) -> Void
+        /// The server knows the device as another account: the user is another.
+        var replaced: @Sendable (StoredSession) -> Void
+    }
 
     private struct Flight {
         let outcome: OneShot<String>
@@ -32,29 +34,25 @@ final class SessionKeeper: Authorizer {
     private struct Guarded {
         var state: SessionState
         var flights: [Int: Flight] = [:]
-        var observers: [@Sendable (SessionEpoch) -> Void] = []
-        /// Ends the waiting of those who want a token before the present epoch was told.
-        var telling: OneShot<Void>?
-        var isClosed = false
+        var handlers: Handlers?
+        /// Why nothing is given out any more.
+        var ending: SanguineError?
     }
 
     private enum Step {
         case use(String)
         case wait(OneShot<String>)
         case start(SessionState.Request, Int, OneShot<String>)
-        case hold(OneShot<Void>)
     }
 
     private let guarded: Mutex<Guarded>
-    private let storing = Mutex(())
-    private let changing = Mutex(())
     private let configuration: SanguineClient.Configuration
     private let exchange: Exchange
     private let store: ClientStore
     private let vault: any IdentityVault
     private let schedule: RetrySchedule
 
-    /// Restores the session that an earlier process left.
+    /// Restores the session that an earlier process left in the user's store.
     init(
         configuration: SanguineClient.Configuration,
         exchange: Exchange,
@@ -72,33 +70,26 @@ final class SessionKeeper: Authorizer {
         guarded = Mutex(Guarded(state: SessionState(restoring: stored)))
     }
 
-    var epoch: SessionEpoch { guarded.withLock { $0.state.epoch } }
-
-    /// The account in whose epoch all parts of the client are; `nil` while that changes, too.
-    var settledAccount: Identifier? {
-        guarded.withLock { $0.state.isTold ? $0.state.epoch.account : nil }
+    /// The user's account, once it is known; `nil` after the user's end.
+    var account: Identifier? {
+        guarded.withLock { $0.ending == .userChanged ? nil : $0.state.account }
     }
 
-    /// Calls the observer with every epoch from now on: another account, a sign-out, an account
-    /// that became known.
-    ///
-    /// Before anyone is given that epoch's token, or the sign-out returns: whoever asks for a token
-    /// meanwhile waits until all observers have returned.
-    func onChange(_ observer: @escaping @Sendable (SessionEpoch) -> Void) {
-        guarded.withLock { $0.observers.append(observer) }
-    }
+    /// Has the handlers told from now on.
+    func onChange(_ handlers: Handlers) { guarded.withLock { $0.handlers = handlers } }
 
-    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
+    func accessToken() async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await token(for: epoch) { $0.need(at: now) }
+        return try await token { $0.need(at: now) }
     }
 
-    func rejected(
-        _ token: String,
-        for epoch: SessionEpoch
-    ) async throws(SanguineError) -> String {
+    func rejected(_ token: String) async throws(SanguineError) -> String {
         let now = configuration.clock.now()
-        return try await self.token(for: epoch) { $0.rejected(token, at: now) }
+        return try await self.token { $0.rejected(token, at: now) }
+    }
+
+    func check() throws(SanguineError) {
+        if let ending = guarded.withLock({ $0.ending }) { throw ending }
     }
 
     /// The id by which the server knows this device.
@@ -107,47 +98,23 @@ final class SessionKeeper: Authorizer {
         return try vault.identity().deviceId
     }
 
-    /// Signs the user out.
-    ///
-    /// Everything local is done before this suspends; then the server is told, once.
-    nonisolated(nonsending) func signOut() async {
-        let ended = changing.withLock { _ in
-            let (ended, flight, epoch) = guarded.withLock { guarded in
-                let (ended, overtaken) = guarded.state.signedOut()
-                let flight = overtaken.flatMap { guarded.flights.removeValue(forKey: $0) }
-                return (ended, flight, guarded.state.epoch)
-            }
-            configuration.logger.debug(Self.changes, metadata: ["to": "nobody"])
-            flight?.task?.cancel()
-            flight?.outcome.resolve(.failure(.userChanged))
-            storing.withLock { _ in forget(before: epoch.number) }
-            tell(epoch)
-            return ended
+    func end(_ reason: SanguineError) -> Ended {
+        let (session, flights) = guarded.withLock { guarded in
+            guarded.ending = guarded.ending ?? reason
+            guarded.handlers = nil  // They hold the scope, and the scope holds this object.
+            defer { guarded.flights = [:] }
+            return (guarded.state.end(), Array(guarded.flights.values))
         }
-        if let ended { await end(ended) }
-    }
-
-    /// Ends all waiting with ``SanguineError/closed``.
-    ///
-    /// The session stays stored.
-    func close() {
-        let (flights, telling) = guarded.withLock { guarded in
-            guarded.isClosed = true
-            guarded.observers = []  // They hold the caches, and the caches hold this object.
-            defer { (guarded.flights, guarded.telling) = ([:], nil) }
-            return (guarded.flights.values, guarded.telling)
-        }
-        telling?.resolve(.failure(.closed))
-        for flight in flights {
-            flight.task?.cancel()
-            flight.outcome.resolve(.failure(.closed))
+        for flight in flights { flight.task?.cancel() }
+        return Ended(session: session) {
+            for flight in flights { flight.outcome.resolve(.failure(reason)) }
         }
     }
 
     /// How many callers wait for a session.
     var waiting: Int {
-        let (flights, telling) = guarded.withLock { ($0.flights.values.map(\.outcome), $0.telling) }
-        return flights.reduce(telling?.waiting ?? 0) { $0 + $1.waiting }
+        let flights = guarded.withLock { $0.flights.values.map(\.outcome) }
+        return flights.reduce(0) { $0 + $1.waiting }
     }
 }
 
@@ -155,36 +122,29 @@ final class SessionKeeper: Authorizer {
 
 extension SessionKeeper {
     private func token(
-        for epoch: SessionEpoch,
         _ event: (inout SessionState) -> SessionState.Need
     ) async throws(SanguineError) -> String {
         guard configuration.server != nil else {
             throw .notConfigured("'server', which calls of the Sanguine server need")
         }
-        while true {
-            switch try step(for: epoch, event) {
-            case .use(let token):
-                return token
-            case .wait(let outcome):
-                return try await outcome.value()
-            case .start(let request, let flight, let outcome):
-                let task = Task { await fly(request, flight) }
-                guarded.withLock { $0.flights[flight]?.task = task }
-                return try await outcome.value()
-            case .hold(let telling):
-                try await telling.value()
-            }
+        switch try step(event) {
+        case .use(let token):
+            return token
+        case .wait(let outcome):
+            return try await outcome.value()
+        case .start(let request, let flight, let outcome):
+            let task = Task { await fly(request, flight) }
+            guarded.withLock { $0.flights[flight]?.task = task }
+            return try await outcome.value()
         }
     }
 
     private func step(
-        for epoch: SessionEpoch,
         _ event: (inout SessionState) -> SessionState.Need
     ) throws(SanguineError) -> Step {
         try guarded.withLock { guarded throws(SanguineError) -> Step in
-            guard !guarded.isClosed else { throw .closed }
             // Under the lock: no sign-out comes between this and a flight that signs in.
-            guard guarded.state.epoch.number == epoch.number else { throw .userChanged }
+            if let ending = guarded.ending { throw ending }
             switch event(&guarded.state) {
             case .use(let token):
                 return .use(token)
@@ -195,10 +155,6 @@ extension SessionKeeper {
                 let outcome = OneShot<String>()
                 guarded.flights[flight] = Flight(outcome: outcome)
                 return .start(request, flight, outcome)
-            case .hold:
-                let telling = guarded.telling ?? OneShot<Void>()
-                guarded.telling = telling
-                return .hold(telling)
             }
         }
     }
@@ -206,10 +162,10 @@ extension SessionKeeper {
     private func fly(_ first: SessionState.Request, _ flight: Int) async {
         var request = first
         var failures = 0
-        // A sign-out that came before the task was known could not cancel it.
+        // An end that came before the task was known could not cancel it.
         while guarded.withLock({ $0.state.isCurrent(flight) }) {
             do throws(SanguineError) {
-                land(try await perform(request, flight), flight)
+                land(try await perform(request), flight)
                 return
             } catch {
                 failures += 1
@@ -226,12 +182,10 @@ extension SessionKeeper {
         }
     }
 
-    /// Makes one request, and stores the session that it brings.
+    /// Makes one request for a session.
     private func perform(
-        _ request: SessionState.Request,
-        _ flight: Int
+        _ request: SessionState.Request
     ) async throws(SanguineError) -> StoredSession {
-        let new: StoredSession
         switch request {
         case .guest:
             // Kept before the server hears of it: a kill from here on comes back to this account.
@@ -243,7 +197,7 @@ extension SessionKeeper {
                 language: configuration.language
             )
             let answer = try await post("/v1/accounts/guest", body, as: SignedIn.self)
-            new = StoredSession(
+            return StoredSession(
                 answer.session,
                 account: answer.account.id,
                 at: configuration.clock.now()
@@ -251,36 +205,30 @@ extension SessionKeeper {
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
             let answer = try await post("/v1/sessions/refresh", body, as: Refreshed.self)
-            guard let account = epoch.account else { throw .userChanged }
-            new = StoredSession(answer.session, account: account, at: configuration.clock.now())
+            guard let account else { throw .userChanged }
+            return StoredSession(answer.session, account: account, at: configuration.clock.now())
         }
-        storing.withLock { _ in
-            // A sign-out comes wholly before, then nothing is written, or its removal comes after.
-            let (isCurrent, before) = guarded.withLock { guarded in
-                (guarded.state.isCurrent(flight), guarded.state.epoch)
-            }
-            guard isCurrent else { return }
-            // Another user without a sign-out between them: nothing of the first may stay.
-            if let account = before.account, account != new.account {
-                forget(before: before.number + 1)
-            }
-            write(new)
-        }
-        return new
     }
 
     private func land(_ session: StoredSession, _ flight: Int) {
-        let outcome = changing.withLock { _ -> OneShot<String>? in
-            let (landing, epoch) = guarded.withLock { guarded in
-                (guarded.state.landed(session, flight: flight), guarded.state.epoch)
-            }
-            guard landing != .overtaken else { return nil }
-            configuration.logger.debug(Self.changes, metadata: ["to": "the session's account"])
-            tell(epoch)
-            return guarded.withLock { $0.flights.removeValue(forKey: flight)?.outcome }
+        // Stored before it is used. Of a user who is gone the store takes nothing any more.
+        let mayStore = guarded.withLock { guarded in
+            guarded.state.isCurrent(flight)
+                && [nil, session.account].contains(guarded.state.account)
         }
-        // Only now: whoever gets the token finds the caches in the token's epoch.
-        outcome?.resolve(.success(session.accessToken))
+        if mayStore { Self.write(session, to: store, configuration.logger) }
+        let (landing, handlers) = guarded.withLock { guarded in
+            (guarded.state.landed(session, flight: flight), guarded.handlers)
+        }
+        switch landing {
+        case .signedIn(let isFirst):
+            handlers?.signedIn(session.account, isFirst)
+            let outcome = guarded.withLock { $0.flights.removeValue(forKey: flight)?.outcome }
+            outcome?.resolve(.success(session.accessToken))
+        case .otherAccount:
+            handlers?.replaced(session)
+        case .overtaken, .failed, .goOn: break
+        }
     }
 
     /// Returns the request to fly on with, or `nil` if the flight is over.
@@ -328,7 +276,7 @@ extension SessionKeeper {
     /// Tells the server of a sign-out.
     ///
     /// If it cannot be told, the session ends there by age.
-    private nonisolated(nonsending) func end(_ session: StoredSession) async {
+    nonisolated(nonsending) func tellServer(ofEnd session: StoredSession) async {
         do throws(SanguineError) {
             let request = try TransportRequest(
                 method: "DELETE",
@@ -346,35 +294,13 @@ extension SessionKeeper {
         }
     }
 
-    private func forget(before epoch: UInt64) {
+    /// Keeps a session for the next process.
+    static func write(_ session: StoredSession, to store: ClientStore, _ logger: Logger) {
         do {
-            try store.forgetUser(before: epoch)
-        } catch {
-            configuration.logger.error(
-                "The signed-out user is still on disk, unread. It is tried again.",
-                metadata: ["reason": "\(error)"]
-            )
-        }
-    }
-
-    private func write(_ session: StoredSession) {
-        do {
-            try store.setState(Self.stateName, try WireCoding.encode(session))
+            try store.setState(stateName, try WireCoding.encode(session))
         } catch {
             // The session works on in memory. After a restart the device's secret makes another.
-            configuration.logger.error(
-                "The session could not be stored.",
-                metadata: ["reason": "\(error)"]
-            )
+            logger.error("The session could not be stored.", metadata: ["reason": "\(error)"])
         }
-    }
-
-    private func tell(_ epoch: SessionEpoch) {
-        for observer in guarded.withLock({ $0.observers }) { observer(epoch) }
-        let telling = guarded.withLock { guarded in
-            guarded.state.told(epoch)
-            return guarded.state.isTold ? guarded.telling.take() : nil
-        }
-        telling?.resolve(.success(()))
     }
 }

@@ -104,8 +104,7 @@ final class MarkJournal: Sendable {
 extension ClientStore {
     /// The journal of what was invalidated; `nil` if the store is not on disk.
     func markJournal() -> MarkJournal? {
-        guard let folder, report.place == .disk else { return nil }
-        return MarkJournal(folder: folder)
+        folder.map { MarkJournal(folder: $0) }
     }
 }
 

@@ -13,22 +13,21 @@ import Synchronization
 /// It is never dropped or emptied. If it cannot be opened, each use throws, and the next one tries
 /// again.
 ///
+/// One file for each user, in their folder. Of a user who has left the file stays if something in
+/// it waits for their return, see ``leave()``.
+///
 /// The app and its companions (a widget, say) write it at the same time, and SQLite up to 3.51.2
 /// can damage a log that one checkpoints while another writes. So only the app checkpoints, when
-/// ``tidyUp()`` is called, and companions keep away then by a lock on a file beside it.
+/// ``tidyUp()`` is called, and companions keep away then by the lock of ``UserFolders``. Under that
+/// lock a companion also looks whether the folder is still the present one.
 ///
 /// Mutable state: `database`, by its mutex, never held over a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
-    static let lockName = "sanguine-outbox.lock"
-    static let schemaVersion = 1
+    static let schemaVersion = 2
 
-    /// Whose operations are those that were made before there was an account.
-    ///
-    /// The account that is made next on this device takes them over.
-    static let nobody = ""
-    /// Whose they are after somebody signed in to an account that was not made for them.
-    static let stranded = "guest"
+    /// The app has gone on with another user: what a companion has open is not the present file.
+    struct IsNotPresent: Error {}
 
     /// What an operation is done with.
     enum Kind: String, Sendable {
@@ -57,15 +56,21 @@ final class OutboxFile: Sendable {
     private let writes = Mutex(0)
     private let isClosed = Mutex(false)
     private let folder: URL?
+    private let folders: UserFolders?
     private let isCompanion: Bool
+    /// Every sequence number is larger than this.
+    private let floor: Int64
 
     /// Creates the outbox; nothing is opened before it is used.
     ///
     /// - Parameters:
-    ///   - folder: Where the file lies; `nil` keeps it in memory.
+    ///   - place: The user's folder; `nil` keeps it in memory.
     ///   - isCompanion: Whether the app's own process is another.
-    init(folder: URL?, isCompanion: Bool = false) {
-        self.folder = folder
+    ///   - floor: What every sequence number is larger than. Default: the folder's.
+    init(_ place: UserFolders.Place?, isCompanion: Bool = false, floor: Int64? = nil) {
+        folder = place?.url
+        folders = place?.folders
+        self.floor = floor ?? place?.firstSequence ?? 0
         self.isCompanion = isCompanion
     }
 
@@ -75,6 +80,12 @@ final class OutboxFile: Sendable {
         return FileManager.default.fileExists(atPath: folder.appending(path: Self.name).path)
     }
 
+    /// Whether anything was ever taken in, by this process or an earlier one.
+    var isUsed: Bool { isThere || database.withLock { $0 != nil } }
+
+    /// What the next user's sequence numbers are larger than, if these are kept in memory.
+    var nextFloor: Int64 { ((floor >> 32) + 1) << 32 }
+
     /// Ends all access.
     func close() {
         isClosed.withLock { $0 = true }
@@ -83,45 +94,48 @@ final class OutboxFile: Sendable {
 
     // MARK: - Reading
 
-    /// The owner's operations, in their order.
+    /// The operations, in their order.
     ///
     /// - Parameters:
-    ///   - owner: Whose operations.
-    ///   - kind: Those of which kind. Default: mutators.
+    ///   - kind: Those of which kind. Default: of both.
     ///   - sequence: Those after which number, as another process adds them. Default: all.
     /// - Returns: Those that can be read.
     /// - Throws: What the database threw, or ``StoreError/closed``.
-    func rows(
-        of owner: String,
-        _ kind: Kind = .mutator,
-        after sequence: Int64 = 0
-    ) throws -> [Row] {
+    func rows(_ kind: Kind? = nil, after sequence: Int64 = 0) throws -> [Row] {
         try read { database in
             try GRDB.Row.fetchAll(
                 database,
                 sql: """
                     SELECT sequence, id, kind, lane, name, arguments, phase, head, problem
-                    FROM operation WHERE sequence > ? AND owner = ? AND kind = ? ORDER BY sequence
+                    FROM operation WHERE sequence > ? AND (? IS NULL OR kind = ?) ORDER BY sequence
                     """,
-                arguments: [sequence, owner, kind.rawValue]
+                arguments: [sequence, kind?.rawValue, kind?.rawValue]
             )
             .compactMap(Row.init)
         }
     }
 
-    /// How many operations there are of other owners, the refused left out.
-    func count(except owner: String) throws -> Int {
+    /// Counts the operations, the refused left out.
+    ///
+    /// - Parameter kind: Those of which kind. Default: of both.
+    /// - Returns: How many there are.
+    /// - Throws: What the database threw, or ``StoreError/closed``.
+    func count(_ kind: Kind? = nil) throws -> Int {
         try read { database in
-            let sql = "SELECT count(*) FROM operation WHERE owner <> ? AND phase <> 'refused'"
-            return try Int.fetchOne(database, sql: sql, arguments: [owner]) ?? 0
+            let sql = """
+                SELECT count(*) FROM operation
+                WHERE phase <> 'refused' AND (? IS NULL OR kind = ?)
+                """
+            let arguments: StatementArguments = [kind?.rawValue, kind?.rawValue]
+            return try Int.fetchOne(database, sql: sql, arguments: arguments) ?? 0
         }
     }
 
-    /// The sequence number that was given last, to anybody.
+    /// The sequence number that was given last.
     func lastSequence() throws -> Int64 {
         try read { database in
             let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'operation'"
-            return try Int64.fetchOne(database, sql: sql) ?? 0
+            return try Int64.fetchOne(database, sql: sql) ?? floor
         }
     }
 
@@ -133,29 +147,28 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Whose operations the app sends at present; `nil` if it never said.
-    func presentOwner() throws -> String? {
-        try read { try String.fetchOne($0, sql: "SELECT owner FROM present") }
+    /// Whose operations these are; `nil` if that is not known.
+    func account() throws -> Identifier? {
+        try read { try String.fetchOne($0, sql: "SELECT account FROM owner") }
+            .flatMap { Identifier($0) }
     }
 
     // MARK: - Writing
 
-    /// Takes an operation in, in a companion for the user whom the app shows.
+    /// Takes an operation in.
     ///
     /// Durable when it returns.
     ///
     /// - Returns: Its sequence number, larger than every one before.
-    func insert(_ row: Row, of owner: String, at moment: Timestamp) throws -> Int64 {
-        // The app may say in this moment that the user is another one.
-        let owner = isCompanion ? nil : owner
-        return try write { try Self.insert(row, of: owner, at: moment, in: $0) }
+    /// - Throws: ``IsNotPresent`` in a companion whose app shows another user by now.
+    func insert(_ row: Row, at moment: Timestamp) throws -> Int64 {
+        try write { try Self.insert(row, at: moment, in: $0) }
     }
 
     /// Puts an operation to the end, under another id, in one transaction.
     func replace(
         _ sequence: Int64,
         by row: Row,
-        of owner: String,
         at moment: Timestamp
     ) throws -> Int64 {
         try transaction { database in
@@ -163,7 +176,7 @@ final class OutboxFile: Sendable {
                 sql: "DELETE FROM operation WHERE sequence = ?",
                 arguments: [sequence]
             )
-            return try Self.insert(row, of: owner, at: moment, in: database)
+            return try Self.insert(row, at: moment, in: database)
         }
     }
 
@@ -186,98 +199,83 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Gives the operations that were made before there was an account to the one made for them.
-    func takeOver(by owner: String) throws {
+    /// Says whose operations these are.
+    func setAccount(_ account: Identifier) throws {
         try transaction { database in
             try database.execute(
-                sql: "UPDATE operation SET owner = ? WHERE owner IN (?, ?)",
-                arguments: [owner, Self.nobody, Self.stranded]
+                sql: "INSERT OR REPLACE INTO owner (one, account) VALUES (1, ?)",
+                arguments: [account.description]
             )
         }
     }
 
-    /// Keeps them from an account that was not made for them, also after a restart.
-    func strand() throws {
-        try transaction { database in
-            try database.execute(
-                sql: "UPDATE operation SET owner = ? WHERE owner = ?",
-                arguments: [Self.stranded, Self.nobody]
+    /// Takes over what lies in another file, at the places that the sequence numbers give it.
+    ///
+    /// What is there already is left as it is: a death may have come between this and the other
+    /// file's removal.
+    ///
+    /// - Parameters:
+    ///   - other: The file of an earlier stay.
+    ///   - kind: Which kind. Default: both.
+    /// - Throws: What a database threw; then nothing was taken over.
+    func takeOver(_ other: OutboxFile, _ kind: Kind? = nil) throws {
+        let rows = try other.read { database in
+            try GRDB.Row.fetchAll(
+                database,
+                sql: "SELECT \(Self.columns) FROM operation WHERE ? IS NULL OR kind = ?",
+                arguments: [kind?.rawValue, kind?.rawValue]
             )
         }
-    }
-
-    /// How many operations on the app's own backend nobody can name the owner of.
-    func countUnclaimed() throws -> Int {
-        try read { database in
-            let sql = "SELECT count(*) FROM operation WHERE owner = ? AND kind = ?"
-            return try Int.fetchOne(database, sql: sql, arguments: Self.unclaimed) ?? 0
+        guard !rows.isEmpty else { return }
+        try transaction { database in
+            for row in rows {
+                try database.execute(
+                    sql: """
+                        INSERT INTO operation (\(Self.columns))
+                        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+                        WHERE NOT EXISTS (SELECT 1 FROM operation WHERE id = ? OR sequence = ?)
+                        """,
+                    arguments: StatementArguments(
+                        row.databaseValues + [row["id"] as DatabaseValue, row["sequence"]]
+                    )
+                )
+            }
         }
     }
 
-    /// Gives those to an owner.
-    func claim(by owner: String) throws {
+    /// Removes operations of one kind.
+    func remove(_ kind: Kind) throws {
         try transaction { database in
             try database.execute(
-                sql: "UPDATE operation SET owner = ? WHERE owner = ? AND kind = ?",
-                arguments: [owner] + Self.unclaimed
-            )
-        }
-    }
-
-    /// Removes those.
-    func discardUnclaimed() throws {
-        try transaction { database in
-            try database.execute(
-                sql: "DELETE FROM operation WHERE owner = ? AND kind = ?",
-                arguments: Self.unclaimed
+                sql: "DELETE FROM operation WHERE kind = ?",
+                arguments: [kind.rawValue]
             )
         }
         try rewrite()
     }
 
-    private static var unclaimed: StatementArguments { [stranded, Kind.mutation.rawValue] }
-
-    /// Hands the device on: from now on another's operations are shown, and of the one who leaves
-    /// there is what waits for their return.
+    /// Leaves what waits for the user's return, and no trace of anything else: the user is gone.
     ///
     /// What the authority has done is over: the records that would settle it are removed as well.
-    /// ``rewrite()`` comes next, so that no trace of it is left.
-    func hand(from former: String, to owner: String) throws {
+    ///
+    /// - Returns: Whether something waits.
+    func leave() throws -> Bool {
         try transaction { database in
-            try database.execute(
-                sql: "DELETE FROM operation WHERE owner = ? AND phase = 'acknowledged'",
-                arguments: [former]
-            )
-            try Self.setPresentOwner(owner, in: database)
+            try database.execute(sql: "DELETE FROM operation WHERE phase = 'acknowledged'")
         }
-    }
-
-    /// Whether the log has something that is perhaps gone from the file.
-    var hasLog: Bool {
-        guard let folder else { return false }
-        return StoreFile.hasLog(folder.appending(path: Self.name))
+        let waits = try read { database in
+            try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM operation)") ?? false
+        }
+        if waits, folder != nil { try rewrite() }
+        return waits
     }
 
     /// Leaves no trace of what is over.
-    func rewrite() throws {
-        let lock = lockFile()
+    private func rewrite() throws {
+        let lock = folders?.lock()
         defer { lock?.close() }
-        lock?.lock()  // A companion is done with its write in a moment.
         writes.withLock { $0 = 0 }
-        try opened().writeWithoutTransaction(StoreFile.rewrite)
-    }
-
-    /// Says to companions whose operations are shown.
-    func setPresentOwner(_ owner: String) throws {
-        guard try presentOwner() != owner else { return }
-        try transaction { try Self.setPresentOwner(owner, in: $0) }
-    }
-
-    private static func setPresentOwner(_ owner: String, in database: Database) throws {
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO present (one, owner) VALUES (1, ?)",
-            arguments: [owner]
-        )
+        try opened().writeWithoutTransaction(SQLiteFile.rewrite)
     }
 
     /// Moves what was written from the log to the file, if there is much of it.
@@ -287,10 +285,9 @@ final class OutboxFile: Sendable {
 
     /// Moves what was written from the log to the file, unless a companion writes.
     func tidyUp() {
-        guard folder != nil, !isCompanion, writes.withLock({ $0 > 0 }), let lock = lockFile()
+        guard !isCompanion, writes.withLock({ $0 > 0 }), let lock = folders?.lockIfFree()
         else { return }
         defer { lock.close() }
-        guard lock.tryLock() else { return }
         writes.withLock { $0 = 0 }
         // The log grows if it fails, and the next one is as good.
         _ = try? opened().writeWithoutTransaction {
@@ -298,20 +295,22 @@ final class OutboxFile: Sendable {
         }
     }
 
+    private static let columns =
+        "sequence, id, lane, kind, name, arguments, phase, head, problem, created_at"
+
     private static func insert(
         _ row: Row,
-        of owner: String?,
         at moment: Timestamp,
         in database: Database
     ) throws -> Int64 {
         let statement = try database.cachedStatement(
             sql: """
-                INSERT INTO operation (id, owner, lane, kind, name, arguments, phase, created_at)
-                VALUES (?, coalesce(?, (SELECT owner FROM present), ''), ?, ?, ?, ?, 'queued', ?)
+                INSERT INTO operation (id, lane, kind, name, arguments, phase, created_at)
+                VALUES (?, ?, ?, ?, ?, 'queued', ?)
                 """
         )
         statement.setUncheckedArguments([
-            row.id.description, owner, row.lane, row.kind.rawValue, row.name, row.arguments,
+            row.id.description, row.lane, row.kind.rawValue, row.name, row.arguments,
             moment.millisecondsSince1970,
         ])
         try statement.execute()
@@ -373,15 +372,11 @@ final class OutboxFile: Sendable {
 
     private func writing<Value>(_ body: (DatabaseQueue) throws -> Value) throws -> Value {
         // The app's own checkpoints come between its writes; only a companion has to keep away.
-        let lock = isCompanion ? lockFile() : nil
-        lock?.lock()
+        let lock = isCompanion ? folders?.lock() : nil
         defer { lock?.close() }
+        if isCompanion, let folder, folders?.isPresent(folder) == false { throw IsNotPresent() }
         writes.withLock { $0 += 1 }
         return try body(opened())
-    }
-
-    private func lockFile() -> LockFile? {
-        folder.flatMap { LockFile($0.appending(path: Self.lockName).path) }
     }
 
     private func opened() throws -> DatabaseQueue {
@@ -395,55 +390,44 @@ final class OutboxFile: Sendable {
     }
 
     private func open() throws -> DatabaseQueue {
-        var options = Configuration()
-        options.busyMode = .timeout(5)  // Seconds: another process may be writing.
-        options.label = "sanguine.outbox"
         guard let folder else {
-            let memory = try DatabaseQueue(configuration: options)
-            try memory.write(Self.prepare)
-            return memory
+            return try SQLiteFile.inMemory(Self.label, schema)
         }
-        options.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL")
-            try database.execute(sql: "PRAGMA synchronous = NORMAL")
-            try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
-            try database.execute(sql: StoreFile.wiping)
-        }
-        try StoreFile.makePrivateFolder(folder)
-        let file = folder.appending(path: Self.name).path
-        createPrivateFile(file)
-        let fresh = try DatabaseQueue(path: file, configuration: options)
-        try fresh.write(Self.prepare)
-        return fresh
+        let file = SQLiteFile(folder.appending(path: Self.name), Self.label, .log, schema)
+        return try file.open()
     }
 
-    private static func prepare(_ database: Database) throws {
-        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-        guard version <= schemaVersion else { throw StoreFile.Unusable.newerSchema(version) }
-        guard version == 0 else { return }
-        try database.execute(
-            sql: """
-                CREATE TABLE operation (
-                    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-                    id TEXT NOT NULL,
-                    owner TEXT NOT NULL,
-                    lane TEXT NOT NULL,
-                    kind TEXT NOT NULL,
-                    name TEXT NOT NULL,
-                    arguments BLOB NOT NULL,
-                    phase TEXT NOT NULL,
-                    head INTEGER,
-                    problem TEXT,
-                    created_at INTEGER NOT NULL
-                ) STRICT;
-                CREATE TABLE present (
-                    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-                    owner TEXT NOT NULL
-                ) STRICT;
-                PRAGMA user_version = \(schemaVersion);
-                """
-        )
+    private static let label = "sanguine.outbox"
+
+    private var schema: SQLiteFile.Schema {
+        SQLiteFile.Schema(version: Self.schemaVersion) { [floor] database, _ in
+            try database.execute(sql: Self.tables)
+            guard floor > 0 else { return }
+            try database.execute(
+                sql: "INSERT INTO sqlite_sequence (name, seq) VALUES ('operation', ?)",
+                arguments: [floor]
+            )
+        }
     }
+
+    private static let tables = """
+        CREATE TABLE operation (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL,
+            lane TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            name TEXT NOT NULL,
+            arguments BLOB NOT NULL,
+            phase TEXT NOT NULL,
+            head INTEGER,
+            problem TEXT,
+            created_at INTEGER NOT NULL
+        ) STRICT;
+        CREATE TABLE owner (
+            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+            account TEXT NOT NULL
+        ) STRICT;
+        """
 }
 
 extension OutboxFile.Row {

@@ -6,7 +6,7 @@ import Synchronization
 // MARK: - Reading
 
 extension RecordsFile {
-    /// The base of one owner, to read from.
+    /// The base, to read from.
     struct Base: RecordSource {
         let file: RecordsFile?
         var space: Int64
@@ -89,15 +89,11 @@ extension RecordsFile {
         }
     }
 
-    /// Where the owner's base lies; `nil` if there is none yet.
-    func place(of owner: String) throws -> Place? {
+    /// Where the base lies; `nil` if there is none yet.
+    func place() throws -> Place? {
         try read { database in
-            try Row.fetchOne(
-                database,
-                sql: "SELECT space, position FROM base WHERE owner = ?",
-                arguments: [owner]
-            )
-            .map { Place(space: $0[0], position: $0[1]) }
+            try Row.fetchOne(database, sql: "SELECT space, position FROM base")
+                .map { Place(space: $0[0], position: $0[1]) }
         }
     }
 

@@ -31,14 +31,10 @@ extension RecordsFile {
     /// it.
     ///
     /// - Returns: The space that is the base after it.
-    func begin(_ batch: SyncState.FeedBatch, of owner: String) throws -> Int64 {
+    func begin(_ batch: SyncState.FeedBatch) throws -> Int64 {
         try writing { database in
             try database.beginTransaction(.immediate)
-            let row = try Row.fetchOne(
-                database,
-                sql: "SELECT space FROM base WHERE owner = ?",
-                arguments: [owner]
-            )
+            let row = try Row.fetchOne(database, sql: "SELECT space FROM base")
             let space: Int64
             if let staged = batch.staged {
                 space = staged
@@ -49,12 +45,12 @@ extension RecordsFile {
             } else if let present = row?[0] as Int64?, !batch.isReset {
                 space = present
             } else {
-                space = try Self.newSpace(of: owner, in: database)
+                space = try Self.newSpace(in: database)
             }
             try put(RecordPage(batch.changes), in: space, database)
             try database.execute(
-                sql: "INSERT OR REPLACE INTO base (owner, space, position) VALUES (?, ?, ?)",
-                arguments: [owner, space, batch.next]
+                sql: "INSERT OR REPLACE INTO base (one, space, position) VALUES (1, ?, ?)",
+                arguments: [space, batch.next]
             )
             return space
         }
@@ -95,61 +91,18 @@ extension RecordsFile {
         }
     }
 
-    /// Removes the records of everyone but one account; of everyone, if nobody is there: records
-    /// that are nobody's are somebody's who is not known.
-    ///
-    /// When it returns, nothing of them is left in the file or its log, unless it says otherwise in
-    /// the report: then they are gone from the tables, and overwritten at a launch without a user.
-    func forget(except owner: String) throws {
-        cache.clear()
-        removeLeftFile()
-        let strangers = try read { database in
-            try Bool.fetchOne(
-                database,
-                sql: "SELECT EXISTS (SELECT 1 FROM space WHERE \(Self.isStranger))",
-                arguments: [owner, owner]
-            )
-        }
-        // A death may have come after the removal, and before the log was emptied.
-        guard strangers == true || hasLog else { return }
-        try write { try Self.forget(in: $0, except: owner) }
-        do {
-            try writing(StoreFile.rewrite)
-        } catch {
-            report("What a signed-out user has left could not be overwritten. (\(error))")
-        }
-    }
-
-    private static let isStranger = "(owner <> ? OR ? = '\(OutboxFile.nobody)')"
-
-    private static func forget(in database: Database, except owner: String) throws {
-        for table in ["base", "space"] {
-            try database.execute(
-                sql: "DELETE FROM \(table) WHERE \(isStranger)",
-                arguments: [owner, owner]
-            )
-        }
-        // What belongs to no space is nobody's, either.
-        for table in ["record", "record_index", "restore"] {
-            try database.execute(
-                sql: "DELETE FROM \(table) WHERE space NOT IN (SELECT number FROM space)"
-            )
-        }
-    }
-
     // MARK: - Restoring
 
     /// The restore that was begun and is not complete; `nil` if there is none.
-    func restore(of owner: String) throws -> Restore? {
+    func restore() throws -> Restore? {
         try read { database in
             let rows = try Row.fetchAll(
                 database,
                 sql: """
                     SELECT r.space, number, low, high, reached FROM restore AS r
-                    JOIN (SELECT max(number) AS newest FROM space WHERE owner = ?) AS s
+                    JOIN (SELECT max(number) AS newest FROM space) AS s
                     ON r.space = s.newest ORDER BY number
-                    """,
-                arguments: [owner]
+                    """
             )
             guard let space = rows.first?["space"] as Int64? else { return nil }
             return Restore(
@@ -167,16 +120,10 @@ extension RecordsFile {
     }
 
     /// Begins to restore, in place of a restore that was begun before.
-    func beginRestore(of owner: String, _ ranges: [Range]) throws -> Restore {
+    func beginRestore(_ ranges: [Range]) throws -> Restore {
         let space = try write { database in
-            try database.execute(
-                sql: """
-                    DELETE FROM restore
-                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
-                    """,
-                arguments: [owner]
-            )
-            let space = try Self.newSpace(of: owner, in: database)
+            try database.execute(sql: "DELETE FROM restore")
+            let space = try Self.newSpace(in: database)
             for range in ranges { try Self.put(range, of: space, in: database) }
             return space
         }
@@ -219,8 +166,8 @@ extension RecordsFile {
 
     // MARK: - Machinery
 
-    private static func newSpace(of owner: String, in database: Database) throws -> Int64 {
-        try database.execute(sql: "INSERT INTO space (owner) VALUES (?)", arguments: [owner])
+    private static func newSpace(in database: Database) throws -> Int64 {
+        try database.execute(sql: "INSERT INTO space DEFAULT VALUES")
         return database.lastInsertedRowID
     }
 
@@ -252,15 +199,9 @@ extension RecordsFile {
 
 extension RecordsFile {
     /// Drops what is restored so far.
-    func abandonRestore(of owner: String) throws {
+    func abandonRestore() throws {
         try write { database in
-            try database.execute(
-                sql: """
-                    DELETE FROM restore
-                    WHERE space IN (SELECT number FROM space WHERE owner = ?)
-                    """,
-                arguments: [owner]
-            )
+            try database.execute(sql: "DELETE FROM restore")
         }
         try sweep()
     }

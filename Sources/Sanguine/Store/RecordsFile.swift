@@ -18,18 +18,15 @@ import Synchronization
 /// write-ahead log is written and checkpointed by one connection alone: SQLite up to 3.51.2 can
 /// damage a log that two write or checkpoint. What a loss of power takes comes again.
 ///
-/// Invariants:
-///
-/// 1. There are records of one owner at most.
-/// 2. A base and its position change in one transaction.
+/// Invariant: a base and its position change in one transaction.
 ///
 /// Mutable state: `connections`, by its mutex, never held over a call of the database. Its users
 /// order their calls: one writer at a time, and no reader during ``commit()``.
 final class RecordsFile: Sendable {
     static let name = "sanguine-records.sqlite"
-    static let schemaVersion = 1
+    static let schemaVersion = 2
 
-    /// Where an owner's base lies.
+    /// Where the base lies.
     struct Place: Hashable, Sendable {
         /// The space of the records.
         var space: Int64
@@ -90,8 +87,8 @@ final class RecordsFile: Sendable {
     func begin(afresh reason: any Error) throws {
         close()
         cache.clear()
-        if let folder, StoreFile.isDamage(reason) {
-            Self.remove(folder.appending(path: Self.name))
+        if let folder, SQLiteFile.isDamage(reason) {
+            Self.writing(folder, schema).remove()
             report("The records were damaged, and are restored from the server. (\(reason))")
         }
         try open()
@@ -101,28 +98,13 @@ final class RecordsFile: Sendable {
     func leaveDisk(because reason: any Error) throws {
         guard let present = connections.withLock({ $0 }), present.reader !== present.writer
         else { throw reason }
-        let memory = try Self.inMemory(schema)
-        do {
-            try present.reader.backup(to: memory)
-        } catch {
-            try memory.write { try RecordsSchema.prepare($0, schema) }
-        }
-        connections.withLock { $0 = Connections(writer: memory, reader: memory) }
+        var memory = try Self.inMemory(schema)
+        // What cannot be read comes again.
+        if (try? present.reader.backup(to: memory)) == nil { memory = try Self.inMemory(schema) }
+        connections.withLock { [memory] in $0 = Connections(writer: memory, reader: memory) }
         try? present.reader.close()
         try? present.writer.close()
         report("The records are kept in memory, because the disk cannot be written. (\(reason))")
-    }
-
-    /// Whether the log may have something of what is gone from the file.
-    var hasLog: Bool {
-        guard let folder, isOnDisk else { return false }
-        return StoreFile.hasLog(folder.appending(path: Self.name))
-    }
-
-    /// Removes the file that is no longer used, because the disk could not be written.
-    func removeLeftFile() {
-        guard let folder, !isReader, !isOnDisk else { return }
-        Self.remove(folder.appending(path: Self.name))
     }
 
     // MARK: - Opening
@@ -137,17 +119,27 @@ final class RecordsFile: Sendable {
             let memory = try Self.inMemory(schema)
             return Connections(writer: memory, reader: memory)
         }
-        let file = folder.appending(path: Self.name)
+        let reading = SQLiteFile(
+            folder.appending(path: Self.name),
+            "\(Self.label).reader",
+            .readOnly,
+            nil
+        )
         if isReader {
-            let reader = try Self.connect(file, isWriter: false)
+            let reader = try reading.open()
             return Connections(writer: reader, reader: reader)
         }
+        let writing = Self.writing(folder, schema)
+        func open() throws -> Connections {
+            let writer = try writing.open()
+            return Connections(writer: writer, reader: try reading.open())
+        }
         do {
-            return try Self.openOnDisk(file, folder, schema)
-        } catch  where StoreFile.isDamage(error) || error is RecordsSchema.Unknown {
-            Self.remove(file)
+            return try open()
+        } catch  where SQLiteFile.isDamage(error) || error is SQLiteFile.Unusable {
+            writing.remove()
             report("The records could not be read, and are restored from the server. (\(error))")
-            if let opened = try? Self.openOnDisk(file, folder, schema) { return opened }
+            if let opened = try? open() { return opened }
         } catch {
             report("The records are kept in memory, because the disk cannot be used. (\(error))")
         }
@@ -155,69 +147,36 @@ final class RecordsFile: Sendable {
         return Connections(writer: memory, reader: memory)
     }
 
-    private static func openOnDisk(
-        _ file: URL,
-        _ folder: URL,
-        _ schema: RecordSchema
-    ) throws -> Connections {
-        try StoreFile.makePrivateFolder(folder)
-        createPrivateFile(file.path)
-        let writer = try connect(file, isWriter: true)
-        try writer.write { try RecordsSchema.prepare($0, schema) }
-        return Connections(writer: writer, reader: try connect(file, isWriter: false))
-    }
+    private static let label = "sanguine.records"
 
-    private static func connect(_ file: URL, isWriter: Bool) throws -> DatabaseQueue {
-        var options = Configuration()
-        options.busyMode = .timeout(5)  // Seconds.
-        options.label = "sanguine.records.\(isWriter ? "writer" : "reader")"
-        options.allowsUnsafeTransactions = true  // They end in a call of their own, see `commit`.
-        options.prepareDatabase { database in
-            if isWriter {
-                try database.execute(sql: "PRAGMA journal_mode = WAL")
-                try database.execute(sql: "PRAGMA synchronous = NORMAL")
-                try database.execute(sql: StoreFile.wiping)
-            } else {
-                try database.execute(sql: "PRAGMA query_only = 1")
-            }
-            // Checkpoints wait for the disk: they come when nobody is kept waiting by them.
-            try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
-        }
-        guard isWriter || FileManager.default.fileExists(atPath: file.path) else {
-            throw DatabaseError(resultCode: .SQLITE_CANTOPEN)
-        }
-        return try DatabaseQueue(path: file.path, configuration: options)
+    private static func writing(_ folder: URL, _ schema: RecordSchema) -> SQLiteFile {
+        SQLiteFile(
+            folder.appending(path: name),
+            "\(label).writer",
+            .log,
+            RecordsSchema.schema(schema)
+        )
     }
 
     private static func inMemory(_ schema: RecordSchema) throws -> DatabaseQueue {
-        var options = Configuration()
-        options.allowsUnsafeTransactions = true
-        let memory = try DatabaseQueue(configuration: options)
-        try memory.write { try RecordsSchema.prepare($0, schema) }
-        return memory
-    }
-
-    private static func remove(_ file: URL) {
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            try? FileManager.default.removeItem(atPath: file.path + suffix)
-        }
+        try SQLiteFile.inMemory(label, RecordsSchema.schema(schema))
     }
 }
 
 /// The tables of the records' file.
 enum RecordsSchema {
-    /// A newer version of the app wrote the file.
-    struct Unknown: Error { let version: Int }
-
-    static func prepare(_ database: Database, _ schema: RecordSchema) throws {
-        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
-        guard version <= RecordsFile.schemaVersion else { throw Unknown(version: version) }
-        if version == 0 {
-            try database.execute(
-                sql: tables + "PRAGMA user_version = \(RecordsFile.schemaVersion);"
-            )
-        }
-        try prepareIndexes(database, schema)
+    static func schema(_ schema: RecordSchema) -> SQLiteFile.Schema {
+        SQLiteFile.Schema(
+            version: RecordsFile.schemaVersion,
+            // It is a mirror: what an older version has is restored from the server.
+            migrate: { database, version in
+                guard version == 0 else {
+                    throw SQLiteFile.Unusable.damaged("it has an older schema (\(version))")
+                }
+                try database.execute(sql: tables)
+            },
+            check: { try prepareIndexes($0, schema) }
+        )
     }
 
     /// Fills the indexes anew if the app declares others than the file has.
@@ -256,11 +215,11 @@ enum RecordsSchema {
     private static let tables = """
         CREATE TABLE note (name TEXT NOT NULL PRIMARY KEY, text TEXT NOT NULL) STRICT;
         CREATE TABLE base (
-            owner TEXT NOT NULL PRIMARY KEY,
+            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
             space INTEGER NOT NULL,
             position INTEGER NOT NULL
         ) STRICT;
-        CREATE TABLE space (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL) STRICT;
+        CREATE TABLE space (number INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
         CREATE TABLE record (
             space INTEGER NOT NULL,
             collection TEXT NOT NULL,

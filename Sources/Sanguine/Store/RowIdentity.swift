@@ -3,16 +3,14 @@ import SanguineModel
 
 /// Which of the rows that a key has had one after the other.
 struct RowIdentity {
-    let owner: DatabaseValue
     let asOf: DatabaseValue
     let checksum: DatabaseValue
 
     init(_ row: Row) {
-        (owner, asOf, checksum) = (row["owner"], row["as_of"], row["checksum"])
+        (asOf, checksum) = (row["as_of"], row["checksum"])
     }
 
     init(_ entry: StoredEntry) {
-        owner = entry.owner.databaseValue
         asOf = entry.asOf.millisecondsSince1970.databaseValue
         checksum = RowChecksum.of(entry.key, entry.value).databaseValue
     }

@@ -5,12 +5,6 @@ import SanguineModel
 struct StoredEntry: Sendable, Hashable {
     /// The query's key.
     var key: String
-    /// Who may see it.
-    var audience: Policy.Audience
-    /// The account it belongs to; empty for nobody's.
-    ///
-    /// Counts for the audience `user` alone.
-    var owner: String
     /// When it arrived from its source.
     var asOf: Timestamp
     /// The user's day on which it was asked for, if its freshness goes by days.

@@ -25,11 +25,16 @@ final class DeviceFolder: Sendable {
     func copy() throws -> DeviceFolder {
         let copy = try DeviceFolder()
         for (name, content) in try momentaryFiles() {
-            let path = copy.url.appending(path: name).path
+            let file = copy.url.appending(path: name)
+            let manager = FileManager.default
+            try manager.createDirectory(
+                at: file.deletingLastPathComponent(),
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
             let permissions: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
             guard
-                FileManager.default
-                    .createFile(atPath: path, contents: content, attributes: permissions)
+                manager.createFile(atPath: file.path, contents: content, attributes: permissions)
             else { throw CocoaError(.fileWriteUnknown) }
         }
         return copy
@@ -52,11 +57,15 @@ final class DeviceFolder: Sendable {
     /// What can be read now; `nil` if a file has gone meanwhile.
     private func files() -> [String: Data]? {
         let manager = FileManager.default
-        guard let names = try? manager.contentsOfDirectory(atPath: url.path) else { return nil }
+        guard let names = try? manager.subpathsOfDirectory(atPath: url.path) else { return nil }
         var files: [String: Data] = [:]
         // A log's index is shared memory: it dies with the process, and is made of the log again.
         for name in names where !name.hasSuffix("-shm") {
-            guard let data = try? Data(contentsOf: url.appending(path: name)) else { return nil }
+            let file = url.appending(path: name)
+            var isFolder: ObjCBool = false
+            guard manager.fileExists(atPath: file.path, isDirectory: &isFolder) else { return nil }
+            if isFolder.boolValue { continue }
+            guard let data = try? Data(contentsOf: file) else { return nil }
             files[name] = data
         }
         return files

@@ -19,13 +19,13 @@ struct BalanceKeeperTests {
         authority.stop(path, at: .request)
         let call = Task.immediate { try await client.call(Ask(question: "why?")) }
         // Nothing was awaited since: this runs before anything that the call waits for.
-        #expect(client.balance.cached()?.available == 97)
-        #expect(client.balance.cached()?.held == 3)
+        #expect(client.cached(.balance)?.available == 97)
+        #expect(client.cached(.balance)?.held == 3)
         try await authority.reached(path, at: .request)
         try await authority.release(path, at: .request)
         #expect(try await call.finished() == "an answer")
-        #expect(client.balance.cached()?.available == 97)
-        #expect(client.balance.cached()?.held == 0)
+        #expect(client.cached(.balance)?.available == 97)
+        #expect(client.cached(.balance)?.held == 0)
     }
 
     @Test func `the hold is stored before the call is sent`() async throws {
@@ -34,7 +34,7 @@ struct BalanceKeeperTests {
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .request)
         let key = try #require(authority.requests(path).first?.headers["Idempotency-Key"])
-        let data = try #require(try client.store.state(BalanceKeeper.stateName))
+        let data = try #require(try client.users.present.store.state(BalanceKeeper.stateName))
         #expect(try #require(BalanceArchive(data)).pending.map(\.key) == [key])
         try await authority.release(path, at: .request)
         _ = try await call.finished()
@@ -52,11 +52,11 @@ struct BalanceKeeperTests {
         try await authority.reached(path, at: .answer, count: 2)
         try await authority.release(path, at: .answer, index: 1)
         _ = try await second.finished()
-        #expect(client.balance.cached()?.available == 94)
+        #expect(client.cached(.balance)?.available == 94)
         try await authority.release(path, at: .answer)
         _ = try await first.finished()
-        #expect(client.balance.cached()?.available == 94)
-        #expect(client.balance.cached()?.held == 0)
+        #expect(client.cached(.balance)?.available == 94)
+        #expect(client.cached(.balance)?.held == 0)
         client.close()
         let available = try await seen.values().compactMap { $0.value?.available }
         #expect(available.allSatisfy { [100, 97, 94].contains($0) })
@@ -73,12 +73,12 @@ struct BalanceKeeperTests {
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: stage)
         authority.with { $0.ledger.grant(50) }
-        #expect(try await client.balance.refresh().available == 147)
-        #expect(client.balance.cached()?.held == (stage == .answer ? 0 : 3))
+        #expect(try await client.refresh(.balance).available == 147)
+        #expect(client.cached(.balance)?.held == (stage == .answer ? 0 : 3))
         try await authority.release(path, at: stage)
         _ = try await call.finished()
-        #expect(client.balance.cached()?.available == 147)
-        #expect(client.balance.cached()?.held == 0)
+        #expect(client.cached(.balance)?.available == 147)
+        #expect(client.cached(.balance)?.held == 0)
     }
 
     @Test func `an answer that is lost is asked for again, with the same key, and charged once`()
@@ -94,7 +94,7 @@ struct BalanceKeeperTests {
         let keys = authority.requests(path).map { $0.headers["Idempotency-Key"] }
         #expect(keys.count == 2 && Set(keys).count == 1)
         #expect(authority.with { $0.ledger.available } == 97)
-        #expect(client.balance.cached()?.available == 97)
+        #expect(client.cached(.balance)?.available == 97)
     }
 
     @Test func `a refusal lifts the hold and reaches the caller`() async throws {
@@ -104,7 +104,7 @@ struct BalanceKeeperTests {
             try await client.call(Ask(question: "why?"))
         }
         #expect(error?.code == "insufficient_tokens")
-        #expect(client.balance.cached()?.available == 100)
+        #expect(client.cached(.balance)?.available == 100)
         #expect(authority.count(path) == 1)
     }
 
@@ -114,13 +114,13 @@ struct BalanceKeeperTests {
         authority.stop(path, at: .work)
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .work)
-        #expect(try await client.balance.refresh().available == 97)
+        #expect(try await client.refresh(.balance).available == 97)
         try await authority.release(path, at: .work)
         await #expect(throws: SanguineError.self) { try await call.finished() }
-        #expect(client.balance.cached()?.available == 100)
+        #expect(client.cached(.balance)?.available == 100)
         // The release is nowhere but in a newer balance, which is fetched without being asked for.
         try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
-        #expect(client.balance.cached()?.available == 100)
+        #expect(client.cached(.balance)?.available == 100)
     }
 
     @Test func `a call without any answer is unknown, and right after the next fetch`() async throws
@@ -135,11 +135,11 @@ struct BalanceKeeperTests {
         }
         let error = await #expect(throws: SanguineError.self) { try await call.finished() }
         #expect(error?.code == "outcome_unknown")
-        #expect(client.balance.cached()?.available == 97)
+        #expect(client.cached(.balance)?.available == 97)
         try await authority.reached(Fixture.balancePath, at: .request)
         try await authority.release(Fixture.balancePath, at: .request)
-        try await eventually("100 are available") { client.balance.cached()?.available == 100 }
-        #expect(client.balance.cached()?.held == 0)
+        try await eventually("100 are available") { client.cached(.balance)?.available == 100 }
+        #expect(client.cached(.balance)?.held == 0)
     }
 
     @Test func `a call that never reached the server is refused and leaves no trace`() async throws
@@ -154,7 +154,7 @@ struct BalanceKeeperTests {
         await #expect(throws: SanguineError.transport(.offline("no route"))) {
             try await call.finished()
         }
-        #expect(client.balance.cached()?.available == 100)
+        #expect(client.cached(.balance)?.available == 100)
         #expect(client.balance.pendingCalls.isEmpty)
     }
 
@@ -171,15 +171,16 @@ struct BalanceKeeperTests {
             authority.stop(path, at: .work)
             let call = Task { try await first.call(Ask(question: "why?")) }
             try await authority.reached(path, at: .work)
-            first.store.close()  // From here on the process writes nothing: it is dead.
+            // From here on the process writes nothing: it is dead.
+            first.users.present.store.close()
 
             let second = try fixture.client(folder: folder)
-            #expect(second.balance.cached()?.available == 97)
-            #expect(second.balance.cached()?.held == 3)
+            #expect(second.cached(.balance)?.available == 97)
+            #expect(second.cached(.balance)?.held == 3)
             try await authority.release(path, at: .work)
             _ = try? await call.finished()
-            #expect(try await second.balance.value().available == 97)
-            #expect(second.balance.cached()?.held == 0)
+            #expect(try await second.value(of: .balance).available == 97)
+            #expect(second.cached(.balance)?.held == 0)
             #expect(second.balance.pendingCalls.isEmpty)
         }
     }
@@ -192,19 +193,19 @@ struct BalanceKeeperTests {
         await client.signOut()
         try await authority.release(path, at: .answer)
         await #expect(throws: SanguineError.userChanged) { try await call.finished() }
-        #expect(client.balance.cached() == nil)
+        #expect(client.cached(.balance) == nil)
         #expect(client.balanceHistory.isEmpty)
     }
 
     @Test func `a fetch that comes after the sign-out changes nothing`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.stop(Fixture.balancePath, at: .answer)
-        let fetch = Task { try await client.balance.refresh() }
+        let fetch = Task { try await client.refresh(.balance) }
         try await authority.reached(Fixture.balancePath, at: .answer)
         await client.signOut()
         await #expect(throws: SanguineError.userChanged) { try await fetch.finished() }
         try await authority.left(Fixture.balancePath, at: .answer)
-        #expect(client.balance.cached() == nil)
+        #expect(client.cached(.balance) == nil)
     }
 
     @Test func `a call is not sent in another user's name`() async throws {
@@ -227,10 +228,10 @@ struct BalanceKeeperTests {
         try await authority.reached(path, at: .work)
         call.cancel()
         await #expect(throws: SanguineError.cancelled) { try await call.finished() }
-        #expect(client.balance.cached()?.available == 97)
+        #expect(client.cached(.balance)?.available == 97)
         try await authority.release(path, at: .work)
-        try await eventually("nothing is held") { client.balance.cached()?.held == 0 }
-        #expect(client.balance.cached()?.available == 98)
+        try await eventually("nothing is held") { client.cached(.balance)?.held == 0 }
+        #expect(client.cached(.balance)?.available == 98)
     }
 
     @Test func `an output of another type is charged for all the same`() async throws {
@@ -245,8 +246,8 @@ struct BalanceKeeperTests {
             try await client.result(of: Wrong())
         }
         #expect(error?.code == "decoding")
-        #expect(client.balance.cached()?.available == 97)
-        #expect(client.balance.cached()?.held == 0)
+        #expect(client.cached(.balance)?.available == 97)
+        #expect(client.cached(.balance)?.held == 0)
     }
 
     @Test func `what a function costs is learned, also over a restart`() async throws {
@@ -256,8 +257,8 @@ struct BalanceKeeperTests {
             _ = try await first.call(Ask(question: "why?"))
             first.close()
             let second = try fixture.client(folder: folder)
-            let begun = try second.functions.begin(Ask(question: "why?"))
-            #expect(second.balance.cached()?.held == 7)
+            let begun = try second.users.present.functions.begin(Ask(question: "why?"))
+            #expect(second.cached(.balance)?.held == 7)
             _ = try await begun.value()
         }
     }
@@ -266,12 +267,12 @@ struct BalanceKeeperTests {
         async throws
     {
         let client = try await fixture.clientWithBalance()
-        _ = try await client.balance.value()
+        _ = try await client.value(of: .balance)
         #expect(authority.count(Fixture.balancePath) == 1)
         fixture.clock.advance(by: .seconds(121))
         authority.stop(Fixture.balancePath, at: .answer)
-        let readers = (0..<100).map { _ in Task { try await client.balance.value() } }
-        try await eventually("100 readers wait") { client.balance.waiting == 100 }
+        let readers = (0..<100).map { _ in Task { try await client.value(of: .balance) } }
+        try await eventually("100 readers wait") { client.queries.waiterCount(of: .balance) == 100 }
         try await authority.release(Fixture.balancePath, at: .answer)
         for reader in readers { #expect(try await reader.finished().available == 100) }
         #expect(authority.count(Fixture.balancePath) == 2)
@@ -324,7 +325,7 @@ struct BalanceKeeperTests {
         authority.with { $0.ledger.grant(50) }
         client.invalidate(.balance)
         let late = Task { try await client.value(of: .balance) }
-        try await eventually("2 readers wait") { client.balance.waiting == 2 }
+        try await eventually("2 readers wait") { client.queries.waiterCount(of: .balance) == 2 }
         authority.open(Fixture.balancePath, at: .answer)
         try await authority.release(Fixture.balancePath, at: .answer)
         #expect(try await early.finished().available == 100)
@@ -356,7 +357,7 @@ struct BalanceKeeperTests {
         _ = try await client.session.accessToken()
         authority.stop(Fixture.balancePath, at: .request)
         let readers = (0..<3).map { _ in Task { try await client.value(of: .balance) } }
-        try await eventually("3 readers wait") { client.balance.waiting == 3 }
+        try await eventually("3 readers wait") { client.queries.waiterCount(of: .balance) == 3 }
         try await authority.reached(Fixture.balancePath, at: .request)
         for reader in readers.dropLast() {
             reader.cancel()
@@ -383,7 +384,7 @@ struct BalanceKeeperTests {
         let observer = Task { for await _ in client.updates(of: .balance) {} }
         try await authority.reached(Fixture.balancePath, at: .request)
         let reader = Task { try await client.refresh(.balance) }
-        try await eventually("a reader waits") { client.balance.waiting == 1 }
+        try await eventually("a reader waits") { client.queries.waiterCount(of: .balance) == 1 }
         reader.cancel()
         await #expect(throws: SanguineError.cancelled) { try await reader.finished() }
         #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)
@@ -427,8 +428,8 @@ struct BalanceKeeperTests {
         for _ in 1...3 { authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now.")) }
         try await loseCall(client)
         try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
-        #expect(client.balance.cached()?.available == 100)
-        #expect(client.balance.cached()?.held == 0)
+        #expect(client.cached(.balance)?.available == 100)
+        #expect(client.cached(.balance)?.held == 0)
         #expect(authority.count(Fixture.balancePath) == 5)
         let waits = fixture.delay.sleeps.suffix(3).map { $0 / .seconds(1) }
         for (wait, expected) in zip(waits, [2.0, 4, 8]) {
@@ -442,7 +443,7 @@ struct BalanceKeeperTests {
     ) async throws {
         let delay = ManualClock()
         let client = try fixture.client { $0.delay = delay }
-        _ = try await client.balance.value()
+        _ = try await client.value(of: .balance)
         authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now."))
         authority.refuse(path, Problem(.idempotencyExpired, "Too late."))
         await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "why?")) }
@@ -469,7 +470,7 @@ private struct Seen {
     private let task: Task<Void, Never>
 
     init(_ client: SanguineClient) {
-        let stream = client.balance.updates()
+        let stream = client.updates(of: .balance)
         task = Task { [states] in
             for await state in stream {
                 states.withLock { $0.append(state) }

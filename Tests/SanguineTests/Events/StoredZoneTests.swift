@@ -44,7 +44,7 @@ struct StoredZoneTests {
         try await ClientFixture.withFolder { folder in
             let fixture = ClientFixture()
             let client = try fixture.client(folder: folder) { $0.timeZone = "Europe/Berlin" }
-            _ = try await client.balance.value()
+            _ = try await client.value(of: .balance)
             try client.setTimeZone("Asia/Tokyo")
             await client.signOut()
             #expect(client.timeZone == "Europe/Berlin")
@@ -55,53 +55,27 @@ struct StoredZoneTests {
         }
     }
 
-    private func zone(_ store: ClientStore) -> StoredZone {
-        StoredZone(
-            default: "Europe/Berlin",
-            store: store,
-            epoch: SessionEpoch(number: 0, account: nil)
-        )
-    }
-
-    @Test func `a zone that is set while its user signs out is not kept for the next one`() throws {
-        let store = try ClientStore(folder: nil, logger: .silent)
-        let zone = zone(store)
-        try store.forgetUser(before: 1)
-        try zone.set("Asia/Tokyo", in: SessionEpoch(number: 0, account: nil))
-
-        #expect(try store.state(StoredZone.stateName) == nil)
-        #expect(zone.adopt(SessionEpoch(number: 1, account: nil)))
-        #expect(zone.current.identifier == "Europe/Berlin")
-    }
-
     @Test func `a zone for a user who has gone is refused`() throws {
-        let store = try ClientStore(folder: nil, logger: .silent)
-        let zone = zone(store)
-        _ = zone.adopt(SessionEpoch(number: 1, account: nil))
-        #expect(throws: SanguineError.userChanged) {
-            try zone.set("Asia/Tokyo", in: SessionEpoch(number: 0, account: nil))
-        }
+        let client = try client(TemporaryFolder())
+        let user = client.users.present
+        client.users.change(to: nil)
 
-        #expect(zone.current.identifier == "Europe/Berlin")
-        #expect(try store.state(StoredZone.stateName) == nil)
+        #expect(throws: SanguineError.userChanged) { try user.zone.set("Asia/Tokyo") }
+        #expect(client.timeZone == "Europe/Berlin")
     }
 
-    @Test func `a zone that the next user sets before the sign-out is told here stays`() throws {
-        let store = try ClientStore(folder: nil, logger: .silent)
-        let zone = zone(store)
-        let next = SessionEpoch(number: 1, account: nil)
-        try store.forgetUser(before: 1)
-        try zone.set("Asia/Tokyo", in: next)
+    @Test func `the next user's days are those of the configuration`() throws {
+        let client = try client(TemporaryFolder())
+        try client.setTimeZone("Asia/Tokyo")
+        client.users.change(to: nil)
 
-        #expect(!zone.adopt(next))
-        #expect(zone.current.identifier == "Asia/Tokyo")
-        #expect(try store.state(StoredZone.stateName) == Data("Asia/Tokyo".utf8))
+        #expect(client.queries.zone.identifier == "Europe/Berlin")
     }
 
     @Test func `a zone that this system does not know counts as never set`() throws {
         let folder = TemporaryFolder()
         let first = try client(folder)
-        try first.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))
+        try first.users.present.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))
         first.close()
 
         #expect(try client(folder).timeZone == "Europe/Berlin")

@@ -121,7 +121,8 @@ struct FeedConnectionStateTests {
 
     @Test mutating func `what was given up changes nothing`() {
         #expect(state.start() == [.connect(1)])
-        #expect(state.restart() == [.cancel(1), .connect(2)])
+        #expect(state.setOnline(false) == [.cancel(1)])
+        #expect(state.setOnline(true) == [.connect(2)])
         #expect(state.opened(1, at: .zero) == [])
         #expect(end(1, .failed(retryAfter: nil)) == [])
         #expect(state.opened(2, at: .zero) == [.setLive(true)])
@@ -157,8 +158,7 @@ struct FeedConnectionStateTests {
             switch Int.random(in: 0..<7, using: &random) {
             case 0: actions = state.setForeground(Bool.random(using: &random))
             case 1: actions = state.setOnline(Bool.random(using: &random))
-            case 2: actions = state.restart()
-            case 3: actions = state.opened(number, at: .seconds(step))
+            case 2, 3: actions = state.opened(number, at: .seconds(step))
             case 4:
                 actions = state.waited(number)
                 if !actions.isEmpty { underWay.remove(number) }

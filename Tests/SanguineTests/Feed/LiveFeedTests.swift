@@ -12,7 +12,7 @@ struct LiveFeedTests {
     private let delay = ManualClock()
     private let lifecycle = ManualLifecycle()
     private let connectivity = ManualConnectivity()
-    private let user = TestAuthorizer()
+    private let user = TestUser()
     private let seen = Seen()
 
     private func feed() -> LiveFeed {
@@ -29,10 +29,8 @@ struct LiveFeedTests {
                 random: RandomSource(SplitMix64(seed: 1))
             ),
             handlers: LiveFeed.Handlers(
-                place: { [seen, user] in
-                    seen.position.map { LiveFeed.Place(position: $0, epoch: user.epoch) }
-                },
-                receive: { [seen] batch, _ in
+                place: { [seen] in seen.position },
+                receive: { [seen] batch in
                     seen.note("batch \(batch.since)-\(batch.next)")
                     seen.position = batch.next
                 },
@@ -180,7 +178,7 @@ struct LiveFeedTests {
         feed.start()
         let stream = try await network.open()
         try await seen.wait(for: "live")
-        user.advance(to: nil)
+        _ = user.end(.userChanged)
         stream.receive(Data(change(8, head: 8).utf8))
         try await network.waitForCancelled(1)
         #expect(seen.notes == ["live"])

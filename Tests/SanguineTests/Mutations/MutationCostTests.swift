@@ -84,9 +84,7 @@ struct MutationCostTests {
         let (client, fixture) = try Self.client(song)
         defer { client.close() }
         try client.perform(Count(song: song))
-        let epoch = fixture.authorizer.advance(to: nil)
-        client.queries.adopt(epoch)
-        client.mutations.adopt(epoch)
+        fixture.authorizer.change(to: nil, in: client)
         client.set(Song(id: song, likes: 7), for: .song(song))
 
         #expect(client.likes(song) == 7)

@@ -174,14 +174,12 @@ struct MutationSendingTests {
         async throws
     {
         let fixture = SongFixture(onDisk: true)
-        let owner = try #require(fixture.authorizer.epoch.account)
+        let owner = try #require(fixture.authorizer.account)
         let client = try fixture.client()
         fixture.connectivity.disconnect()
         let receipt = try client.perform(LikeSong(song: "a"))
         func change(to account: Identifier?) {
-            let epoch = fixture.authorizer.advance(to: account)
-            client.queries.adopt(epoch)
-            client.mutations.adopt(epoch)
+            fixture.authorizer.change(to: account, in: client)
         }
         change(to: Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb"))
         await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }

@@ -75,7 +75,7 @@ struct PagesKeeperTests {
     @Test func `a thousand simultaneous callers cause one request`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))
-        let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
+        let keeper = test.client.device.pages.keeper(of: .feed("a"), in: test.client.queries)
         test.network.hold()
         let callers = (1...1_000).map { _ in Task { try await test.client.loadNext(.feed("a")) } }
         try await test.network.waitForHeld(1)
@@ -205,7 +205,7 @@ struct PagesKeeperTests {
         test.network.hold()
         let caller = Task { try await test.client.loadNext(.feed("a")) }
         try await test.network.waitForHeld(1)
-        user.advance(to: nil)
+        user.change(to: nil, in: test.client)
         #expect(test.client.snapshot(of: .feed("a")).items.isEmpty)
         test.network.release()
 
@@ -219,11 +219,10 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network(), folder: folder, authorizer: user)
         try await test.client.load(.feed("a"))
         test.client.queries.flush()
-        let owner = user.epoch.owner
         user.change(to: nil, in: test.client)
 
         #expect(test.client.snapshot(of: .feed("a")) == PagesSnapshot())
-        #expect(try test.client.store.entry(Pages.feed("a").key.text, owner: owner) == nil)
+        #expect(try test.client.users.present.store.entry(Pages.feed("a").key.text) == nil)
     }
 
     @Test func `updates give the list first and then every change`() async throws {
@@ -270,7 +269,7 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network())
         let (list, _) = longList()
         for _ in 1...210 { try await test.client.loadNext(list) }
-        let keeper = test.client.pages.keeper(of: list, in: test.client.queries)
+        let keeper = test.client.device.pages.keeper(of: list, in: test.client.queries)
         keeper.setAnchor(100)
         try await test.client.refresh(list)
 
@@ -281,7 +280,7 @@ struct PagesKeeperTests {
 
     @Test func `of more lists than are kept the one that was used first is let go`() async throws {
         let test = try TestClient(network: server.network())
-        weak let first = test.client.pages.keeper(of: .feed("0"), in: test.client.queries)
+        weak let first = test.client.device.pages.keeper(of: .feed("0"), in: test.client.queries)
         try await test.client.load(.feed("0"))
         for number in 1..<PageLimits.listsKept { try await test.client.load(.feed("\(number)")) }
         #expect(first != nil)
@@ -326,11 +325,11 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))
         let queries = test.client.queries
-        let entry = test.client.pages.keeper(of: .feed("a"), in: queries).entry
+        let entry = test.client.device.pages.keeper(of: .feed("a"), in: queries).entry
         let old = try #require(queries.heldBase(of: entry))
         server.change { $0.insert(onTop: true, jump: 1) }
         try await test.client.refresh(.feed("a"))
-        let isTaken = queries.amend(old.value, for: entry, epoch: 0, replacing: old.ground)
+        let isTaken = queries.amend(old.value, for: entry, replacing: old.ground)
 
         #expect(!isTaken)
         #expect(queries.cached(entry)?.rows.first?.id == server.ids.first)
@@ -338,7 +337,7 @@ struct PagesKeeperTests {
 
     @Test func `who observes a list of a closed client leaves nothing behind`() async throws {
         let test = try TestClient(network: server.network())
-        let keeper = test.client.pages.keeper(of: .feed("a"), in: test.client.queries)
+        let keeper = test.client.device.pages.keeper(of: .feed("a"), in: test.client.queries)
         test.client.close()
         try await Task { for await _ in keeper.signals() {} }.finished()
 

@@ -117,7 +117,6 @@ struct RangeEdgeTests {
         var state = try #require(await updates.next())
         while state.error == nil { state = try #require(await updates.next()) }
         authorizer.change(to: nil, in: test.client)
-        test.client.ranges.adopt(authorizer.epoch)
         while state.error != nil { state = try #require(await updates.next()) }
 
         #expect(state.missing == [1...4])

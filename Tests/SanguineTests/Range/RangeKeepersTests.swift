@@ -22,10 +22,10 @@ struct RangeKeepersTests {
 
     @Test func `whoever was handed a keeper shares it with all who come later`() throws {
         let test = try TestClient()
-        let first = try test.client.ranges.keeper(of: .numbered(0))
-        try crowd(test.client.ranges)
+        let first = try test.client.device.ranges.keeper(of: .numbered(0))
+        try crowd(test.client.device.ranges)
 
-        #expect(try test.client.ranges.keeper(of: .numbered(0)) === first)
+        #expect(try test.client.device.ranges.keeper(of: .numbered(0)) === first)
     }
 
     @Test func `a watched stretch hears of changes although its keeper was pushed out`()
@@ -35,7 +35,7 @@ struct RangeKeepersTests {
         var updates = test.client.updates(of: .numbered(0), in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
-        try crowd(test.client.ranges)
+        try crowd(test.client.device.ranges)
         test.client.invalidate(2...2, of: .numbered(0))
         try await test.network.waitForRequests(2)
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
@@ -57,9 +57,9 @@ struct RangeKeepersTests {
 
     @Test func `keepers that nobody uses are let go`() throws {
         let test = try TestClient()
-        try crowd(test.client.ranges)
+        try crowd(test.client.device.ranges)
 
-        #expect(test.client.ranges.count <= RangeLimits.keepers)
+        #expect(test.client.device.ranges.count <= RangeLimits.keepers)
     }
 
     @Test func `a keeper is let go with its last watcher`() async throws {
@@ -67,13 +67,13 @@ struct RangeKeepersTests {
         weak var watched: RangeKeeper<Int, Int>?
         do {
             let stream = test.client.updates(of: .numbered(0), in: 1...2)
-            watched = try test.client.ranges.keeper(of: .numbered(0))
-            try crowd(test.client.ranges)
+            watched = try test.client.device.ranges.keeper(of: .numbered(0))
+            try crowd(test.client.device.ranges)
             #expect(watched != nil)
             try await stream.first("the stretch") { $0.isComplete && !$0.isFetching }
         }
         try await eventually("the keeper is let go") { watched == nil }
 
-        #expect(test.client.ranges.count <= RangeLimits.keepers)
+        #expect(test.client.device.ranges.count <= RangeLimits.keepers)
     }
 }

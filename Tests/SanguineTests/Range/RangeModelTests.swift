@@ -12,7 +12,7 @@ import Testing
 @MainActor
 struct RangeModelTests {
     private func watchers(_ client: SanguineClient) throws -> Int {
-        try client.ranges.keeper(of: .tens).guarded.withLock { $0.watchers.count }
+        try client.device.ranges.keeper(of: .tens).guarded.withLock { $0.watchers.count }
     }
 
     @Test func `models of one stretch follow it together`() async throws {

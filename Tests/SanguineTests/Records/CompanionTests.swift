@@ -81,7 +81,7 @@ import Testing
         try await client.synchronize()
         let companion = try companion(fixture)
         #expect(companion.record(Counter.self, .of("a"))?.count == 10)
-        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        fixture.authorizer.change(to: nil, in: client)
         #expect(companion.record(Counter.self, .of("a")) == nil)
     }
 

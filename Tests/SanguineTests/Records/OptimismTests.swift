@@ -33,15 +33,15 @@ import Testing
         fixture.network.hold()
         let receipt = try client.add("a")
         try await fixture.network.waitForHeld(1)
-        let (epoch, place, number) = client.sync.guarded.withLock {
-            ($0.epoch, $0.state.position, $0.state.outbox.unresolved.first)
+        let (place, number) = client.sync.guarded.withLock {
+            ($0.state.position, $0.state.outbox.unresolved.first)
         }
         let sequence = try #require(number)
         // One that was not asked about the operation waits; the other one says that it is done.
         var answer = PullAnswer(changes: [], next: place + 5, head: place + 5, hasMore: false)
-        #expect(client.sync.receive(.init(answer, since: place), of: epoch))
+        #expect(client.sync.receive(.init(answer, since: place)))
         answer.operations = [PushResult(id: receipt.id, status: .applied, head: place + 1)]
-        #expect(client.sync.receive(.init(answer, since: place, asked: [sequence]), of: epoch))
+        #expect(client.sync.receive(.init(answer, since: place, asked: [sequence])))
         client.close()
     }
 

@@ -8,7 +8,6 @@ import Testing
 @testable import Sanguine
 
 @Suite(.bounded) struct OutboxFileTests {
-    private let owner = "me"
     private let moment = Timestamp(millisecondsSince1970: 0)
 
     private func insert(_ count: Int, into file: OutboxFile) throws {
@@ -19,31 +18,31 @@ import Testing
                 name: "a.name",
                 arguments: Data(count: 512)
             )
-            _ = try file.insert(row, of: owner, at: moment)
+            _ = try file.insert(row, at: moment)
         }
     }
 
     private func logBytes(_ folder: URL) throws -> Int {
-        let log = folder.appending(path: OutboxFile.name + "-wal")
+        let log = folder.appending(path: "users/1").appending(path: OutboxFile.name + "-wal")
         return try FileManager.default.attributesOfItem(atPath: log.path)[.size] as? Int ?? 0
     }
 
     /// What a copy of the file alone holds, without its log.
-    private func rowsWithoutLog(_ folder: URL, of owner: String = "me") throws -> Int {
+    private func rowsWithoutLog(_ folder: URL) throws -> Int {
         let other = TemporaryFolder()
-        try FileManager.default.createDirectory(at: other.url, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(at: other.user, withIntermediateDirectories: true)
         try FileManager.default.copyItem(
-            at: folder.appending(path: OutboxFile.name),
-            to: other.url.appending(path: OutboxFile.name)
+            at: folder.appending(path: "users/1").appending(path: OutboxFile.name),
+            to: other.user.appending(path: OutboxFile.name)
         )
-        let copy = OutboxFile(folder: other.url)
+        let copy = OutboxFile(UserFolders(other.url).present)
         defer { copy.close() }
-        return try copy.rows(of: owner).count
+        return try copy.rows().count
     }
 
     @Test func `the log is copied to the file when it is long, and begins anew`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(folder: folder.url)
+        let file = OutboxFile(UserFolders(folder.url).present)
         try insert(600, into: file)
         file.tidyUpIfLong()
         #expect(try rowsWithoutLog(folder.url) == 600)
@@ -58,7 +57,7 @@ import Testing
 
     @Test func `a short log stays until the app is tidied up`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(folder: folder.url)
+        let file = OutboxFile(UserFolders(folder.url).present)
         try insert(1, into: file)
         file.tidyUp()
         try insert(10, into: file)
@@ -71,14 +70,11 @@ import Testing
 
     @Test func `the log stays while a companion writes`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(folder: folder.url)
+        let file = OutboxFile(UserFolders(folder.url).present)
         try insert(1, into: file)
         file.tidyUp()
         try insert(1, into: file)
-        let lock = try #require(
-            LockFile(folder.url.appending(path: OutboxFile.lockName).path)
-        )
-        lock.lock()
+        let lock = try #require(UserFolders(folder.url).lock())
         file.tidyUp()
         #expect(try rowsWithoutLog(folder.url) == 1)
         lock.close()
@@ -94,29 +90,52 @@ import Testing
         try client.add("a")
         fixture.lifecycle.enterBackground()
         let folder = try #require(fixture.folder).url
-        let owner = client.sync.guarded.withLock { $0.owner }
-        #expect(try rowsWithoutLog(folder, of: owner) == 1)
+        #expect(try rowsWithoutLog(folder) == 1)
         client.close()
     }
 
     @Test func `what became of an operation is not forgotten when it is sent again`() throws {
-        let file = OutboxFile(folder: nil)
+        let file = OutboxFile(nil)
         try insert(2, into: file)
         try file.write([.acknowledged(1, head: 7), .sending([1, 2])])
-        let rows = try file.rows(of: owner)
+        let rows = try file.rows()
         #expect(rows.map(\.phase) == [.acknowledged(head: 7), .queued])
         #expect(rows.map(\.mayBeDone) == [false, true])
     }
 
-    @Test func `a companion's operation is the user's whom the app shows`() throws {
+    @Test func `a companion writes nothing for a user whom the app no longer shows`() throws {
         let folder = TemporaryFolder()
-        let app = OutboxFile(folder: folder.url)
-        try app.setPresentOwner("another")
-        let companion = OutboxFile(folder: folder.url, isCompanion: true)
-        // It has not seen yet that the user is another one.
+        let folders = UserFolders(folder.url)
+        let companion = OutboxFile(folders.present, isCompanion: true)
         try insert(1, into: companion)
-        #expect(try app.rows(of: "another").count == 1 && app.rows(of: owner).isEmpty)
+        _ = try folders.begin(after: folders.present)
+        #expect(throws: OutboxFile.IsNotPresent.self) { try insert(1, into: companion) }
+        #expect(try companion.rows().count == 1)
         companion.close()
-        app.close()
+    }
+
+    @Test func `no two users have a sequence number in common`() throws {
+        let folders = UserFolders(TemporaryFolder().url)
+        let first = folders.present
+        let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
+        try insert(2, into: one)
+        try insert(2, into: two)
+        #expect(try one.rows().map(\.sequence) == [1, 2])
+        #expect(try two.rows().map(\.sequence) == [1 << 32 + 1, 1 << 32 + 2])
+        one.close()
+        two.close()
+    }
+
+    @Test func `what is taken over twice is there once, in its place`() throws {
+        let folders = UserFolders(TemporaryFolder().url)
+        let first = folders.present
+        let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
+        try insert(2, into: one)
+        try insert(1, into: two)
+        try two.takeOver(one)
+        try two.takeOver(one)
+        #expect(try two.rows().map(\.sequence) == [1, 2, 1 << 32 + 1])
+        one.close()
+        two.close()
     }
 }

@@ -133,9 +133,8 @@ import Testing
         let seen = RecordedLog()
         let client = try fixture.client { configuration in
             configuration.durableWrites = {
-                let file = OutboxFile(folder: url, isCompanion: true)
-                let owner = (try? file.presentOwner()) ?? ""
-                let rows = (try? file.rows(of: owner)) ?? []
+                let file = OutboxFile(UserFolders(url).present, isCompanion: true)
+                let rows = (try? file.rows()) ?? []
                 seen.logger.info("\(rows.count)")
                 file.close()
             }

@@ -44,15 +44,15 @@ import Testing
         let first = try fixture.client()
         try first.add("a")
         try await first.synchronize()
-        let place = first.sync.guarded.withLock { ($0.owner, $0.state.position) }
+        let position = first.sync.guarded.withLock { $0.state.position }
         first.close()
         // As if the process had died before the outbox heard of the feed.
-        let outbox = OutboxFile(folder: fixture.folder?.url)
+        let outbox = OutboxFile(try fixture.place)
         let data = try JSONEncoder().encode(Count(id: .of("a")))
         let id = Identifier(at: fixture.wall.now())
         let row = OutboxFile.Row(id: id, lane: "main", name: Count.name, arguments: data)
-        let sequence = try outbox.insert(row, of: place.0, at: fixture.wall.now())
-        try outbox.write([.acknowledged(sequence, head: place.1)])
+        let sequence = try outbox.insert(row, at: fixture.wall.now())
+        try outbox.write([.acknowledged(sequence, head: position)])
         outbox.close()
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
@@ -66,7 +66,7 @@ import Testing
         let first = try fixture.client()
         try await first.synchronize()
         first.close()
-        let file = try #require(fixture.folder).url.appending(path: RecordsFile.name)
+        let file = try #require(fixture.folder).user.appending(path: RecordsFile.name)
         try Data("no database at all, but of some length".utf8).write(to: file)
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == nil)
@@ -77,7 +77,7 @@ import Testing
 
     @Test func `an outbox that cannot be opened takes nothing in, and is left as it is`() throws {
         let fixture = RecordsFixture(onDisk: true)
-        let folder = try #require(fixture.folder).url
+        let folder = try #require(fixture.folder).user
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let file = folder.appending(path: OutboxFile.name)
         let content = Data("no database at all, but of some length".utf8)

@@ -19,10 +19,7 @@ import Testing
                 ]
             )
             file = try RecordsFile(folder: nil, schema: schema)
-            restore = try file.beginRestore(
-                of: "me",
-                [.init(number: 1, low: 0, high: 100, reached: 0)]
-            )
+            restore = try file.beginRestore([.init(number: 1, low: 0, high: 100, reached: 0)])
         }
 
         var base: RecordsFile.Base { RecordsFile.Base(file: file, space: restore.space) }
@@ -115,17 +112,17 @@ import Testing
         )
         #expect(throws: RecordPage.Unreadable.self) { try begun.write(broken) }
         #expect(try begun.all("plain") == ["a": ["n": 1]])
-        #expect(try begun.file.restore(of: "me")?.ranges.map(\.reached) == [0])
+        #expect(try begun.file.restore()?.ranges.map(\.reached) == [0])
     }
 
     @Test func `nothing is written for a restore that was dropped`() throws {
         let begun = try Begun()
-        try begun.file.abandonRestore(of: "me")
+        try begun.file.abandonRestore()
         #expect(throws: RecordsFile.RestoreIsOver.self) {
             try begun.write(
                 page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{}}"#)
             )
         }
-        #expect(try begun.all("plain").isEmpty && begun.file.restore(of: "me") == nil)
+        #expect(try begun.all("plain").isEmpty && begun.file.restore() == nil)
     }
 }

@@ -15,14 +15,11 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         #expect(client.count("a") == 1)
-        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        fixture.authorizer.change(to: nil, in: client)
         #expect(client.count("a") == nil)
         client.close()
-        let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
-        for space in 1...3 {
-            let base = RecordsFile.Base(file: file, space: Int64(space))
-            #expect(try base.all(in: "counters").isEmpty)
-        }
+        let user = try #require(fixture.folder?.user)
+        #expect(!FileManager.default.fileExists(atPath: user.path))
     }
 
     @Test func `a late answer shows nothing of the user before`() async throws {
@@ -32,7 +29,7 @@ import Testing
         let client = try fixture.client()
         _ = client.count("a")
         try await fixture.network.waitForHeld(1)
-        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.authorizer.change(to: another, in: client)
         fixture.network.release()
         try await client.synchronize()
         #expect(client.count("a") == nil)
@@ -42,17 +39,17 @@ import Testing
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
-        let first = try #require(fixture.authorizer.epoch.account)
+        let first = try #require(fixture.authorizer.account)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let receipt = try client.add("a")
-        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.authorizer.change(to: another, in: client)
         await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }
         fixture.connectivity.connect()
         try await client.synchronize()
         #expect(client.outbox.pending.isEmpty && fixture.pushes.isEmpty)
         #expect(client.outbox.ofOthers == 1)
-        client.sync.adopt(fixture.authorizer.advance(to: first))
+        fixture.authorizer.change(to: first, in: client)
         #expect(client.outbox.ofOthers == 0)
         try await client.synchronize()
         #expect(fixture.pushes.flatMap(\.operations).map(\.id) == [receipt.id])
@@ -61,15 +58,14 @@ import Testing
 
     @Test func `a guest who comes back finds what they had not sent`() async throws {
         let fixture = RecordsFixture(onDisk: true)
-        let guest = try #require(fixture.authorizer.epoch.account)
+        let guest = try #require(fixture.authorizer.account)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let receipt = try client.add("a")
-        let out = fixture.authorizer.advance(to: nil)
-        client.sync.adopt(out)
+        fixture.authorizer.change(to: nil, in: client)
         await #expect(throws: SanguineError.userChanged) { try await receipt.outcome }
         #expect(client.outbox.pending.isEmpty)
-        client.sync.adopt(SessionEpoch(number: out.number, account: guest))
+        fixture.authorizer.join(guest, in: client)
         #expect(client.outbox.pending.map(\.id) == [receipt.id])
         #expect(client.count("a") == 1)
     }
@@ -80,7 +76,7 @@ import Testing
         let nobody = TestAuthorizer(account: nil)
         let client = try fixture.client(authorizer: nobody)
         let receipt = try client.add("a")
-        client.sync.adopt(SessionEpoch(number: 0, account: another))
+        nobody.join(another, in: client)
         #expect(client.count("a") == 1)
         client.close()
         let later = try fixture.client(authorizer: TestAuthorizer(account: another), seed: 2)
@@ -95,7 +91,7 @@ import Testing
         let nobody = TestAuthorizer(account: nil)
         let client = try fixture.client(authorizer: nobody)
         let receipt = try client.add("a")
-        client.sync.adopt(nobody.advance(to: another))
+        nobody.change(to: another, in: client)
         #expect(client.outbox.pending.isEmpty)
         client.close()
         let later = try fixture.client(authorizer: TestAuthorizer(account: another), seed: 2)
@@ -104,7 +100,7 @@ import Testing
         let guest = TestAuthorizer(account: nil)
         let again = try fixture.client(authorizer: guest, seed: 3)
         _ = again.count("a")
-        again.sync.adopt(SessionEpoch(number: 0, account: Identifier("\(receipt.id)")))
+        guest.join(Identifier("\(receipt.id)"), in: again)
         again.close()
         let owner = TestAuthorizer(account: Identifier("\(receipt.id)"))
         let last = try fixture.client(authorizer: owner, seed: 4)
@@ -117,7 +113,7 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         #expect(client.count("a") == 1)
-        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.authorizer.change(to: another, in: client)
         #expect(client.count("a") == nil && client.records(Counter.self).isEmpty)
         try await client.synchronize()
         #expect(client.count("a") == nil && client.records(Counter.self).isEmpty)
@@ -136,7 +132,7 @@ import Testing
         try client.add("a")
         // Told in their order: now it lies in the first stream, too.
         #expect(await others.next()??.count == 2)
-        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.authorizer.change(to: another, in: client)
         #expect(await updates.next() == .some(nil))
     }
 
@@ -145,9 +141,9 @@ import Testing
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         try client.add("a")
-        var summaries = client.sync.summaries().makeAsyncIterator()
+        var summaries = client.outbox.updates.makeAsyncIterator()
         #expect(await summaries.next()?.unsent == 1)
-        client.sync.adopt(fixture.authorizer.advance(to: another))
+        fixture.authorizer.change(to: another, in: client)
         #expect(await summaries.next() == Outbox.Summary())
     }
 }

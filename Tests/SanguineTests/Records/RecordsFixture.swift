@@ -1,12 +1,13 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import Testing
 
 @testable import Sanguine
 
 /// Clients at an ``InMemoryAuthority``, with clocks that a test moves.
 ///
-/// Each epoch of a ``TestAuthorizer`` is another account of it; the first is its user's.
+/// Each user of a ``TestAuthorizer`` is another account of it; the first is its user's.
 struct RecordsFixture {
     let authority: InMemoryAuthority
     let network: ScriptedTransport
@@ -24,8 +25,8 @@ struct RecordsFixture {
         network = ScriptedTransport { request in
             var request = request
             let token = request.headers["Authorization"]?.split(separator: "-") ?? []
-            let epoch = token.count > 1 ? Int(token[1]) ?? 0 : 0
-            let account = accounts[min(epoch, accounts.count - 1)]
+            let number = token.count > 1 ? Int(token[1]) ?? 0 : 0
+            let account = accounts[min(number, accounts.count - 1)]
             request.headers["Authorization"] = "Bearer \(authority.accessToken(for: account))"
             return .respond(authority.answer(request))
         }
@@ -55,6 +56,11 @@ struct RecordsFixture {
             change(&configuration)
         }
         .client
+    }
+
+    /// The first user's folder.
+    var place: UserFolders.Place {
+        get throws { UserFolders(try #require(folder).url).present }
     }
 
     /// The bodies of the pushes so far.

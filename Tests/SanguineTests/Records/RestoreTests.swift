@@ -134,18 +134,18 @@ import Testing
     @Test func `a restore begins when it is known whose it is`() async throws {
         let fixture = filled(5_000)
         let account = Identifier(at: fixture.wall.now())
-        let known = SessionEpoch(number: 0, account: account)
-        let client = try fixture.client(authorizer: TestAuthorizer(account: nil))
+        let nobody = TestAuthorizer(account: nil)
+        let client = try fixture.client(authorizer: nobody)
         await #expect(throws: SanguineError.userChanged) { try await client.synchronize() }
         #expect(fixture.pulls.isEmpty)
         fixture.network.hold()
-        client.sync.adopt(known)
+        nobody.join(account, in: client)
         try await fixture.network.waitForHeld(1)
         try await fixture.network.releaseFirst()
         try await fixture.network.waitForHeld(2)
         client.close()
-        let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
-        #expect(try file.restore(of: known.owner)?.ranges.isEmpty == false)
+        let file = try RecordsFile(folder: fixture.folder?.user, schema: .counters)
+        #expect(try file.restore()?.ranges.isEmpty == false)
         file.close()
     }
 

@@ -14,11 +14,11 @@ import Testing
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
-        _ = try await fixture.authorizer.accessToken(for: fixture.authorizer.epoch)
+        _ = try await fixture.authorizer.present.accessToken()
         try client.add("a")
         let folder = try #require(fixture.folder)
         #expect(try folder.contains(Count.name) && !folder.contains("token-"))
-        _ = try await fixture.authorizer.rejected("token-0-0", for: fixture.authorizer.epoch)
+        _ = try await fixture.authorizer.present.rejected("token-0-0")
         fixture.connectivity.connect()
         try await client.synchronize()
         let push = fixture.network.requests.first(where: \.isPush)
@@ -38,7 +38,7 @@ import Testing
             client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty }
         }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
-        client.sync.adopt(fixture.authorizer.epoch)
+        client.sync.signedIn(isFirst: false)
         #expect(try await receipt.outcome == .applied)
     }
 

@@ -44,7 +44,7 @@ struct UnreadableRecordsTests {
         try await client.synchronize()
         _ = client.records(Counter.self)
         client.close()
-        let file = try RecordsFile(folder: fixture.folder?.url, schema: .counters)
+        let file = try RecordsFile(folder: fixture.folder?.user, schema: .counters)
         defer { file.close() }
         #expect(try RecordsFile.Base(file: file, space: 1).all(in: "counters").count == 3)
     }
@@ -65,7 +65,7 @@ struct UnreadableRecordsTests {
         let client = try fixture.client()
         try await client.synchronize()
         _ = client.records(Counter.self)
-        client.sync.adopt(fixture.authorizer.advance(to: nil))
+        fixture.authorizer.change(to: nil, in: client)
         #expect(client.storeReport.unreadableRecords == 0)
     }
 

@@ -36,7 +36,7 @@ struct ClientFixture {
     /// A client that has fetched its 100 tokens.
     func clientWithBalance(folder: URL? = nil) async throws -> SanguineClient {
         let client = try client(folder: folder)
-        _ = try await client.balance.value()
+        _ = try await client.value(of: .balance)
         return client
     }
 
@@ -47,16 +47,6 @@ struct ClientFixture {
         let folder = FileManager.default.temporaryDirectory.appending(path: "sanguine-\(UUID())")
         defer { try? FileManager.default.removeItem(at: folder) }
         return try await body(folder)
-    }
-}
-
-extension SessionKeeper {
-    /// A token for whoever is there now.
-    func accessToken() async throws(SanguineError) -> String { try await accessToken(for: epoch) }
-
-    /// A token for whoever is there now, after this one was rejected.
-    func rejected(_ token: String) async throws(SanguineError) -> String {
-        try await rejected(token, for: epoch)
     }
 }
 

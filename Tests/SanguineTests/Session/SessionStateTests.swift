@@ -25,38 +25,18 @@ struct SessionStateTests {
         var state = SessionState()
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
         #expect(state.need(at: Self.noon) == .wait(flight: 1))
-        #expect(state.landed(Self.session(1), flight: 1) == .signedIn(otherAccount: false))
-        state.told(state.epoch)
+        #expect(state.landed(Self.session(1), flight: 1) == .signedIn(isFirst: true))
         #expect(state.need(at: Self.noon) == .use("access-1"))
     }
 
-    @Test func `a token is given out when all have been told of its user, and not before`() {
+    @Test func `an account becomes known once`() {
         var state = SessionState()
         _ = state.need(at: Self.noon)
+        #expect(state.account == nil)
         _ = state.landed(Self.session(1), flight: 1)
-        #expect(state.need(at: Self.noon) == .hold)
-        state.told(SessionEpoch(number: 0, account: nil))  // Late: of nobody.
-        #expect(state.need(at: Self.noon) == .hold)
-        state.told(state.epoch)
-        #expect(state.need(at: Self.noon) == .use("access-1"))
-    }
-
-    @Test func `nobody signs in before all have been told of a sign-out`() {
-        var state = SessionState(restoring: Self.session(1))
-        let before = state.epoch
-        _ = state.signedOut()
-        #expect(state.need(at: Self.noon) == .hold)
-        state.told(before)
-        #expect(state.need(at: Self.noon) == .hold)
-        state.told(state.epoch)
-        #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
-    }
-
-    @Test func `an account that becomes known begins no new epoch`() {
-        var state = SessionState()
-        _ = state.need(at: Self.noon)
-        _ = state.landed(Self.session(1), flight: 1)
-        #expect(state.epoch == SessionEpoch(number: 0, account: Self.account))
+        #expect(state.account == Self.account)
+        _ = state.rejected("access-1", at: Self.noon)
+        #expect(state.landed(Self.session(2), flight: 2) == .signedIn(isFirst: false))
     }
 
     @Test func `a token in its last half minute is refreshed, and used meanwhile`() {
@@ -99,18 +79,18 @@ struct SessionStateTests {
         _ = state.rejected("access-1", at: Self.noon)
         #expect(state.failed(code, flight: 1) == .goOn(.guest))
         #expect(state.need(at: Self.noon) == .wait(flight: 1))
-        #expect(state.landed(Self.session(2), flight: 1) == .signedIn(otherAccount: false))
-        #expect(state.epoch == SessionEpoch(number: 0, account: Self.account))
+        #expect(state.landed(Self.session(2), flight: 1) == .signedIn(isFirst: false))
+        #expect(state.account == Self.account)
     }
 
-    @Test func `another account begins a new epoch`() {
+    @Test func `a session of another account is not taken`() {
         let other = Identifier(at: Self.noon)
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
         _ = state.failed(.sessionEnded, flight: 1)
         let landing = state.landed(Self.session(2, account: other), flight: 1)
-        #expect(landing == .signedIn(otherAccount: true))
-        #expect(state.epoch == SessionEpoch(number: 1, account: other))
+        #expect(landing == .otherAccount)
+        #expect(state.session == nil && state.account == Self.account)
     }
 
     @Test func `a device that is refused ends in an error and is not asked again by itself`() {
@@ -120,19 +100,14 @@ struct SessionStateTests {
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
     }
 
-    @Test func `what lands after a sign-out lands in nothing`() {
+    @Test func `what lands after the user's end lands in nothing`() {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
-        let (ended, overtaken) = state.signedOut()
-        #expect(ended?.accessToken == "access-1")
-        #expect(overtaken == 1)
+        #expect(state.end()?.accessToken == "access-1")
         #expect(!state.isCurrent(1))
         #expect(state.landed(Self.session(2), flight: 1) == .overtaken)
         #expect(state.failed(.refreshReused, flight: 1) == .overtaken)
         #expect(state.session == nil)
-        #expect(state.epoch == SessionEpoch(number: 1, account: nil))
-        state.told(state.epoch)
-        #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
     }
 
     @Test func `a token that lives shorter than the margin is used before it is refreshed`() {

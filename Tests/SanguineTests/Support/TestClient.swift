@@ -20,7 +20,7 @@ struct TestClient {
         wall: ManualWallClock = ManualWallClock(),
         delay: ManualClock = ManualClock(),
         folder: TemporaryFolder? = nil,
-        authorizer: (any Authorizer)? = TestAuthorizer(),
+        authorizer: (any AuthorizerSource)? = TestAuthorizer(),
         seed: UInt64 = 1,
         change: (inout SanguineClient.Configuration) -> Void = { _ in }
     ) throws {
@@ -36,12 +36,12 @@ struct TestClient {
         self.network = network
         self.wall = wall
         self.delay = delay
-        client = try SanguineClient(configuration, authorizer: authorizer)
+        client = try SanguineClient(configuration, authorizers: authorizer)
     }
 
     /// How many retries the server's budget has, all of which this takes.
     func retriesLeft() -> Int {
-        let retries = client.queries.attempts.backend.retries
+        let retries = client.queries.user.attempts.backend.retries
         let host = URL(string: Self.server)?.hostKey ?? ""
         var random = SplitMix64(seed: 1)
         var count = 0
@@ -50,47 +50,89 @@ struct TestClient {
     }
 }
 
-/// A signed-in user who changes when a test says so.
-final class TestAuthorizer: Authorizer {
-    private struct State {
-        var epoch: SessionEpoch
-        var rejected = 0
+/// Signed-in users who change when a test says so: each has a number, which is in their tokens.
+final class TestAuthorizer: AuthorizerSource {
+    private let state: Mutex<TestUser>
+
+    static let account = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
+
+    init(account: Identifier? = TestAuthorizer.account) {
+        state = Mutex(TestUser(number: 0, account: account))
     }
 
-    private let state: Mutex<State>
+    /// The user who is there.
+    var present: TestUser { state.withLock { $0 } }
+    var account: Identifier? { state.withLock { $0.account } }
+    var rejectedCount: Int { state.withLock { $0.rejectedCount } }
 
-    init(account: Identifier? = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")) {
-        state = Mutex(State(epoch: SessionEpoch(number: 0, account: account)))
+    func first() -> any Authorizer {
+        state.withLock { state in
+            // As the user was left by another process.
+            state = TestUser(number: state.number, account: state.account, state.rejectedCount)
+            return state
+        }
     }
 
-    var epoch: SessionEpoch { state.withLock { $0.epoch } }
-    var rejectedCount: Int { state.withLock { $0.rejected } }
-
-    func accessToken(for epoch: SessionEpoch) async throws(SanguineError) -> String {
-        state.withLock { "token-\($0.epoch.number)-\($0.rejected)" }
+    func next(_ account: Identifier?) -> any Authorizer {
+        state.withLock { state in
+            state = TestUser(number: state.number + 1, account: account)
+            return state
+        }
     }
 
-    func rejected(
-        _ token: String,
-        for epoch: SessionEpoch
-    ) async throws(SanguineError) -> String {
-        state.withLock { $0.rejected += 1 }
-        return try await accessToken(for: epoch)
+    /// What a session does when a guest's account has become known.
+    func join(_ account: Identifier?, in client: SanguineClient) {
+        if let account { state.withLock { $0 }.join(account, in: client) }
     }
 
     /// What a session does at a sign-out, or a sign-in of somebody else.
     func change(to account: Identifier?, in client: SanguineClient) {
-        client.queries.adopt(advance(to: account))
-        client.pages.userChanged()
+        client.users.change(to: account)
+    }
+}
+
+/// One user with tokens that are always valid.
+final class TestUser: Authorizer {
+    private struct State {
+        var account: Identifier?
+        var rejected = 0
+        var ending: SanguineError?
     }
 
-    /// The first half of that: the user has changed, and the cache does not know.
-    @discardableResult
-    func advance(to account: Identifier?) -> SessionEpoch {
-        state.withLock { state in
-            state.epoch = SessionEpoch(number: state.epoch.number + 1, account: account)
-            return state.epoch
-        }
+    let number: Int
+    private let state: Mutex<State>
+
+    init(number: Int = 0, account: Identifier? = TestAuthorizer.account, _ rejected: Int = 0) {
+        self.number = number
+        state = Mutex(State(account: account, rejected: rejected))
+    }
+
+    var account: Identifier? { state.withLock { $0.account } }
+    var rejectedCount: Int { state.withLock { $0.rejected } }
+
+    func accessToken() async throws(SanguineError) -> String {
+        try check()
+        return state.withLock { "token-\(number)-\($0.rejected)" }
+    }
+
+    func rejected(_ token: String) async throws(SanguineError) -> String {
+        state.withLock { $0.rejected += 1 }
+        return try await accessToken()
+    }
+
+    func check() throws(SanguineError) {
+        if let ending = state.withLock({ $0.ending }) { throw ending }
+    }
+
+    func end(_ reason: SanguineError) -> Ended {
+        state.withLock { $0.ending = reason }
+        return Ended()
+    }
+
+    /// What a session does when a guest's account has become known.
+    func join(_ account: Identifier, in client: SanguineClient) {
+        state.withLock { $0.account = account }
+        client.users.signedIn(client.users.present, account, isFirst: true)
     }
 }
 
@@ -105,15 +147,15 @@ final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    var file: URL { url.appending(path: StoreFile.name) }
+    /// The store of the first user.
+    var file: URL { user.appending(path: StoreFile.name) }
+
+    /// The folder of the first user.
+    var user: URL { url.appending(path: "users/1") }
 
     /// Whether the bytes of any file in it have the text in them.
     func contains(_ text: String) throws -> Bool {
-        let files = try FileManager.default.contentsOfDirectory(
-            at: url,
-            includingPropertiesForKeys: nil
-        )
-        return try files.contains { try Data(contentsOf: $0).range(of: Data(text.utf8)) != nil }
+        try !FileBytes.files(in: url, with: text).isEmpty
     }
 }
 

@@ -212,12 +212,12 @@ struct InMemoryAuthorityTests {
     @Test func `each device has an account of its own, unless all are one user's`() async throws {
         let own = try [client(seed: 1), client(seed: 2)]
         for client in own { try await client.synchronize() }
-        #expect(Set(own.map(\.session.epoch.account)).count == 2)
-        #expect(own[0].session.epoch.account == authority.user)
+        #expect(Set(own.map(\.session.account)).count == 2)
+        #expect(own[0].session.account == authority.user)
         let shared = InMemoryAuthority(schema: .counters, accounts: .one)
         let both = try [client(of: shared, seed: 1), client(of: shared, seed: 2)]
         for client in both { try await client.synchronize() }
-        #expect(both.map(\.session.epoch.account) == [shared.user, shared.user])
+        #expect(both.map(\.session.account) == [shared.user, shared.user])
     }
 
     @Test func `a path fails as often as it is told to, and says it in a problem`() async throws {

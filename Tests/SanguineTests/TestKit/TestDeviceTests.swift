@@ -65,11 +65,11 @@ struct TestDeviceTests {
         try first.add("a")
         let folder = first.configuration.folder
         try device.kill()
-        let outbox = OutboxFile(folder: folder)
+        let outbox = OutboxFile(folder.map { UserFolders($0).present })
         let data = try JSONEncoder().encode(Count(id: .of("a")))
         let id = Identifier(at: device.clock.now())
         let row = OutboxFile.Row(id: id, lane: "main", name: Count.name, arguments: data)
-        _ = try outbox.insert(row, of: OutboxFile.nobody, at: device.clock.now())
+        _ = try outbox.insert(row, at: device.clock.now())
         outbox.close()
         let second = try device.launch()
         #expect(second.count("a") == 1 && second.configuration.folder != folder)
@@ -97,14 +97,14 @@ struct TestDeviceTests {
     @Test func `a device remembers who it is`() async throws {
         let device = device(authority)
         try await device.launch().synchronize()
-        let account = device.client?.session.epoch.account
+        let account = device.client?.session.account
         for _ in 0..<3 {
             let client = try device.launch()  // Kills the one before.
             try await client.synchronize()
-            #expect(client.session.epoch.account == account)
+            #expect(client.session.account == account)
         }
         device.quit()
-        #expect(try device.launch().session.epoch.account == account)
+        #expect(try device.launch().session.account == account)
     }
 
     @Test func `two devices make different ids, and so do two launches`() throws {

@@ -12,9 +12,9 @@ struct LearnedCostTests {
         let client = try await fixture.clientWithBalance()
         _ = try await client.call(Ask(question: "why?"))
         await client.signOut()
-        _ = try await client.balance.value()
-        let begun = try client.functions.begin(Ask(question: "why?"))
-        #expect(client.balance.cached()?.held == 3)
+        _ = try await client.value(of: .balance)
+        let begun = try client.users.present.functions.begin(Ask(question: "why?"))
+        #expect(client.cached(.balance)?.held == 3)
         _ = try await begun.value()
     }
 }

@@ -410,7 +410,7 @@ final class UserGame {
         let present = account.flatMap { network.person($0) }
         for (name, data) in files {
             // What waits for its owner's return, waits there alone.
-            let mayWait = hasOthers && name.hasPrefix("sanguine-outbox")
+            let mayWait = hasOthers && name.contains("/sanguine-outbox")
             for other in Person.allCases where other != present {
                 var words = [other.mark] + (mayWait ? [] : [other.deed])
                 // A session is stored before it is used: that of the next one may be there.

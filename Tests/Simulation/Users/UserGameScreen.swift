@@ -52,15 +52,22 @@ enum UserGameFiles {
     static func copy(from folder: URL, to other: URL) throws {
         try FileManager.default.createDirectory(at: other, withIntermediateDirectories: true)
         for (name, data) in try contents(of: folder) where !name.hasSuffix("-shm") {
-            try data.write(to: other.appending(path: name))
+            let file = other.appending(path: name)
+            let folder = file.deletingLastPathComponent()
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try data.write(to: file)
         }
     }
 
     private static func read(_ folder: URL) -> [String: Data]? {
-        guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder.path)
-        else { return nil }
+        let manager = FileManager.default
+        guard let names = try? manager.subpathsOfDirectory(atPath: folder.path) else { return nil }
         var files: [String: Data] = [:]
         for name in names {
+            var isFolder: ObjCBool = false
+            let path = folder.appending(path: name).path
+            guard manager.fileExists(atPath: path, isDirectory: &isFolder) else { return nil }
+            if isFolder.boolValue { continue }
             guard let data = try? Data(contentsOf: folder.appending(path: name)) else { return nil }
             files[name] = data
         }

@@ -16,7 +16,7 @@ extension Query where Value == Profile {
 
 /// Guarantee 8, No leak, for reads: traps 16 and 28.
 @Suite("Users and what they may see", .bounded)
-struct EpochTests {
+struct UserValueTests {
     private let other = Identifier("0199f3c8-0000-7c1e-9a54-3d2b8e07f6aa")
 
     @Test func `signing out removes the user's values from memory and disk`() async throws {
@@ -26,13 +26,11 @@ struct EpochTests {
         _ = try await test.client.value(of: .profile("ada"))
         _ = try await test.client.value(of: .fleeting("bob"))
         test.client.queries.flush()
-        let owner = user.epoch.owner
         user.change(to: nil, in: test.client)
 
         #expect(test.client.cached(.profile("ada")) == nil)
         #expect(test.client.cached(.fleeting("bob")) == nil)
-        let key = Query.profile("ada").key.text
-        #expect(try test.client.store.entry(key, owner: owner) == nil)
+        #expect(try !folder.contains("ada 1"))
     }
 
     @Test(arguments: [(Policy.Audience.device, 1), (.everyone, 1), (.user, 2)])
@@ -91,55 +89,22 @@ struct EpochTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `an answer that lands between sign-out and its announcement is refused`()
-        async throws
-    {
-        let user = TestAuthorizer()
-        let test = try TestClient(network: .profiles(), authorizer: user)
-        test.network.hold()
-        let caller = Task { try await test.client.value(of: .profile("ada")) }
-        try await test.network.waitForHeld(1)
-        user.advance(to: other)
-        test.network.release()
-
-        await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
-        #expect(test.client.cached(.profile("ada")) == nil)
-    }
-
-    @Test func `an entry of an ended epoch is not written, however late it comes`() throws {
-        let store = try ClientStore(folder: nil, logger: .silent)
-        let entry = StoredEntry(
-            key: "a",
-            audience: .user,
-            owner: "x",
-            asOf: Timestamp(millisecondsSince1970: 0),
-            keptUntil: Timestamp(millisecondsSince1970: .max),
-            value: Data("1".utf8)
-        )
-        try store.removeUserEntries(before: 3)
-        try store.applyEntries([.put(entry, epoch: 2)])
-        #expect(try store.entry("a", owner: "x") == nil)
-        try store.applyEntries([.put(entry, epoch: 3)])
-        #expect(try store.entry("a", owner: "x") == entry)
-        #expect(try store.entry("a", owner: "y") == nil)
-    }
-
-    @Test func `rows that a kill during sign-out left are removed at the next launch`()
+    @Test func `files that a kill during sign-out left are removed at the next launch`()
         async throws
     {
         let folder = TemporaryFolder()
         let first = try TestClient(network: .profiles(), folder: folder)
         _ = try await first.client.value(of: .profile("ada"))
         first.client.close()
+        // The next user's folder was named, and the former one's is still there.
+        try Data("2\n".utf8).write(to: folder.url.appending(path: "present"))
         let second = try TestClient(
             folder: folder,
             authorizer: TestAuthorizer(account: other)
         )
 
         #expect(second.client.cached(.profile("ada")) == nil)
-        second.client.close()
-        let third = try TestClient(folder: folder)
-        #expect(third.client.cached(.profile("ada")) == nil)
+        #expect(!FileManager.default.fileExists(atPath: folder.user.path))
     }
 
     @Test func `a refreshed token leaves the user's values in memory and on disk`() async throws {
@@ -158,16 +123,17 @@ struct EpochTests {
         }
     }
 
-    @Test func `an account that becomes known keeps the rows of its epoch`() async throws {
+    @Test func `an account that becomes known keeps what is there`() async throws {
         let folder = TemporaryFolder()
-        let user = TestAuthorizer()
+        let user = TestAuthorizer(account: nil)
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
         _ = try await test.client.value(of: .profile("ada"))
         test.client.queries.flush()
-        test.client.queries.adopt(user.epoch)
+        user.join(other, in: test.client)
 
         let key = Query.profile("ada").key.text
-        #expect(try test.client.store.entry(key, owner: user.epoch.owner) != nil)
+        #expect(test.client.cached(.profile("ada")) != nil)
+        #expect(try test.client.users.present.store.entry(key) != nil)
     }
 
     @Test func `observers are told that the value is gone`() async throws {

@@ -1,0 +1,181 @@
+import SanguineModel
+import Synchronization
+
+/// The one way in which an entry's value changes.
+///
+/// What is shown = the base, with the effects of operations that are not settled. Effects are the
+/// app's code, and so is the comparing of values: they run under no lock, on a snapshot of the
+/// entry and its effects. What they make is taken over if neither has changed since; otherwise they
+/// run again.
+extension QueryCache {
+    /// An entry and its effects as they were at one moment.
+    struct Ground: Sendable {
+        /// The value, and what tells it from every other.
+        struct Value: Sendable {
+            var shown: ValueBox
+            var base: ValueBox
+            var version: UInt64
+            var baseVersion: UInt64
+            var notes: BaseNotes
+        }
+
+        var partition: Partition
+        /// `nil` if there is none.
+        var value: Value?
+        /// `nil` if there are no effects.
+        var list: EffectTable.List?
+
+        var effects: [Effect] { list?.effects ?? [] }
+
+        func hasSameValue(as other: Ground) -> Bool {
+            partition === other.partition && value?.version == other.value?.version
+                && value?.baseVersion == other.value?.baseVersion
+        }
+
+        /// Another base in the place of the one that is there, under the same effects.
+        func amended(_ base: ValueBox) -> Change {
+            var landing = FetchedBase(base)
+            landing.remaining = effects
+            landing.notes = value?.notes ?? BaseNotes()
+            let shown = list?.applied(to: base, doubts: landing.notes.doubts) ?? base
+            return Change(landing, shown: shown, over: self)
+        }
+
+        /// A base that may have settled some of the effects.
+        func taking(_ landing: FetchedBase) -> Change {
+            Change(landing, shown: landing.shown, over: self)
+        }
+    }
+
+    /// What a transaction makes of an entry.
+    struct Change: Sendable {
+        let landing: FetchedBase
+        let shown: ValueBox
+        /// Whether it looks as before, so that nobody need be told.
+        let isEqual: Bool
+
+        init(_ landing: FetchedBase, shown: ValueBox, over ground: Ground) {
+            self.landing = landing
+            self.shown = shown
+            isEqual = ground.value?.shown.isEqual(to: shown) ?? false
+        }
+    }
+
+    /// Changes an entry in one step.
+    ///
+    /// - Parameters:
+    ///   - query: Whose entry.
+    ///   - creating: Whether one is made if there is none. Otherwise nothing happens then.
+    ///   - answer: What those get who wait, see ``change(_:creating:answer:_:)``.
+    ///   - prepare: Makes a plan of what is there, under no lock; `nil` to do nothing. It is called
+    ///     again if something has changed meanwhile.
+    ///   - commit: Carries it out, under the lock; `nil` if nothing was done.
+    /// - Returns: Whether something was done.
+    @discardableResult
+    func transact<Plan>(
+        _ query: ErasedQuery,
+        creating: Bool = false,
+        answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
+        prepare: (Ground) -> Plan?,
+        commit: (Plan, QueryRecord, inout Guarded) -> EntryState.Effect?
+    ) -> Bool {
+        while true {
+            let ground = ground(of: query)
+            guard let plan = prepare(ground) else { return false }
+            var hasChanged = false
+            let isDone = change(query, creating: creating, answer: answer()) { record, guarded in
+                guard record.serves(query) else { return nil }
+                guard isPresent(ground, record, in: guarded) else {
+                    hasChanged = true
+                    return nil
+                }
+                return commit(plan, record, &guarded)
+            }
+            guard !hasChanged else { continue }
+            if isDone, ground.partition.writer.isBehind { ground.partition.writer.flush() }
+            return isDone
+        }
+    }
+
+    /// The entry as it is.
+    func ground(of query: ErasedQuery) -> Ground {
+        guarded.withLock { guarded in
+            let list = guarded.effects.list(of: query.key)
+            guard let record = guarded.records[query.key], record.serves(query) else {
+                let partition = guarded.partition(query.policy.audience)
+                return Ground(partition: partition, value: nil, list: list)
+            }
+            let value = record.box.map { box in
+                Ground.Value(
+                    shown: box,
+                    base: record.base ?? box,
+                    version: record.version,
+                    baseVersion: record.baseVersion,
+                    notes: record.notes
+                )
+            }
+            return Ground(partition: record.partition, value: value, list: list)
+        }
+    }
+
+    // Under the lock.
+    private func isPresent(
+        _ ground: Ground,
+        _ record: QueryRecord,
+        in guarded: borrowing Guarded
+    ) -> Bool {
+        guard record.partition === ground.partition,
+            guarded.effects.list(of: record.key)?.version == ground.list?.version
+        else { return false }
+        guard let value = ground.value else { return record.box == nil }
+        return record.version == value.version && record.baseVersion == value.baseVersion
+    }
+
+    /// Takes over what a transaction has made, and out the effects that its base contains.
+    ///
+    /// Under the lock.
+    ///
+    /// - Parameters:
+    ///   - change: What it has made.
+    ///   - arrival: When its base arrived.
+    ///   - size: What the value costs, if that is known without encoding it.
+    ///   - record: The entry.
+    ///   - guarded: What the lock guards.
+    func take(
+        _ change: Change,
+        _ arrival: Arrival,
+        size: (@Sendable () -> Int?)? = nil,
+        _ record: QueryRecord,
+        in guarded: inout Guarded
+    ) {
+        let landing = change.landing
+        drop(landing.settled, from: record, in: &guarded)
+        record.show(
+            change.shown,
+            of: landing.remaining.isEmpty ? nil : landing.base,
+            notes: landing.notes,
+            isEqual: change.isEqual,
+            number: guarded.nextNumber()
+        )
+        // After a restart nobody would know what such a value may contain.
+        guard landing.notes.doubts.isEmpty else { return }
+        keep(landing.base, record, arrival, in: guarded, size: size)
+    }
+
+    /// Takes effects out that a base contains, and has the hook told.
+    ///
+    /// Under the lock, in the step in which the base is taken in.
+    func drop(_ settled: [Int64], from record: QueryRecord, in guarded: inout Guarded) {
+        guard !settled.isEmpty else { return }
+        let number = guarded.nextNumber()
+        for sequence in settled {
+            guarded.effects.remove(sequence, from: record.key, number: number)
+        }
+        record.contained.formUnion(settled)
+        // Told like observers: outside of the lock.
+        guarded.deliveries.append { [weak self] in
+            guard let hook = self?.settledHook.withLock({ $0 }) else { return }
+            for sequence in settled { hook(sequence) }
+        }
+    }
+}

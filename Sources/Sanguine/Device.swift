@@ -1,0 +1,173 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+/// What outlives users: the ways to the network, what the device keeps, and who observes.
+///
+/// The tables of entries, lists and ranges are here, too: they have one memory, and whoever
+/// observes goes on with the next user. What they hold of a user is that user's ``Partition``.
+final class Device: Sendable {
+    // No mutable state of its own: each part guards its own.
+    let configuration: SanguineClient.Configuration
+    let metrics: ClientMetrics
+    let log: StoreLog
+    let exchange: Exchange
+    let vault: any IdentityVault
+    /// One folder for each user; `nil` keeps everything in memory.
+    let folders: UserFolders?
+    /// Who is there, for requests that are nobody's.
+    let present = PresentUser()
+    /// What the device keeps, whoever is there.
+    let partition: Partition
+    let queries: QueryCache
+    let pages = PagesRegistry()
+    let ranges: RangeKeepers
+    let records: RecordObservers
+    let outboxNews = OutboxNews()
+    let restores = Followers<Double>()
+    let turn = MainTurn()
+    let models = ModelTable()
+    let events: EventKeeper
+    /// The zone of the days of a user who has set none.
+    let zone: TimeZone
+    private let ownTransport: URLSessionTransport?
+
+    /// - Throws: ``StoreError`` if not even a store in memory can be made.
+    init(_ configuration: SanguineClient.Configuration) throws(StoreError) {
+        self.configuration = configuration
+        let metrics = ClientMetrics(
+            clock: configuration.delay,
+            observer: configuration.observer,
+            logger: configuration.logger
+        )
+        self.metrics = metrics
+        log = StoreLog(logger: configuration.logger) { metrics.note(.storeDegraded) }
+        let ownTransport =
+            configuration.transport == nil ? URLSessionTransport(clock: configuration.delay) : nil
+        self.ownTransport = ownTransport
+        exchange = Exchange(
+            transport: configuration.transport ?? ownTransport ?? URLSessionTransport(),
+            clock: configuration.clock
+        )
+        vault = configuration.identityVault(reportingTo: log)
+        folders = configuration.storeFolder.map { UserFolders($0) }
+        let call = ServerCall(
+            server: configuration.server,
+            exchange: exchange,
+            authorizer: present
+        )
+        partition = Partition(
+            store: try ClientStore(folder: configuration.storeFolder, log: log),
+            attempts: ReadAttempts(
+                QueryRequest.Backend(call: call, configuration: configuration),
+                configuration
+            )
+        )
+        zone = StoredZone.zone(configuration.timeZone) ?? .gmt
+        queries = QueryCache(
+            device: partition,
+            clock: configuration.clock,
+            zone: zone,
+            memoryBytes: configuration.memoryBytes,
+            metrics: metrics,
+            polling: configuration.polling,
+            registry: QueryRegistry(declared: configuration.declaredQueries)
+        )
+        ranges = RangeKeepers(queries: queries)
+        records = RecordObservers(turn: turn)
+        events = EventKeeper(configuration: configuration, zone: zone)
+        connectEvents()
+    }
+
+    /// Puts another user's values in the place of the present one's.
+    ///
+    /// - Returns: What is to be done under no lock: who waited is answered, who observes is told.
+    func change(to user: Partition) -> @Sendable () -> Void {
+        // The lists first: the cache fetches through them what is observed.
+        pages.change(to: user)
+        ranges.change(to: user)
+        let finish = queries.change(to: user)
+        // What was made in between.
+        pages.change(to: user)
+        ranges.change(to: user)
+        return finish
+    }
+
+    /// Has the zone that counts now kept to.
+    func setZone(_ zone: TimeZone) {
+        queries.zone = zone
+        events.zoneIs(zone)
+    }
+
+    /// Ends all that is under way.
+    func close() {
+        pages.close()
+        ranges.close()
+        queries.close()
+        records.close()
+        outboxNews.finish()
+        restores.finish()
+        ownTransport?.close()
+        partition.store.close()
+    }
+
+    /// Fetches again what events make stale.
+    private func connectEvents() {
+        events.start { [weak queries] effect in
+            if !effect.events.isEmpty {
+                queries?.sweep()
+                queries?.invalidate(event: effect.events)
+            }
+            for polled in effect.polls { queries?.refetch(polled) }
+        }
+        queries.onObserved { [weak events] key, policy, isObserved in
+            let (polling, followsDays) = (policy.polling, policy.followsDays)
+            guard polling != nil || followsDays else { return }
+            if isObserved {
+                events?.observed(key, polling: polling, followsDays: followsDays)
+            } else {
+                events?.unobserved(key, polling: polling, followsDays: followsDays)
+            }
+        }
+    }
+}
+
+/// Whoever is there when a call begins: for what is asked for in nobody's name.
+///
+/// Mutable state: `user`, by its mutex.
+final class PresentUser: Authorizer {
+    private let user = Mutex<(any Authorizer)?>(nil)
+
+    /// That user is there now.
+    func set(_ user: any Authorizer) { self.user.withLock { $0 = user } }
+
+    func bound() -> any Authorizer { user.withLock { $0 } ?? self }
+
+    var account: Identifier? { user.withLock { $0 }?.account }
+
+    func accessToken() async throws(SanguineError) -> String {
+        guard let user = user.withLock({ $0 }) else { throw .closed }
+        return try await user.accessToken()
+    }
+
+    func rejected(_ token: String) async throws(SanguineError) -> String {
+        guard let user = user.withLock({ $0 }) else { throw .closed }
+        return try await user.rejected(token)
+    }
+
+    func check() throws(SanguineError) { try user.withLock { $0 }?.check() }
+
+    func end(_ reason: SanguineError) -> Ended { Ended() }
+}
+
+extension SanguineClient.Configuration {
+    /// How often what is observed is fetched, if its policy says nothing of it.
+    fileprivate var polling: [QueryKey: Duration] {
+        balancePolling.map { [Query<Balance>.balance.key: $0] } ?? [:]
+    }
+}
+
+extension Policy {
+    /// Whether values cease to be fresh when the user's day ends.
+    var followsDays: Bool { freshness == .untilMidnight || refetchEvents.contains(.midnight) }
+}
