@@ -20,7 +20,7 @@ struct AccessTokenTests {
     ) async -> AccessTokens {
         var settings = AuthoritySettings()
         change(&settings)
-        return await AccessTokens(keys: keys, settings: settings, clock: clock, capacity: capacity)
+        return AccessTokens(keys: keys, settings: settings, clock: clock, capacity: capacity)
     }
 
     private func refused(_ token: String, _ tokens: AccessTokens) async -> ProblemCode? {
