@@ -216,6 +216,7 @@ let package = Package(
             name: "SanguineTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",

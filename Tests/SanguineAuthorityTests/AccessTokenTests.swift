@@ -61,6 +61,18 @@ struct AccessTokenTests {
         #expect(try await tokens.verify(token) == identity)
     }
 
+    @Test func `all tokens can be made to expire, and those of later seconds are valid`()
+        async throws
+    {
+        let tokens = await tokens()
+        let old = try await tokens.issue(for: identity)
+        _ = try await tokens.verify(old)
+        tokens.expireAll()
+        #expect(await refused(old, tokens) == .tokenExpired)
+        clock.advance(by: .seconds(1))
+        #expect(try await tokens.verify(tokens.issue(for: identity)) == identity)
+    }
+
     @Test func `a token that is crafted as ours is ours`() async throws {
         // Guards the tests below: each of them changes one thing of this token.
         #expect(await refused(try craft(header, sign: ours), await tokens()) == nil)

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -164,6 +165,39 @@ struct InMemoryRulesTests {
         authority.expireTokens()
         #expect(await authority.answer(request).problem?.code == .tokenExpired)
         #expect(try await caller.send("GET", "/v1/balance").status == 200)
+    }
+
+    @Test func `a refresh whose answer was lost is answered again, for a minute`() async throws {
+        let guest = GuestRequest(
+            deviceId: "a-device-of-the-tests",
+            deviceSecret: String(repeating: "A", count: 43)
+        )
+        let signedIn = try await caller.send("POST", "/v1/accounts/guest", guest)
+        let session = try signedIn.decoded(SignedIn.self).session
+        let body = RefreshRequest(refreshToken: session.refreshToken)
+        for _ in 1...2 {
+            #expect(try await caller.send("POST", "/v1/sessions/refresh", body).status == 200)
+            clock.advance(by: .seconds(30))
+        }
+        clock.advance(by: .seconds(1))
+        let late = try await caller.send("POST", "/v1/sessions/refresh", body)
+        #expect(late.status == 401 && late.problem?.code == .refreshReused)
+    }
+
+    @Test func `an account has what the settings grant, and a device its zone`() async throws {
+        var settings = AuthoritySettings()
+        settings.grant = 7
+        let authority = InMemoryAuthority(settings: settings, clock: clock)
+        let caller = AuthorityCaller(authority: authority)
+        let guest = GuestRequest(
+            deviceId: "a-device-of-the-tests",
+            deviceSecret: String(repeating: "A", count: 43),
+            timeZone: "Asia/Tokyo"
+        )
+        let signedIn = try await caller.send("POST", "/v1/accounts/guest", guest)
+        let account = try signedIn.decoded(SignedIn.self).account
+        #expect(account.id == authority.user && account.timeZone == "Asia/Tokyo")
+        #expect(authority.balance(of: account.id).available == 7)
     }
 
     @Test func `a session that has ended says so, and another's name is refused`() async throws {
