@@ -66,16 +66,6 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The public test kit: manual clock, scripted network.
-        .target(
-            name: "SanguineTesting",
-            dependencies: [
-                "Sanguine",
-                "SanguineModel",
-            ],
-            swiftSettings: strict
-        ),
-
         // The server's decisions, pure, and the storage protocol that they need.
         .target(
             name: "SanguineAuthority",
@@ -84,6 +74,17 @@ let package = Package(
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The public test kit: manual clocks, the authority in memory, networks that fail.
+        .target(
+            name: "SanguineTesting",
+            dependencies: [
+                "Sanguine",
+                "SanguineAuthority",
+                "SanguineModel",
             ],
             swiftSettings: strict
         ),
@@ -215,6 +216,7 @@ let package = Package(
             name: "SanguineTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",

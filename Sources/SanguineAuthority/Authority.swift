@@ -24,7 +24,7 @@ public final class Authority: Sendable {
     let clock: any WallClock
     let keys: SigningKeys
     let encoder: AnswerEncoder
-    private let listeners = HeadListeners()
+    let listeners = HeadListeners()
 
     /// Creates an authority over a storage.
     ///
@@ -45,12 +45,27 @@ public final class Authority: Sendable {
         self.settings = settings
         self.clock = clock
         encoder = AnswerEncoder(unit: settings.unit)
-        tokens = await AccessTokens(keys: keys, settings: settings, clock: clock)
+        tokens = AccessTokens(keys: keys, settings: settings, clock: clock)
         // Sessions that ended before a restart stay ended for as long as their tokens could live.
         let since = clock.now() - settings.endedSessionsKept
         for row in try await storage.sessionsEnded(since: since, limit: AccessTokens.capacity) {
             tokens.end(row.id, at: row.endedAt ?? since)
         }
+    }
+
+    /// Creates an authority over a storage in memory that nothing was put into yet.
+    package init(
+        over storage: MemoryStorage,
+        keys: SigningKeys,
+        settings: AuthoritySettings,
+        clock: any WallClock
+    ) {
+        self.storage = storage
+        self.keys = keys
+        self.settings = settings
+        self.clock = clock
+        encoder = AnswerEncoder(unit: settings.unit)
+        tokens = AccessTokens(keys: keys, settings: settings, clock: clock)
     }
 
     /// Throws unless the storage answers.

@@ -225,12 +225,9 @@ public struct SanguineServer: Service {
             router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         }
         router.add(middleware: frame)
-        HealthRoutes(authority: authority).add(to: router)
+        HealthRoutes(authority: authority, gate: gate).add(to: router)
         let routes = router.group("v1")
-        AccountRoutes(authority: authority, gate: gate).add(to: routes)
-        BalanceRoutes(authority: authority, gate: gate).add(to: routes)
-        SyncRoutes(authority: authority, gate: gate).add(to: routes)
-        FunctionRoutes(functions: functions, gate: gate).add(to: routes)
+        Endpoints(authority: authority, calls: functions.calls).add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
         return router
     }
@@ -249,7 +246,7 @@ public struct SanguineServer: Service {
 
     private var gate: Gate {
         Gate(
-            authority: authority,
+            admission: Admission(authority),
             bodyBytes: settings.limits.bodyBytes,
             uploads: uploads,
             accountLimiter: RateLimiter(

@@ -4,12 +4,10 @@
 public enum TestingLimits {
     /// Accounts of an ``InMemoryAuthority``: 1,000; more are refused.
     public static let accounts = 1_000
-    /// Access tokens and refresh tokens that it remembers: 10,000 of each; the oldest go first.
-    public static let tokens = 10_000
-    /// Operations that it remembers of an account: 100,000; more are refused.
+    /// Operations of an account that it lists: 100,000; more are done, and not listed.
     public static let operations = 100_000
-    /// Records of an account, with the deleted ones: 200,000; operations beyond are refused.
-    public static let records = 200_000
+    /// Calls of functions that it runs at a time: 1,000; more are refused.
+    public static let calls = 1_000
     /// Live connections to it: 1,000; more are refused.
     public static let streams = 1_000
     /// Events that a ``FaultyNetwork`` lists: 1,000; the oldest go first.

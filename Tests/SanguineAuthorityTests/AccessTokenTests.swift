@@ -20,7 +20,7 @@ struct AccessTokenTests {
     ) async -> AccessTokens {
         var settings = AuthoritySettings()
         change(&settings)
-        return await AccessTokens(keys: keys, settings: settings, clock: clock, capacity: capacity)
+        return AccessTokens(keys: keys, settings: settings, clock: clock, capacity: capacity)
     }
 
     private func refused(_ token: String, _ tokens: AccessTokens) async -> ProblemCode? {
@@ -59,6 +59,18 @@ struct AccessTokenTests {
         #expect(try await tokens.verify(token) == identity)
         #expect(try tokens.verifyRemembered(token) == identity)
         #expect(try await tokens.verify(token) == identity)
+    }
+
+    @Test func `all tokens can be made to expire, and those of later seconds are valid`()
+        async throws
+    {
+        let tokens = await tokens()
+        let old = try await tokens.issue(for: identity)
+        _ = try await tokens.verify(old)
+        tokens.expireAll()
+        #expect(await refused(old, tokens) == .tokenExpired)
+        clock.advance(by: .seconds(1))
+        #expect(try await tokens.verify(tokens.issue(for: identity)) == identity)
     }
 
     @Test func `a token that is crafted as ours is ours`() async throws {

@@ -24,11 +24,11 @@ package func violation(
             var world = World(seed: seed, authority: ModelAuthority(schema: schema), bug: bug)
             try await world.run(events: events)
         case .real:
-            let real = try await RealAuthority(schema: schema)
+            let real = RealAuthority(schema: schema)
             var world = World(seed: seed, authority: real, bug: bug)
             try await world.run(events: events)
         case .both:
-            let twins = try await TwinAuthority(schema: schema)
+            let twins = TwinAuthority(schema: schema)
             var world = World(seed: seed, authority: twins, bug: bug)
             try await world.run(events: events)
         }

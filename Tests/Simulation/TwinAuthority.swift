@@ -35,13 +35,13 @@ package struct TwinAuthority: SimulatedAuthority {
     private var requests = 0
 
     /// Creates both, with the same schema unless the model gets another.
-    package init(schema: RecordSchema, ofModel other: RecordSchema? = nil) async throws {
-        real = try await RealAuthority(schema: schema)
+    package init(schema: RecordSchema, ofModel other: RecordSchema? = nil) {
+        real = RealAuthority(schema: schema)
         model = ModelAuthority(schema: other ?? schema)
     }
 
     package mutating func account(_ number: Int) async throws -> Identifier {
-        try await real.account(number)
+        real.account(number)
     }
 
     package mutating func push(
@@ -88,7 +88,7 @@ package struct TwinAuthority: SimulatedAuthority {
 
     package mutating func sweep() async throws {
         requests += 1
-        try await real.sweep()
+        await real.sweep()
         model.sweep()
     }
 

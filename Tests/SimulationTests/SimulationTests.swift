@@ -19,7 +19,7 @@ struct SimulationTests {
 
     @Test func `an authority that keeps another contract than its model is found out`() async throws
     {
-        var twins = try await TwinAuthority(schema: SimulatedApp.server, ofModel: .standard)
+        var twins = TwinAuthority(schema: SimulatedApp.server, ofModel: .standard)
         let account = try await twins.account(0)
         let operation = PushedOperation(
             id: Identifier(at: Timestamp(millisecondsSince1970: 1)),

@@ -223,9 +223,8 @@ enum LimitTexts {
 
     private static let testing: [(String, String)] = [
         ("TestingLimits.accounts", count(TestingLimits.accounts)),
-        ("TestingLimits.tokens", count(TestingLimits.tokens)),
         ("TestingLimits.operations", count(TestingLimits.operations)),
-        ("TestingLimits.records", count(TestingLimits.records)),
+        ("TestingLimits.calls", count(TestingLimits.calls)),
         ("TestingLimits.streams", count(TestingLimits.streams)),
         ("TestingLimits.events", count(TestingLimits.events)),
         ("TestingLimits.copies", count(TestingLimits.copies)),

@@ -1,5 +1,6 @@
 import Foundation
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -99,6 +100,32 @@ struct AppTestingSnippets {
         try await client.synchronize()
         #expect(authority.record(Habit.self, run)?.streak == 1)
         #expect(authority.operations().count == 1)
+    }
+
+    @Test func `a question is paid for, or refused`() async throws {
+        authority.serve(Ask.self, price: 3) { "You asked: \($0.question)" }
+        let client = try device.launch()
+        #expect(try await client.call(Ask(question: "Why?")) == "You asked: Why?")
+        #expect(authority.balance().available == 97)
+
+        authority.setBalance(2)
+        await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "Why?")) }
+        #expect(authority.balance().available == 2)
+    }
+
+    @Test func `an authority has the settings that it is given`() async throws {
+        let clock = ManualWallClock()
+        var settings = AuthoritySettings()
+        settings.grant = 10
+        settings.quotas = ["readings": 1]
+        let authority = InMemoryAuthority(schema: schema, settings: settings, clock: clock)
+        let device = TestDevice(network: authority, clock: clock)
+        let client = try device.launch()
+        #expect(try await client.value(of: .balance).available == 10)
+
+        clock.advance(by: .seconds(86_400))  // Tomorrow: new readings, old access tokens.
+        await authority.runJobs()  // Holds whose time is over end.
+        #expect(try await client.value(of: .balance).available == 10)
     }
 
     @Test func `what was done on the train survives the app's death`() async throws {

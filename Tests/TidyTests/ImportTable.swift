@@ -25,7 +25,9 @@ enum ImportTable {
             ]
         ),
         "SanguineTesting": .only(
-            language + collections + ["FoundationNetworking", "Sanguine", "SanguineModel"]
+            language + collections + [
+                "FoundationNetworking", "Sanguine", "SanguineAuthority", "SanguineModel",
+            ]
         ),
 
         // Pure decisions: no network, no database, no log.

@@ -63,10 +63,13 @@ public final class AccessTokens: Sendable {
         var verifiedLimit = 1_024  // Past it, what has expired is looked for.
         var ended: [Identifier: Timestamp] = [:]
         var endedLimit = 1_024  // Past it, what has served its time is looked for.
+        /// What expires by then has expired already.
+        var cutoff = Timestamp(millisecondsSince1970: .min)
     }
 
     private let state = Mutex(State())
-    private let keys: JWTKeyCollection
+    // A task, because the collection is an actor: who signs or verifies first waits for it.
+    private let keys: Task<JWTKeyCollection, Never>
     private let keyID: String
     private let settings: AuthoritySettings
     private let clock: any WallClock
@@ -78,13 +81,15 @@ public final class AccessTokens: Sendable {
         settings: AuthoritySettings,
         clock: any WallClock,
         capacity: Int = AccessTokens.capacity
-    ) async {
+    ) {
         self.capacity = capacity
         keyID = signing.keyID
-        keys = await JWTKeyCollection().add(
-            eddsa: EdDSA.PrivateKey(backing: signing.signingKey),
-            kid: JWKIdentifier(string: signing.keyID)
-        )
+        keys = Task {
+            await JWTKeyCollection().add(
+                eddsa: EdDSA.PrivateKey(backing: signing.signingKey),
+                kid: JWKIdentifier(string: signing.keyID)
+            )
+        }
         self.settings = settings
         self.clock = clock
     }
@@ -100,7 +105,7 @@ public final class AccessTokens: Sendable {
             iat: Int(now),
             exp: Int(now) + settings.accessTokenLife.secondsRoundedUp
         )
-        return try await keys.sign(claims, kid: JWKIdentifier(string: keyID))
+        return try await keys.value.sign(claims, kid: JWKIdentifier(string: keyID))
     }
 
     /// Returns whose token it is.
@@ -151,6 +156,15 @@ public final class AccessTokens: Sendable {
         }
     }
 
+    /// Makes all access tokens expire that were issued before now, to the second.
+    package func expireAll() {
+        // As `issue` does: in whole seconds, a life rounded up.
+        let seconds = clock.now().millisecondsSince1970 / 1_000
+        let issued = Timestamp(millisecondsSince1970: seconds * 1_000)
+        let cutoff = issued + .seconds(settings.accessTokenLife.secondsRoundedUp)
+        state.withLock { $0.cutoff = max($0.cutoff, cutoff) }
+    }
+
     /// Whether a session goes on, as far as access tokens of it could still be valid.
     public func isLive(_ session: Identifier) -> Bool {
         state.withLock { $0.ended[session] == nil }
@@ -178,10 +192,13 @@ public final class AccessTokens: Sendable {
     }
 
     private func check(_ verified: AccessPass, _ now: Timestamp) throws(Problem) -> AccessPass {
-        guard now < verified.expiresAt else {
+        let (cutoff, isLive) = state.withLock {
+            ($0.cutoff, $0.ended[verified.identity.session] == nil)
+        }
+        guard now < verified.expiresAt, cutoff < verified.expiresAt else {
             throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
         }
-        guard isLive(verified.identity.session) else {
+        guard isLive else {
             throw Problem(.sessionEnded, "Sign in again: this session was ended.")
         }
         return verified
@@ -189,7 +206,7 @@ public final class AccessTokens: Sendable {
 
     private func verifySignature(of token: String) async -> AccessPass? {
         guard token.utf8.count <= 2_048, headerIsOurs(token), isCanonical(token),
-            let claims = try? await keys.verify(token, as: Claims.self),
+            let claims = try? await keys.value.verify(token, as: Claims.self),
             claims.iss == settings.issuer, claims.aud == settings.audience,
             let account = Identifier(claims.sub), let session = Identifier(claims.sid)
         else { return nil }

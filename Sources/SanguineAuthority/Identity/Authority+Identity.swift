@@ -115,11 +115,11 @@ extension Authority {
         }?.profile
     }
 
-    private var identity: IdentityCommands {
+    var identity: IdentityCommands {
         IdentityCommands(settings: settings, now: clock.now())
     }
 
-    private func check(_ request: GuestRequest) throws(Problem) -> IdentityCommands.Device {
+    func check(_ request: GuestRequest) throws(Problem) -> IdentityCommands.Device {
         let range = WireLimits.deviceIdCharacters
         guard request.deviceId.isPlainText(of: range) else {
             throw Problem(
@@ -161,7 +161,7 @@ extension Authority {
         return GuestOutcome(signedIn: signedIn, isNew: false)
     }
 
-    private func issue(_ session: SessionRow) async throws(Problem) -> Session {
+    func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(

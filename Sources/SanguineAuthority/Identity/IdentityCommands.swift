@@ -21,7 +21,12 @@ struct IdentityCommands: Sendable {
     }
 
     /// Makes the device's account, its first balance and a session, unless the device is known.
-    func guest(_ device: Device) -> Command<Guest> {
+    ///
+    /// - Parameters:
+    ///   - device: The device.
+    ///   - newcomer: The id of the account if it is made. Default: a new one.
+    /// - Returns: The command.
+    func guest(_ device: Device, as newcomer: Identifier? = nil) -> Command<Guest> {
         Command(keys: [.device(device.id)]) { loaded throws(Problem) in
             if let known = loaded.device(device.id) {
                 guard known.hasSecret(hash: device.secretHash) else {
@@ -35,7 +40,7 @@ struct IdentityCommands: Sendable {
                 }
                 return Decision(.known(known.account))
             }
-            let id = Identifier(at: now)
+            let id = newcomer ?? Identifier(at: now)
             let account = AccountRow(
                 profile: Account(
                     id: id,

@@ -133,7 +133,7 @@ extension Authority {
 
     private static let looks = 8
 
-    private var ledger: LedgerCommands {
+    var ledger: LedgerCommands {
         LedgerCommands(encoder: encoder, now: clock.now(), holdLife: settings.holdLife)
     }
 

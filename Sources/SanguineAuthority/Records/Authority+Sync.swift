@@ -15,22 +15,28 @@ extension Authority {
         try await push(account, .success(request))
     }
 
+    /// Refuses an operation before its mutator is asked; `nil` leaves it to the mutator.
+    package typealias PushJudge = @Sendable (PushedOperation) -> Refusal?
+
     /// As ``push(_:_:)-``, for a request that may be a refusal already: an account that is gone is
     /// refused before content is judged.
     public func push(
         _ account: Identifier,
         _ request: Result<PushRequest, Problem>
     ) async throws(Problem) -> PushAnswer {
-        let batch = Self.batch(request, settings.schema)
-        if case .failure = batch { _ = try await balanceJSON(account) }
-        return try await perform(sync.push(account, try batch.get()))
+        try await push(account, request, judge: nil)
     }
 
-    private static func batch(
+    package func push(
+        _ account: Identifier,
         _ request: Result<PushRequest, Problem>,
-        _ schema: RecordSchema
-    ) -> Result<PushBatch, Problem> {
-        Result { () throws(Problem) in try PushBatch(try request.get(), schema) }
+        judge: PushJudge?
+    ) async throws(Problem) -> PushAnswer {
+        let batch = Result { () throws(Problem) in
+            try PushBatch(try request.get(), settings.schema, judge: judge)
+        }
+        if case .failure = batch { _ = try await balanceJSON(account) }
+        return try await perform(sync.push(account, try batch.get()))
     }
 
     /// What a reader of the feed asks for.
@@ -86,45 +92,32 @@ extension Authority {
         _ account: Identifier,
         _ request: PullRequest
     ) async throws(Problem) -> FeedPage {
-        guard request.operations?.count ?? 0 <= WireLimits.operationsAsked else {
-            throw Problem(
-                .malformedRequest,
-                "Ask about at most \(WireLimits.operationsAsked) operations."
-            )
+        var read = try feedRead(account, request)
+        while true {
+            let query = read.query
+            let slice = try await self.read { storage throws(StorageError) in
+                try await storage.feed(query)
+            }
+            if try read.take(slice) { return try page(slice, read) }
         }
-        let limit = min(max(1, request.limit ?? WireLimits.defaultPull), WireLimits.largestPull)
-        let since = max(0, request.since)
-        var query = FeedQuery(
-            of: account,
-            after: since,
-            limit: limit,
-            bytes: Self.pageBytes,
-            liveOnly: since == 0,
-            keys: feedKeys(account, request.operations ?? [])
-        )
-        var slice = try await read(query)
-        guard let balance = slice.loaded.balance(account) else { throw .noAccount }
-        let horizon = slice.loaded.feed(account)?.horizon ?? 0
-        let missed = since > 0 && since < horizon && request.horizon ?? 0 < horizon
-        let isReset = missed || since > balance.head
-        // A reader that says nothing of the horizon would be sent back to the start again and again
-        // if a page ended before it.
-        query.least = (isReset || since == 0) && request.horizon == nil ? horizon : 0
-        if isReset || (slice.hasMore && slice.records.last?.through ?? 0 < query.least) {
-            query.after = 0
-            query.liveOnly = true
-            slice = try await read(query)
-        }
-        return try page(account, request, slice, query, isReset: isReset)
     }
 
-    private func page(
+    /// The read that a reader's question leads to.
+    func feedRead(
         _ account: Identifier,
-        _ request: PullRequest,
-        _ slice: FeedSlice,
-        _ query: FeedQuery,
-        isReset: Bool
-    ) throws(Problem) -> FeedPage {
+        _ request: PullRequest
+    ) throws(Problem) -> FeedRead {
+        try FeedRead(
+            account,
+            request,
+            keys: feedKeys(account, request.operations ?? []),
+            bytes: Self.pageBytes
+        )
+    }
+
+    /// The page that the last slice of a read makes.
+    func page(_ slice: FeedSlice, _ read: FeedRead) throws(Problem) -> FeedPage {
+        let (account, query) = (read.query.account, read.query)
         guard let balance = slice.loaded.balance(account) else { throw .noAccount }
         var page = FeedPage(
             slice,
@@ -133,9 +126,9 @@ extension Authority {
             least: query.least,
             head: balance.head,
             horizon: slice.loaded.feed(account)?.horizon ?? 0,
-            isReset: isReset
+            isReset: read.isReset
         )
-        page.operations = request.operations?.map { id in
+        page.operations = read.operations?.map { id in
             slice.loaded.operation(account, key: id.description)?.result(id)
                 ?? PushResult(id: id, status: .unknown)
         }
@@ -170,17 +163,13 @@ extension Authority {
         return entries
     }
 
-    private func read(_ query: FeedQuery) async throws(Problem) -> FeedSlice {
-        try await read { storage throws(StorageError) in try await storage.feed(query) }
-    }
-
     /// After how many bytes of values no further operation is begun on a page: 1 MiB.
     ///
     /// The last one may be of 100 records of 64 KiB each, and the page is still one that clients
     /// take.
     static let pageBytes = 1 << 20
 
-    private var sync: SyncCommands {
+    var sync: SyncCommands {
         SyncCommands(
             schema: settings.schema,
             limit: settings.recordsPerAccount,

@@ -21,15 +21,23 @@ struct PushBatch: Sendable {
 
     /// Checks a request.
     ///
+    /// - Parameters:
+    ///   - request: What a device sends.
+    ///   - schema: The mutators that there are.
+    ///   - judge: Refuses operations before their mutators are asked. Default: none.
     /// - Throws: `invalid_content` for what no operation can be blamed for alone: then none is
     ///   decided.
-    init(_ request: PushRequest, _ schema: RecordSchema) throws(Problem) {
+    init(
+        _ request: PushRequest,
+        _ schema: RecordSchema,
+        judge: Authority.PushJudge? = nil
+    ) throws(Problem) {
         try Self.check(request)
         ids = request.operations.map(\.id)
         let inOrder = request.operations.enumerated().sorted {
             ($0.element.sequence, $0.offset) < ($1.element.sequence, $1.offset)
         }
-        operations = inOrder.map { Operation($0.element, schema) }
+        operations = inOrder.map { Operation($0.element, schema, judge?($0.element)) }
     }
 
     private static func check(_ request: PushRequest) throws(Problem) {
@@ -66,13 +74,14 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch.Operation {
-    init(_ pushed: PushedOperation, _ schema: RecordSchema) {
+    init(_ pushed: PushedOperation, _ schema: RecordSchema, _ refusal: Refusal?) {
         id = pushed.id
         key = pushed.id.description
         let arguments = AnswerEncoder.encode(pushed.arguments)
         let text = String(decoding: arguments, as: UTF8.self)
         fingerprint = Fingerprint("push", pushed.mutator, text).bytes
-        mutator = Self.mutator(pushed, arguments, schema)
+        mutator =
+            refusal.map { .failure($0) } ?? Self.mutator(pushed, arguments, schema)
     }
 
     private static func mutator(

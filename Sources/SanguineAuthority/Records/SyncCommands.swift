@@ -18,14 +18,7 @@ struct SyncCommands: Sendable {
             reading: {
                 loaded,
                 reader throws(Problem) in
-                guard let balance = loaded.balance(account) else { throw .noAccount }
-                var draft = PushDraft(
-                    balance: balance,
-                    feed: loaded.feed(account) ?? FeedRow(account: account),
-                    source: PushSource(account: account, schema: schema, reader: reader),
-                    limit: limit,
-                    now: now
-                )
+                var draft = try begin(account, loaded, reader)
                 var known: [String: OperationRow] = [:]
                 for row in loaded.operations { known[row.key] = row }
                 var results: [Identifier: PushResult] = [:]
@@ -38,6 +31,46 @@ struct SyncCommands: Sendable {
                 )
                 return Decision(answer, changes: draft.changes)
             }
+        )
+    }
+
+    /// Changes records of an account without an operation; `nil` deletes.
+    ///
+    /// All of them or, if one may not be changed so, none.
+    func put(
+        _ account: Identifier,
+        _ changes: [RecordKey: RecordValue?]
+    ) -> Command<Result<Void, Refusal>> {
+        Command(
+            keys: [.balance(account), .feed(account)],
+            reading: {
+                loaded,
+                reader throws(Problem) in
+                var draft = try begin(account, loaded, reader)
+                do {
+                    try draft.put(changes)
+                } catch let refusal as Refusal {
+                    return Decision(.failure(refusal))
+                } catch {
+                    throw Problem(.internalFault, "Change the records again.")
+                }
+                return Decision(.success(()), changes: draft.changes)
+            }
+        )
+    }
+
+    private func begin(
+        _ account: Identifier,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> PushDraft {
+        guard let balance = loaded.balance(account) else { throw .noAccount }
+        return PushDraft(
+            balance: balance,
+            feed: loaded.feed(account) ?? FeedRow(account: account),
+            source: PushSource(account: account, schema: schema, reader: reader),
+            limit: limit,
+            now: now
         )
     }
 }
@@ -70,6 +103,11 @@ struct PushDraft {
     var changes: [Change] {
         hasRecords ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
     }
+
+    /// Changes records without an operation; `nil` deletes.
+    ///
+    /// - Throws: ``Refusal`` for what no operation could do, or what the storage failed with.
+    mutating func put(_ changes: [RecordKey: RecordValue?]) throws { apply(try edits(changes)) }
 
     /// Decides one operation.
     ///
@@ -144,18 +182,22 @@ struct PushDraft {
                 operation: OperationContext(id: operation.id)
             )
             try records.run(try operation.mutator.get())
-            var edits: [Edit] = []
-            for (key, value) in records.changes.sorted(by: { $0.key < $1.key }) {
-                if let edit = try edit(key, to: value) { edits.append(edit) }
-            }
-            let growth = edits.reduce(into: 0 as Int64) { sum, edit in
-                sum += (edit.value == nil ? 0 : 1) - (edit.old?.isLive == true ? 1 : 0)
-            }
-            guard growth <= 0 || feed.records + growth <= limit else {
-                throw Refusal(.invalidContent, "Delete records first: keep at most \(limit).")
-            }
-            return edits
+            return try edits(records.changes)
         }
+    }
+
+    private func edits(_ changes: [RecordKey: RecordValue?]) throws -> [Edit] {
+        var edits: [Edit] = []
+        for (key, value) in changes.sorted(by: { $0.key < $1.key }) {
+            if let edit = try edit(key, to: value) { edits.append(edit) }
+        }
+        let growth = edits.reduce(into: 0 as Int64) { sum, edit in
+            sum += (edit.value == nil ? 0 : 1) - (edit.old?.isLive == true ? 1 : 0)
+        }
+        guard growth <= 0 || feed.records + growth <= limit else {
+            throw Refusal(.invalidContent, "Delete records first: keep at most \(limit).")
+        }
+        return edits
     }
 
     private func edit(_ key: RecordKey, to value: RecordValue?) throws -> Edit? {

@@ -13,8 +13,7 @@ import Synchronization
 /// 3. `liveSessions` has the ids of exactly those sessions in `rows` that have not ended.
 ///
 /// Mutable state: one `State`, guarded by its mutex. Commands decide while it is held, against the
-/// rule: the decision *is* the critical section, it is pure, and it cannot call back, because every
-/// call to the storage is asynchronous.
+/// rule: the decision *is* the critical section, it is pure, and it knows no storage.
 public final class MemoryStorage: Storage {
     fileprivate struct State {
         private(set) var rows: [Key: Row] = [:]
@@ -51,6 +50,15 @@ public final class MemoryStorage: Storage {
     public func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
+        try performNow(command)
+    }
+
+    /// Performs the command without suspending.
+    ///
+    /// The command must not use the storage: it decides under its lock.
+    package func performNow<Outcome>(
+        _ command: Command<Outcome>
+    ) throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
                 let decision = try command.decide(state.loaded(command), state.records)
@@ -63,16 +71,34 @@ public final class MemoryStorage: Storage {
     }
 
     /// Loads rows, all as of one moment.
-    public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+    public func load(_ keys: [Key]) async throws(StorageError) -> Loaded { try loadNow(keys) }
+
+    /// Loads rows without suspending.
+    package func loadNow(_ keys: [Key]) throws(StorageError) -> Loaded {
         try withState { $0.loaded(keys) }
     }
 
     /// Reads a part of an account's feed, and loads rows as of the same moment.
     public func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try feedNow(query)
+    }
+
+    /// Reads a part of an account's feed without suspending.
+    package func feedNow(_ query: FeedQuery) throws(StorageError) -> FeedSlice {
         try withState { state in
             let (records, hasMore) = state.records.feed(query)
             return FeedSlice(loaded: state.loaded(query.keys), records: records, hasMore: hasMore)
         }
+    }
+
+    /// The sessions that have not ended.
+    package func liveSessions() throws(StorageError) -> [Identifier] {
+        try withState { $0.liveSessions.values.flatMap { $0 }.sorted() }
+    }
+
+    /// What records hold as of now: valid only until the next change.
+    package func recordsNow() throws(StorageError) -> some RecordReader {
+        try withState { $0.records }
     }
 
     /// Reads a part of a list of live records.

@@ -1,32 +1,37 @@
+import Logging
 import SanguineAuthority
 import SanguineModel
 
 /// A function that is served: how its input is read, what it can cost, and what runs it.
-struct ServedFunction: Sendable {
+struct ServedFunction: MeteredFunction {
     /// Milliseconds that `echo` may be asked to wait.
     static let echoDelay = 0...60_000
     /// Bytes of a text that is asked or echoed.
     static let textBytes = 1...65_536
 
-    let setting: FunctionSetting
-    let pricing: Pricing
+    private let setting: FunctionSetting
+    private let pricing: Pricing
+    private let upstream: UpstreamClient?
+    private let upstreamTimeout: Duration
+    private let delay: any Clock<Duration>
+    private let logger: Logger
 
-    init(_ setting: FunctionSetting) {
+    init(
+        _ setting: FunctionSetting,
+        upstream: UpstreamClient?,
+        upstreamTimeout: Duration,
+        delay: any Clock<Duration>,
+        logger: Logger
+    ) {
         self.setting = setting
+        self.upstream = upstream
+        self.upstreamTimeout = upstreamTimeout
+        self.delay = delay
+        self.logger = logger
         pricing = Pricing(price: setting.price, maxOutputTokens: Int64(setting.maxOutputTokens))
     }
 
-    /// A call whose input was read and found valid.
-    struct Prepared: Sendable {
-        enum Work: Sendable {
-            case echo(String, delay: Duration)
-            case upstream(UpstreamPrompt)
-        }
-
-        var work: Work
-        /// Bytes of what is sent upstream; zero for what is not.
-        var promptBytes: Int
-    }
+    var name: String { setting.name }
 
     var description: FunctionDescription {
         let inputs =
@@ -43,34 +48,75 @@ struct ServedFunction: Sendable {
         )
     }
 
-    /// Reads the input.
-    ///
-    /// - Throws: `invalid_content`, naming the member and what it takes.
-    func prepare(_ input: JSONValue) throws(Problem) -> Prepared {
+    func prepare(_ input: JSONValue) throws(Problem) -> PreparedCall {
         switch setting.kind {
-        case .echo:
-            let text = try self.text("text", of: input)
-            let delay = input["delayMs"] ?? 0
-            guard let milliseconds = delay.integer.flatMap(Int.init(exactly:)),
-                Self.echoDelay.contains(milliseconds)
-            else {
-                throw Problem(
-                    .invalidContent,
-                    "Set 'input.delayMs' to 0 to \(Self.echoDelay.upperBound) milliseconds."
-                )
-            }
-            return Prepared(work: .echo(text, delay: .milliseconds(milliseconds)), promptBytes: 0)
-        case .upstream:
-            let question = try text("question", of: input)
-            var messages: [UpstreamPrompt.Message] = []
-            if let system = setting.systemPrompt { messages.append(.init(.system, system)) }
-            messages.append(.init(.user, question))
-            return Prepared(
-                work: .upstream(
-                    UpstreamPrompt(messages: messages, maxOutputTokens: setting.maxOutputTokens)
-                ),
-                promptBytes: messages.reduce(0) { $0 + $1.content.utf8.count }
+        case .echo: try prepareEcho(input)
+        case .upstream: try prepareQuestion(input)
+        }
+    }
+
+    private func prepareEcho(_ input: JSONValue) throws(Problem) -> PreparedCall {
+        let text = try self.text("text", of: input)
+        let delay = input["delayMs"] ?? 0
+        guard let milliseconds = delay.integer.flatMap(Int.init(exactly:)),
+            Self.echoDelay.contains(milliseconds)
+        else {
+            throw Problem(
+                .invalidContent,
+                "Set 'input.delayMs' to 0 to \(Self.echoDelay.upperBound) milliseconds."
             )
+        }
+        let price = pricing.most(promptBytes: 0)
+        return PreparedCall(
+            hold: price,
+            guess: pricing.guess(promptBytes: 0),
+            life: .milliseconds(2 * Self.echoDelay.upperBound),
+            isSent: false
+        ) { [clock = self.delay] in
+            if milliseconds > 0 { try? await clock.sleep(for: .milliseconds(milliseconds)) }
+            return PreparedCall.Outcome(output: .string(text), charge: price)
+        }
+    }
+
+    private func prepareQuestion(_ input: JSONValue) throws(Problem) -> PreparedCall {
+        let question = try text("question", of: input)
+        var messages: [UpstreamPrompt.Message] = []
+        if let system = setting.systemPrompt { messages.append(.init(.system, system)) }
+        messages.append(.init(.user, question))
+        let prompt = UpstreamPrompt(
+            messages: messages,
+            maxOutputTokens: setting.maxOutputTokens
+        )
+        let bytes = messages.reduce(0) { $0 + $1.content.utf8.count }
+        return PreparedCall(
+            hold: pricing.most(promptBytes: bytes),
+            guess: pricing.guess(promptBytes: bytes),
+            life: upstreamTimeout + .seconds(60),
+            isSent: true,
+            unavailable: upstream == nil ? .upstreamMissing : nil
+        ) { () async throws(Problem) in
+            try await complete(prompt, bytes)
+        }
+    }
+
+    private func complete(
+        _ prompt: UpstreamPrompt,
+        _ promptBytes: Int
+    ) async throws(Problem) -> PreparedCall.Outcome {
+        guard let upstream else { throw .upstreamMissing }
+        do {
+            let answer = try await upstream.complete(prompt)
+            let charge = pricing.charge(
+                answer.usage.map {
+                    Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
+                },
+                promptBytes: promptBytes,
+                answerBytes: answer.text.utf8.count
+            )
+            return PreparedCall.Outcome(output: .string(answer.text), charge: charge)
+        } catch {
+            logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
+            throw Problem(upstream: error)
         }
     }
 
@@ -82,5 +128,24 @@ struct ServedFunction: Sendable {
             )
         }
         return text
+    }
+}
+
+extension Problem {
+    fileprivate static var upstreamMissing: Problem {
+        Problem(
+            .upstreamMissing,
+            "Ask the operator to set SANGUINE_UPSTREAM_URL.",
+            retryAfter: 60
+        )
+    }
+
+    /// What a client is told of an upstream that failed: nothing of its answer.
+    fileprivate init(upstream error: UpstreamError) {
+        if case .timeout = error {
+            self = .upstreamTooSlow
+        } else {
+            self = .upstreamFailed
+        }
     }
 }

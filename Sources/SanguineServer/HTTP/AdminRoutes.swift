@@ -41,26 +41,28 @@ struct AdminRoutes: Sendable {
         guard let account else {
             throw Problem(.notFound, "Check the device id or the address: no account has it.")
         }
-        return Answers.read(account, to: request)
+        return Response(.read(account, to: gate.wire(request, context)))
     }
 
     @Sendable
     private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let submission = try await gate.adminSubmission(request, context, as: SpendRequest.self) {
-            "\($0.amount) \($0.reason)"
-        }
-        return Answers.answer(try await authority.grant(try accountID(context), submission))
+        let submission = try await gate.admission.submission(
+            gate.wire(request, context),
+            as: SpendRequest.self,
+            meaning: \.meaning
+        )
+        return Response(.answer(try await authority.grant(try accountID(context), submission)))
     }
 
     @Sendable
     private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
         struct Body: Codable { var plan: Account.Plan }
         let bytes = try await gate.collect(request, context)
-        let body = try gate.decode(Body.self, from: bytes)
+        let body = try WireBody.decode(Body.self, from: bytes)
         let id = try accountID(context)
         _ = try await authority.account(id)  // Not found is refused before invalid content is.
         let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
-        return Answers.changed(account, head: head)
+        return Response(.changed(account, head: head))
     }
 
     private func accountID(_ context: ServerContext) throws(Problem) -> Identifier {

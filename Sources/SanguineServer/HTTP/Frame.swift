@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import SanguineAuthority
 import SanguineModel
 
 /// Stands around every handler: turns whatever it throws into a problem, adds the headers that all
@@ -23,7 +24,7 @@ struct Frame: RouterMiddleware {
         do {
             response = try await next(request, context)
         } catch {
-            response = Answers.problem(problem(error, context))
+            response = Response(.problem(problem(error, context)))
         }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
@@ -82,7 +83,7 @@ struct Frame: RouterMiddleware {
         case let problem as Problem:
             return problem
         case let error as HTTPError where error.status == .notFound:
-            return Problem(.notFound, "Check method and path against /openapi.json.")
+            return .noEndpoint
         case let error as any HTTPResponseError where error.status.code == 413:
             return Problem(.bodyTooLarge, "Send a smaller body.")
         case let error as any HTTPResponseError where (400..<500).contains(error.status.code):

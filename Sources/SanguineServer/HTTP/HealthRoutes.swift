@@ -6,6 +6,7 @@ import SanguineModel
 /// `/health/live`, `/health/ready` and `/openapi.json`.
 struct HealthRoutes: Sendable {
     let authority: Authority
+    let gate: Gate
 
     func add(to routes: Router<ServerContext>) {
         routes.get("health/live") { _, _ in Self.healthy }
@@ -17,8 +18,14 @@ struct HealthRoutes: Sendable {
             }
             return Self.healthy
         }
-        routes.get("openapi.json") { request, _ in
-            Answers.read(PackageResources.openapi_json, isPersonal: false, to: request)
+        routes.get("openapi.json") { [gate] request, context in
+            Response(
+                .read(
+                    PackageResources.openapi_json,
+                    isPersonal: false,
+                    to: gate.wire(request, context)
+                )
+            )
         }
     }
 
@@ -29,7 +36,7 @@ struct HealthRoutes: Sendable {
     private static var healthy: Response {
         Response(
             status: .ok,
-            headers: [.contentType: Answers.json, .cacheControl: "no-store"],
+            headers: [.contentType: WireAnswer.json, .cacheControl: "no-store"],
             body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"}"#))
         )
     }

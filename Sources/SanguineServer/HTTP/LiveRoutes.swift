@@ -16,12 +16,13 @@ struct LiveRoutes: Sendable {
 
     @Sendable
     private func live(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let position = try Self.position(request)
+        let wire = gate.wire(request, context)
+        let position = FeedPosition(number: try Endpoints.livePosition(wire))
         let pass =
-            if let ticket = request.uri.queryParameters["ticket"] {
-                try gate.live(request, context, try tickets.redeem(String(ticket)))
+            if let ticket = wire.query["ticket"] {
+                try gate.admission.live(wire, try tickets.redeem(ticket))
             } else {
-                try await gate.live(request, context)
+                try await gate.admission.live(wire)
             }
         let headers: HTTPFields = [
             .contentType: "text/event-stream",
@@ -42,24 +43,10 @@ struct LiveRoutes: Sendable {
         _ request: Request,
         _ context: ServerContext
     ) async throws -> Response {
-        let (_, body) = try await gate.body(request, context, as: EmptyBody.self)
-        let pass = try await gate.pass(request)
+        let wire = gate.wire(request, context)
+        let (_, body) = try await gate.admission.body(wire, as: EmptyBody.self)
+        let pass = try await gate.admission.pass(wire)
         _ = try body.get()
-        return Answers.changed(try tickets.issue(for: pass), head: nil)
-    }
-
-    /// Where the reader is: a reconnecting one says so in `Last-Event-ID`, whatever its address
-    /// says; one that says nothing gets everything.
-    private static func position(_ request: Request) throws(Problem) -> FeedPosition {
-        let resumed = request.headers[.lastEventID].flatMap { $0.isEmpty ? nil : $0 }
-        let asked = request.uri.queryParameters["since"].map(String.init)
-        guard let text = resumed ?? asked else { return FeedPosition(number: 0) }
-        guard let number = Int64(text), number >= 0 else {
-            throw Problem(
-                .malformedRequest,
-                "Set 'since' and 'Last-Event-ID' to a number of the feed, or leave them out."
-            )
-        }
-        return FeedPosition(number: number)
+        return Response(.changed(try tickets.issue(for: pass), head: nil))
     }
 }

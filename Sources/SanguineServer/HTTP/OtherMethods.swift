@@ -1,6 +1,6 @@
 import HTTPTypes
 import Hummingbird
-import SanguineModel
+import SanguineAuthority
 
 extension Router<ServerContext> {
     /// Answers what is served, but not by that method, with 405 and `Allow` (RFC 9110, sections
@@ -13,9 +13,9 @@ extension Router<ServerContext> {
             guard let path = routes.first?.path else { continue }
             var methods = Set(routes.map(\.method))
             if methods.contains(.get) { methods.insert(.head) }
-            let allow = methods.map(\.rawValue).sorted().joined(separator: ", ")
+            let allowed = methods.map(\.rawValue)
             for method in Self.refusable where !methods.contains(method) {
-                on(path, method: method) { _, _ in Self.refusal(allow) }
+                on(path, method: method) { _, _ in Response(.refusal(allowing: allowed)) }
             }
         }
         return self
@@ -24,12 +24,5 @@ extension Router<ServerContext> {
     /// The methods of RFC 9110 and RFC 5789 that may come with a path.
     private static var refusable: [HTTPRequest.Method] {
         [.get, .head, .post, .put, .patch, .delete, .options, .trace]
-    }
-
-    private static func refusal(_ allow: String) -> Response {
-        let problem = Problem(.methodNotAllowed, "Use a method that 'Allow' names.")
-        var response = Answers.problem(problem)
-        response.headers[.allow] = allow
-        return response
     }
 }

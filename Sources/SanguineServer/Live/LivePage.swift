@@ -22,22 +22,7 @@ struct LivePage: Sendable {
         next = FeedPosition(number: answer.next, horizon: part.horizon)
         hasMore = answer.hasMore
         events = answer.changes.count + (answer.reset ? 1 : 0)
-        var bytes = ByteBuffer()
-        if answer.reset {
-            // With the id a reader that loses the connection here does not skip the beginning.
-            bytes.writeString("event: reset\nid: 0\ndata: {}\n\n")
-        }
-        for change in answer.changes {
-            bytes.writeString("event: change\nid: \(change.seq)\ndata: ")
-            bytes.writeBytes(AnswerEncoder.encode(LiveChange(change, head: answer.head)))
-            bytes.writeString("\n\n")
-        }
-        let last = answer.changes.last?.seq ?? (answer.reset ? 0 : position.number)
-        if answer.next > last {
-            // No event: it only moves the place to resume from past numbers that have no record.
-            bytes.writeString("id: \(answer.next)\n\n")
-        }
-        self.bytes = bytes
+        bytes = ByteBuffer(bytes: LiveEvents.bytes(of: answer, after: position.number))
     }
 }
 

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 
 /// What is asked of a language model.
@@ -82,7 +83,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
 
     /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
     init?(body: Data) {
-        guard JSONBounds.hold(for: body),
+        guard body.withUnsafeBytes({ JSONBounds.hold(for: $0) }),
             let json = try? JSONDecoder().decode(JSONValue.self, from: body),
             case .array(let choices) = json["choices"],
             let text = choices.first?["message"]?["content"]?.string

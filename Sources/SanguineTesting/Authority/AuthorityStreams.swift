@@ -1,22 +1,25 @@
 import Foundation
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 
 /// The live connections, and what is still to be written to them.
 ///
 /// Invariant: what a connection is told is told in the order of the feed, each change once.
-struct AuthorityStreams {
+struct AuthorityStreams: Sendable {
     /// Something to write, outside of the lock.
-    struct Delivery {
+    struct Delivery: Sendable {
         let stream: TransportStream
         let bytes: Data
     }
 
-    private struct Reader {
+    private struct Reader: Sendable {
         // The reader's end owns the stream: released, it ends the connection.
         weak var stream: TransportStream?
-        let account: Identifier
-        var question: AccountLedger.Question
+        let pass: AccessPass
+        var since: Int64
+        /// The horizon that the reader was told last.
+        var horizon: Int64?
     }
 
     private var readers: [UInt64: Reader] = [:]
@@ -29,27 +32,29 @@ struct AuthorityStreams {
     mutating func add(
         _ number: UInt64,
         _ stream: TransportStream,
-        of account: Identifier,
+        _ pass: AccessPass,
         since: Int64,
-        _ ledger: AccountLedger
+        _ memory: MemoryAuthority
     ) {
-        let question = AccountLedger.Question(since: since, limit: .max)
-        readers[number] = Reader(stream: stream, account: account, question: question)
+        readers[number] = Reader(stream: stream, pass: pass, since: since)
         untold.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
-        advance(number, ledger)
+        advance(number, memory)
     }
 
     mutating func remove(_ number: UInt64) { readers[number] = nil }
 
-    mutating func removeAll() -> [TransportStream] {
-        defer { readers = [:] }
-        return readers.values.compactMap(\.stream)
+    /// Removes those whose pass is as the condition says, to be ended.
+    mutating func removeAll(where condition: (AccessPass) -> Bool) -> [TransportStream] {
+        let gone = readers.filter { condition($0.value.pass) }
+        for number in gone.keys { readers[number] = nil }
+        return gone.values.compactMap(\.stream)
     }
 
     /// Has all connections of an account told what is new.
-    mutating func changed(_ account: Identifier, _ ledger: AccountLedger) {
-        for number in readers.keys.sorted() where readers[number]?.account == account {
-            advance(number, ledger)
+    mutating func changed(_ account: Identifier, _ memory: MemoryAuthority) {
+        for number in readers.keys.sorted()
+        where readers[number]?.pass.identity.account == account {
+            advance(number, memory)
         }
     }
 
@@ -60,33 +65,29 @@ struct AuthorityStreams {
         }
     }
 
-    private mutating func advance(_ number: UInt64, _ ledger: AccountLedger) {
-        guard let reader = readers[number], let stream = reader.stream else {
-            readers[number] = nil
-            return
-        }
-        let answer = ledger.page(reader.question)
-        readers[number]?.question.since = answer.next
-        readers[number]?.question.horizon = ledger.horizon
-        let bytes = Self.events(answer, after: reader.question.since)
-        if !bytes.isEmpty { untold.append(Delivery(stream: stream, bytes: bytes)) }
-    }
-
-    private static func events(_ answer: PullAnswer, after position: Int64) -> Data {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        var bytes = Data()
-        if answer.reset { bytes += Data("event: reset\nid: 0\ndata: {}\n\n".utf8) }
-        for change in answer.changes {
-            guard let json = try? encoder.encode(LiveChange(change, head: answer.head)) else {
-                continue
+    private mutating func advance(_ number: UInt64, _ memory: MemoryAuthority) {
+        while let reader = readers[number] {
+            guard let stream = reader.stream else {
+                readers[number] = nil
+                return
             }
-            bytes += Data("event: change\nid: \(change.seq)\ndata: ".utf8) + json
-            bytes += Data("\n\n".utf8)
+            let request = Authority.PullRequest(
+                since: reader.since,
+                limit: WireLimits.largestPull,
+                horizon: reader.horizon
+            )
+            // An account that is gone has nothing new.
+            guard let answer = try? memory.pull(reader.pass.identity.account, request) else {
+                untold.append(Delivery(stream: stream, bytes: Data()))
+                return
+            }
+            readers[number]?.since = answer.next
+            readers[number]?.horizon = answer.horizon ?? reader.horizon
+            let bytes = LiveEvents.bytes(of: answer, after: reader.since)
+            // Also if there are none: the stream, if it is released here, ends outside of the lock.
+            untold.append(Delivery(stream: stream, bytes: Data(bytes)))
+            guard answer.hasMore else { return }
         }
-        let last = answer.changes.last?.seq ?? (answer.reset ? 0 : position)
-        if answer.next > last { bytes += Data("id: \(answer.next)\n\n".utf8) }
-        return bytes
     }
 
     // MARK: - Telling

@@ -1,9 +1,8 @@
 public import Sanguine
+public import SanguineAuthority
 public import SanguineModel
-import Synchronization
 
-/// A Sanguine server in the memory of a test: it signs guests in, does the app's own operations,
-/// and serves the feed, live too.
+/// A Sanguine server in the memory of a test: the server's own decisions, without a socket.
 ///
 /// ```swift
 /// let authority = InMemoryAuthority(schema: schema)
@@ -12,12 +11,17 @@ import Synchronization
 /// try await client.synchronize()
 /// ```
 ///
-/// It keeps the contract of the wire: each operation takes effect once, however often it is sent;
-/// each change has a number; deletions are known until ``forgetDeletions(through:of:)``. It serves
-/// sessions, records, the feed and the balance; other paths are 404.
+/// Each request is answered by the code that answers it on a server: sessions, balance, quotas,
+/// holds, functions, records and the feed, live too, with their statuses, headers and problems.
+/// So a test meets every rule that its app will meet. What a server has beside it is left out:
+/// rates, ports, logs, tickets for browsers, and the administration, in whose place a test calls
+/// ``grant(_:reason:to:)`` and ``setPlan(_:of:)``.
 ///
-/// Mutable state: `state`, by its mutex. The app's mutators run under it: they are pure. Live
-/// connections are written outside of it, in order.
+/// Time is the clock's. Nothing happens by itself: ``runJobs()`` does what a server does every
+/// second.
+///
+/// Mutable state: the storage's, and `state`, by its lock. The app's mutators run under the
+/// storage's: they are pure. Live connections are written outside of both, in order.
 public final class InMemoryAuthority: StreamingTransport {
     /// Whose account a device gets that signs in for the first time.
     public enum Accounts: Hashable, Sendable {
@@ -27,83 +31,105 @@ public final class InMemoryAuthority: StreamingTransport {
         case one
     }
 
-    struct State {
-        var sessions = AuthoritySessions()
-        var accounts: [Identifier: Account] = [:]
-        var ledgers: [Identifier: AccountLedger] = [:]
-        var balances: [Identifier: Int64] = [:]
+    /// An operation that was done, and the number of the feed at which it is contained.
+    struct Done: Sendable {
+        let head: Int64
+        let operation: PushedOperation
+    }
+
+    struct State: Sendable {
+        var accounts = 0
+        /// Whether there was a device that signed in.
+        var hasDevice = false
+        /// By account, in the order of their answers.
+        var done: [Identifier: [Done]] = [:]
         var streams = AuthorityStreams()
         /// Refusals to give instead of an answer, by path.
         var failures: [String: [Problem]] = [:]
         var poison: Set<Identifier> = []
         var judge: (@Sendable (PushedOperation) -> Refusal?)?
+        var functions: [InMemoryFunction] = []
         var random = SplitMix64(seed: 1)
     }
 
     /// The account that is there from the beginning: the first device's.
     public let user: Identifier
 
-    let state: Mutex<State>
-    let schema: RecordSchema
-    let clock: any WallClock
+    let state: WatchedState<State>
+    let memory: MemoryAuthority
+    let router: InMemoryRouter
+    let clock: ServerClock
     let mode: Accounts
+
+    // Making keys costs more than most tests.
+    private static let keys = SigningKeys()
+
+    /// What decides, for tests that ask it by the wire's messages.
+    package var authority: Authority { memory.authority }
 
     /// Creates a server without a record.
     ///
     /// - Parameters:
     ///   - schema: The app's collections and mutators. Default: those of every Sanguine server.
     ///   - accounts: Whose account a device gets. Default: each device its own.
-    ///   - clock: What sessions expire by. Default: one that stands still.
+    ///   - settings: All other rules: what a new account is given, quotas, how long tokens live.
+    ///     Their schema is not used. Default: those of a server without a configuration.
+    ///   - clock: What sessions, holds and quotas expire by. Default: one that stands still.
     public init(
         schema: RecordSchema = .standard,
         accounts: Accounts = .onePerDevice,
+        settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = ManualWallClock()
     ) {
-        self.schema = schema
-        self.clock = clock
+        var settings = settings
+        settings.schema = schema
         mode = accounts
-        var state = State()
-        user = state.addAccount(at: clock.now())
-        self.state = Mutex(state)
+        let serverClock = ServerClock(clock)
+        self.clock = serverClock
+        memory = MemoryAuthority(keys: Self.keys, settings: settings, clock: serverClock)
+        let state = WatchedState(State())
+        self.state = state
+        router = InMemoryRouter(memory.authority, state)
+        user = state.withLock { $0.newIdentifier(at: clock.now()) }
+        must { try memory.addAccount(user) }
+        memory.authority.onHead { [weak self] account, _ in self?.tellReaders(of: account) }
     }
 
     // MARK: - Accounts and sessions
 
     /// Adds an account, for a user of its own.
     public func addAccount() -> Identifier {
-        let now = clock.now()
-        return state.withLock { $0.addAccount(at: now) }
+        let id = state.withLock { $0.newIdentifier(at: clock.now()) }
+        must { try memory.addAccount(id) }
+        return id
     }
 
     /// The account of a device; `nil` before it has signed in.
     public func account(ofDevice deviceId: String) -> Identifier? {
-        state.withLock { $0.sessions.devices[deviceId]?.account }
+        must { try memory.account(ofDevice: deviceId) }
     }
 
     /// An access token for an account, to send a request without a client.
-    public func accessToken(for account: Identifier) -> String {
-        let now = clock.now()
-        return state.withLock { $0.sessions.makeSession(for: account, at: now).accessToken }
+    ///
+    /// It is of a new session.
+    public func accessToken(for account: Identifier) async -> String {
+        do {
+            return try await memory.accessToken(for: account)
+        } catch {
+            stop(for: error)
+        }
     }
 
     /// Makes every access token expire; refresh tokens stay valid.
+    ///
+    /// The server's clock goes a second ahead, so that new tokens are others than the old ones.
     public func expireTokens() {
-        let now = clock.now()
-        state.withLock { $0.sessions.expire(at: now) }
+        memory.authority.tokens.expireAll()
+        clock.advance(by: .seconds(1))
     }
 
     /// Ends every session: devices sign in again, to the same accounts.
-    public func endSessions() { state.withLock { $0.sessions.endAll() } }
-
-    /// Sets what an account may spend; 100 at first.
-    public func setBalance(_ available: Int64, of account: Identifier? = nil) {
-        let account = account ?? user
-        change { state in
-            state.balances[account] = available
-            state.ledgers[account, default: AccountLedger()].advance()
-            return account
-        }
-    }
+    public func endSessions() { must { try memory.endSessions() } }
 
     // MARK: - Records
 
@@ -118,7 +144,7 @@ public final class InMemoryAuthority: StreamingTransport {
         }
     }
 
-    /// All records of a type, in the order of their ids.
+    /// All records of a type that an account owns, in the order of their ids.
     public func records<R: Record>(
         _ type: R.Type = R.self,
         of account: Identifier? = nil
@@ -128,18 +154,22 @@ public final class InMemoryAuthority: StreamingTransport {
             .compactMap { try? $0.value.record(R.self, id: $0.key.id) }
     }
 
-    /// What a record holds; `nil` if there is none.
+    /// What a record holds; `nil` if there is none that the account may read.
     public func value(_ key: RecordKey, of account: Identifier? = nil) -> RecordValue? {
-        ledger(account).rows[key]?.value
+        must { try memory.value(key, for: account ?? user) }
     }
 
-    /// All that an account has.
+    /// All records that an account owns.
     public func values(of account: Identifier? = nil) -> [RecordKey: RecordValue] {
-        ledger(account).values
+        must { try memory.values(of: account ?? user) }
     }
 
     /// The newest number of an account's feed.
-    public func head(of account: Identifier? = nil) -> Int64 { ledger(account).head }
+    ///
+    /// It is not 0 at first: the account and its balance are in the feed.
+    public func head(of account: Identifier? = nil) -> Int64 {
+        must { try memory.head(of: account ?? user) }
+    }
 
     /// Creates or replaces a record, as another device of the account does.
     public func set(_ record: some Record, of account: Identifier? = nil) {
@@ -152,13 +182,9 @@ public final class InMemoryAuthority: StreamingTransport {
         put(nil, for: RecordKey(R.collection.name, id), of: account)
     }
 
-    /// Sets what a record holds, or deletes it with `nil`, without asking the schema.
+    /// Sets what a record of a declared collection holds, or deletes it with `nil`.
     public func put(_ value: RecordValue?, for key: RecordKey, of account: Identifier? = nil) {
-        let account = account ?? user
-        change { state in
-            state.ledgers[account, default: AccountLedger()].apply([key: value])
-            return account
-        }
+        must { try memory.put([key: value], of: account ?? user) }
     }
 
     /// Changes several records at once: a reader sees all of it, or nothing.
@@ -169,44 +195,36 @@ public final class InMemoryAuthority: StreamingTransport {
         of account: Identifier? = nil,
         _ body: (inout Records) throws -> Void
     ) throws {
-        let account = account ?? user
-        let now = clock.now()
-        let (ledger, others, id) = state.withLock { state in
-            let id = Identifier(at: now, using: &state.random)
-            return (
-                state.ledgers[account] ?? AccountLedger(),
-                state.visible(to: account, schema), id
-            )
-        }
-        let changes = try ledger.changes(schema, others, id: id, body)
-        change { state in
-            state.ledgers[account, default: AccountLedger()].apply(changes)
-            return account
-        }
+        try memory.change(of: account ?? user, body)
     }
 
     /// Forgets which records were deleted: a reader who has not heard of it begins afresh.
+    ///
+    /// A server does so for deletions of more than 30 days ago.
     ///
     /// - Parameters:
     ///   - number: Up to which number of the feed. Default: all.
     ///   - account: Whose. Default: ``user``.
     public func forgetDeletions(through number: Int64 = .max, of account: Identifier? = nil) {
-        let account = account ?? user
-        state.withLock {
-            $0.ledgers[account, default: AccountLedger()].forgetDeletions(through: number)
-        }
+        must { try memory.forgetDeletions(through: number, of: account ?? user) }
     }
 
     // MARK: - Operations
 
-    /// The operations that were done for an account, in their order, each as often as it was: once.
+    /// The operations that were pushed and done for an account, in their order.
+    ///
+    /// Each as often as it was done: once. Of more than ``TestingLimits/operations`` the first.
     public func operations(of account: Identifier? = nil) -> [PushedOperation] {
-        ledger(account).operations
+        let done = state.withLock { $0.done[account ?? user] ?? [] }
+        let inOrder = done.enumerated().sorted {
+            ($0.element.head, $0.offset) < ($1.element.head, $1.offset)
+        }
+        return inOrder.map(\.element.operation)
     }
 
     /// What became of an operation; `nil` if it was never seen.
     public func result(of id: Identifier, account: Identifier? = nil) -> PushResult? {
-        ledger(account).result(of: id)
+        must { try memory.result(of: id, account: account ?? user) }
     }
 
     /// Refuses operations from now on, whatever their mutators say; `nil` refuses none.
@@ -232,49 +250,64 @@ public final class InMemoryAuthority: StreamingTransport {
         }
     }
 
-    // MARK: - Live connections
+    // MARK: - Time and live connections
+
+    /// Does what a server does by itself every second.
+    ///
+    /// It ends holds whose time is over, drops what has served its time, and ends live connections
+    /// whose token is no longer valid.
+    public func runJobs() async {
+        do {
+            try await memory.authority.expireHolds()
+            try await memory.authority.sweep()
+        } catch {
+            stop(for: error)
+        }
+        endUnauthenticatedStreams()
+    }
 
     /// How many live connections there are.
     public var streamCount: Int { state.withLock { $0.streams.count } }
 
-    /// Says on each live connection that the server is there, as it does every 20 seconds.
+    /// Says on each live connection that the server is there, as it does every 20 seconds, and ends
+    /// those whose token is no longer valid.
     public func ping() {
+        endUnauthenticatedStreams()
         state.withLock { $0.streams.sayAll(": ping\n\n") }
-        tell()
+        writeToStreams()
     }
 
     /// Ends all live connections, as a server that restarts does.
     public func endStreams() {
-        for stream in state.withLock({ $0.streams.removeAll() }) { stream.finish() }
+        for stream in state.withLock({ $0.streams.removeAll { _ in true } }) { stream.finish() }
     }
 
-    private func ledger(_ account: Identifier?) -> AccountLedger {
-        state.withLock { $0.ledgers[account ?? user] ?? AccountLedger() }
+    private func endUnauthenticatedStreams() {
+        let tokens = memory.authority.tokens
+        let ended = state.withLock { state in
+            state.streams.removeAll { (try? tokens.check($0)) == nil }
+        }
+        for stream in ended { stream.finish() }
     }
 }
 
 extension InMemoryAuthority.State {
-    mutating func addAccount(at now: Timestamp) -> Identifier {
-        let id = Identifier(at: now, using: &random)
-        accounts[id] = Account(
-            id: id,
-            kind: .guest,
-            timeZone: "UTC",
-            language: "en",
-            createdAt: now
-        )
-        balances[id] = 100
-        return id
+    mutating func newIdentifier(at now: Timestamp) -> Identifier {
+        accounts += 1
+        return Identifier(at: now, using: &random)
     }
+}
 
-    /// What an account can see of others' records.
-    func visible(to account: Identifier, _ schema: RecordSchema) -> [RecordKey: RecordValue] {
-        let shared = Set(schema.allCollections.filter { $0.access == .everyone }.map(\.name))
-        guard !shared.isEmpty, ledgers.count > 1 else { return [:] }
-        var visible: [RecordKey: RecordValue] = [:]
-        for (owner, ledger) in ledgers where owner != account {
-            visible.merge(ledger.values.filter { shared.contains($0.key.collection) }) { $1 }
-        }
-        return visible
+/// Does what an authority in memory refuses only if the test asks for what cannot be.
+@discardableResult
+func must<Value>(_ body: () throws -> Value) -> Value {
+    do {
+        return try body()
+    } catch {
+        stop(for: error)
     }
+}
+
+private func stop(for error: any Error) -> Never {
+    preconditionFailure("Change what the test asks of its InMemoryAuthority: \(error)")
 }

@@ -12,7 +12,7 @@ struct BalanceKeeperTests {
 
     let fixture = Fixture()
     let path = Fixture.askPath
-    var authority: FakeAuthority { fixture.authority }
+    var authority: StagedAuthority { fixture.authority }
 
     @Test func `the hold is visible before the call first suspends`() async throws {
         let client = try await fixture.clientWithBalance()
@@ -63,16 +63,16 @@ struct BalanceKeeperTests {
         #expect(available == available.sorted(by: >), "It danced: \(available)")
     }
 
-    @Test(arguments: [FakeAuthority.Stage.request, .work, .answer])
+    @Test(arguments: [StagedAuthority.Stage.request, .work, .answer])
     func `a refetch in mid-call shows the call once, wherever it is`(
-        stage: FakeAuthority.Stage
+        stage: StagedAuthority.Stage
     ) async throws {
         let client = try await fixture.clientWithBalance()
-        authority.with { $0.hold = 10 }
+        authority.serveAsk(hold: 10)
         authority.stop(path, at: stage)
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: stage)
-        authority.with { $0.ledger.grant(50) }
+        authority.server.grant(50)
         #expect(try await client.refresh(.balance).available == 147)
         #expect(client.cached(.balance)?.held == (stage == .answer ? 0 : 3))
         try await authority.release(path, at: stage)
@@ -93,13 +93,13 @@ struct BalanceKeeperTests {
         #expect(try await call.finished().charged == 3)
         let keys = authority.requests(path).map { $0.headers["Idempotency-Key"] }
         #expect(keys.count == 2 && Set(keys).count == 1)
-        #expect(authority.with { $0.ledger.available } == 97)
+        #expect(authority.server.balance().available == 97)
         #expect(client.cached(.balance)?.available == 97)
     }
 
     @Test func `a refusal lifts the hold and reaches the caller`() async throws {
         let client = try await fixture.clientWithBalance()
-        authority.with { $0.hold = 1_000 }
+        authority.serveAsk(hold: 1_000)
         let error = await #expect(throws: SanguineError.self) {
             try await client.call(Ask(question: "why?"))
         }
@@ -110,7 +110,7 @@ struct BalanceKeeperTests {
 
     @Test func `an upstream's failure gives the hold back, also one that was seen`() async throws {
         let client = try await fixture.clientWithBalance()
-        authority.with { $0.upstreamFails = true }
+        authority.serveAsk(fails: true)
         authority.stop(path, at: .work)
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .work)
@@ -222,7 +222,7 @@ struct BalanceKeeperTests {
     @Test func `a caller who is cancelled does not keep the number from being right`() async throws
     {
         let client = try await fixture.clientWithBalance()
-        authority.with { $0.cost = 2 }
+        authority.serveAsk(price: 2)
         authority.stop(path, at: .work)
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .work)
@@ -252,7 +252,7 @@ struct BalanceKeeperTests {
 
     @Test func `what a function costs is learned, also over a restart`() async throws {
         try await Fixture.withFolder { folder in
-            authority.with { ($0.cost, $0.hold) = (7, 10) }
+            authority.serveAsk(price: 7, hold: 10)
             let first = try await fixture.clientWithBalance(folder: folder)
             _ = try await first.call(Ask(question: "why?"))
             first.close()
@@ -322,7 +322,7 @@ struct BalanceKeeperTests {
         authority.stop(Fixture.balancePath, at: .answer)
         let early = Task { try await client.refresh(.balance) }
         try await authority.reached(Fixture.balancePath, at: .answer)
-        authority.with { $0.ledger.grant(50) }
+        authority.server.grant(50)
         client.invalidate(.balance)
         let late = Task { try await client.value(of: .balance) }
         try await eventually("2 readers wait") { client.queries.waiterCount(of: .balance) == 2 }
@@ -341,9 +341,9 @@ struct BalanceKeeperTests {
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .request)
         // A server that says nothing of the calls that it is asked about.
-        let body = try WireCoding.encode(authority.with { $0.ledger.balance() })
+        let body = try WireCoding.encode(authority.server.balance())
         let silent = TransportResponse(status: 200, body: body)
-        authority.with { $0.scripted[Fixture.balancePath] = [silent, silent] }
+        authority.script(Fixture.balancePath, [silent, silent])
         await #expect(throws: SanguineError.balanceUnsettled) {
             try await client.value(of: .balance)
         }

@@ -27,8 +27,9 @@ struct RecordsFixture {
             let token = request.headers["Authorization"]?.split(separator: "-") ?? []
             let number = token.count > 1 ? Int(token[1]) ?? 0 : 0
             let account = accounts[min(number, accounts.count - 1)]
-            request.headers["Authorization"] = "Bearer \(authority.accessToken(for: account))"
-            return .respond(authority.answer(request))
+            let own = await authority.accessToken(for: account)
+            request.headers["Authorization"] = "Bearer \(own)"
+            return .respond(await authority.answer(request))
         }
         self.wall = wall
         self.authority = authority

@@ -5,16 +5,18 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A client at a fake authority, with clocks that a test sets.
+/// A client at an authority in memory, with clocks that a test sets.
 struct ClientFixture {
     static let balancePath = "/v1/balance"
     static let askPath = "/v1/functions/ask"
     static let guestPath = "/v1/accounts/guest"
     static let refreshPath = "/v1/sessions/refresh"
 
-    let authority = FakeAuthority()
+    let authority: StagedAuthority
     let clock = ManualWallClock()
     let delay = SkippingClock()
+
+    init() { authority = StagedAuthority(clock: clock) }
 
     /// Another process, as it were: a client of its own.
     ///

@@ -19,7 +19,7 @@ struct TestDeviceTests {
     }
 
     private func scripted() -> ScriptedTransport {
-        ScriptedTransport { [authority] in .respond(authority.answer($0)) }
+        ScriptedTransport { [authority] in .respond(await authority.answer($0)) }
     }
 
     @Test func `what was done before a kill is there afterwards, and is sent`() async throws {

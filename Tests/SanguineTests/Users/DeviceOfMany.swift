@@ -43,7 +43,7 @@ struct DeviceOfMany {
 
     init() {
         let (authority, holder) = (authority, holder)
-        network = ScriptedTransport { .respond(authority.answer(holder.named($0))) }
+        network = ScriptedTransport { .respond(await authority.answer(holder.named($0))) }
     }
 
     /// Hands the device on: the next guest who signs in is this person's.

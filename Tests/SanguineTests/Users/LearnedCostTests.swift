@@ -8,7 +8,7 @@ import Testing
 struct LearnedCostTests {
     @Test func `what one user's calls have cost is not shown to the next`() async throws {
         let fixture = ClientFixture()
-        fixture.authority.with { ($0.cost, $0.hold) = (7, 10) }
+        fixture.authority.serveAsk(price: 7, hold: 10)
         let client = try await fixture.clientWithBalance()
         _ = try await client.call(Ask(question: "why?"))
         await client.signOut()

@@ -115,6 +115,7 @@ struct UserValueTests {
             let token = try await first.session.accessToken()
             _ = try await first.value(of: .kept)
             first.queries.flush()
+            fixture.authority.expireTokens()
             #expect(try await first.session.rejected(token) != token)
             #expect(fixture.authority.count(ClientFixture.refreshPath) == 1)
             #expect(first.cached(.kept) == Profile(name: "ada"))

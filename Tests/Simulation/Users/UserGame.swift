@@ -429,7 +429,9 @@ final class UserGame {
         let client = process.client
         let account = client.accountId
         var last: String?
-        for _ in 0..<2_000 {
+        let clock = ContinuousClock()
+        let end = clock.now + .seconds(5)
+        while clock.now < end {
             let shown = await process.screen.shown()
             guard client.accountId == account else { return }
             let present = account.flatMap { network.person($0) }
@@ -437,7 +439,8 @@ final class UserGame {
                 Person.allCases.contains { $0 != present && text.contains($0.mark) }
             }
             if last == nil { return }
-            await Task.yield()  // tidy: allow busy-wait: a bounded number of turns.
+            // That a model has followed is nothing that can be waited for.
+            try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: as said.
         }
         throw leak("a model still shows '\(last ?? "")'")
     }

@@ -115,7 +115,7 @@ final class UserGameNetwork: Sendable {
         // A sign-out is over when its word to the server is: the game waits for that.
         let isFarewell = request.method == "DELETE"
         if !isFarewell { try await pass(process) }
-        let response = answer(request)
+        let response = await answer(request)
         if !isFarewell { try await pass(process) }
         return response
     }
@@ -166,10 +166,10 @@ final class UserGameNetwork: Sendable {
 
     // MARK: - The server
 
-    private func answer(_ request: TransportRequest) -> TransportResponse {
+    private func answer(_ request: TransportRequest) async -> TransportResponse {
         let path = request.url.path()
-        if path == "/v1/accounts/guest" { return signIn(request) }
-        guard !path.hasPrefix("/v1/") else { return authority.answer(request) }
+        if path == "/v1/accounts/guest" { return await signIn(request) }
+        guard !path.hasPrefix("/v1/") else { return await authority.answer(request) }
         guard path != "/news" else {
             return Self.json(GameCard(text: "The news are all people's."))
         }
@@ -178,7 +178,7 @@ final class UserGameNetwork: Sendable {
         question.body = nil
         question.url =
             URL(string: "/v1/account", relativeTo: request.url)?.absoluteURL ?? request.url
-        let whose = authority.answer(question)
+        let whose = await authority.answer(question)
         guard whose.status == 200,
             let account = try? JSONDecoder().decode(Account.self, from: whose.body),
             let person = person(account.id)
@@ -198,14 +198,14 @@ final class UserGameNetwork: Sendable {
     }
 
     /// The guest of whoever holds the device.
-    private func signIn(_ request: TransportRequest) -> TransportResponse {
+    private func signIn(_ request: TransportRequest) async -> TransportResponse {
         let person = holder
         guard let body = try? JSONDecoder().decode(GuestRequest.self, from: request.body ?? Data())
-        else { return authority.answer(request) }
+        else { return await authority.answer(request) }
         let guest = GuestRequest(deviceId: person.deviceId, deviceSecret: body.deviceSecret)
         var request = request
         request.body = try? JSONEncoder().encode(guest)
-        let response = authority.answer(request)
+        let response = await authority.answer(request)
         guard let signedIn = try? JSONDecoder().decode(SignedIn.self, from: response.body) else {
             return response
         }

@@ -2,18 +2,18 @@
 ///
 /// Decoding any JSON costs the third power of its depth, and microseconds a value: without a limit
 /// a kilobyte of brackets keeps a core busy for seconds, and needs no token to do so.
-enum JSONBounds {
+package enum JSONBounds {
     /// How deep values may nest.
-    static let nesting = 32
+    package static let nesting = 32
     /// Values, with their names.
-    static let values = 2_000
+    package static let values = 2_000
     /// Values of a push, whose operations share one body: a hundred for each.
-    static let pushedValues = 10_000
+    package static let pushedValues = 10_000
 
     /// Whether the text keeps to ``nesting`` and has at most so many values.
     ///
     /// Counts what separates values, outside of strings; says nothing else about the form.
-    static func hold(for bytes: some Sequence<UInt8>, values: Int = values) -> Bool {
+    package static func hold(for bytes: UnsafeRawBufferPointer, values: Int = values) -> Bool {
         var (depth, count, isInString, isEscaped) = (0, 0, false, false)
         for byte in bytes {
             if isInString {

@@ -4,11 +4,11 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// A Sanguine server in the shape of a transport: devices, sessions that rotate, and a ledger.
+/// An authority in memory whose requests a test stops at a stage of their way.
 ///
-/// A test stops requests at a stage of their way, waits until they are there, and lets them go on
-/// or loses them. Nothing sleeps.
-final class FakeAuthority: Transport {
+/// A test waits for those that are stopped, and lets them go on or loses them. Nothing sleeps. The
+/// function `ask` costs and holds 3 tokens.
+final class StagedAuthority: Transport {
     /// Where a request may be stopped.
     enum Stage: Hashable {
         /// Before the server has it.
@@ -19,70 +19,83 @@ final class FakeAuthority: Transport {
         case answer
     }
 
-    struct Stop: Hashable {
+    private struct Stop: Hashable {
         let path: String
         let stage: Stage
     }
 
-    fileprivate struct Stopped {
+    private struct Stopped {
         let number: Int
         let stop: Stop
     }
 
-    struct State {
-        var ledger = SimulatedLedger(available: 100)
-        var devices: [String: (secret: String, account: Identifier)] = [:]
-        /// Access tokens that are valid.
-        var valid: Set<String> = []
-        /// By refresh token: the account, and the token's successor once it was used.
-        var refreshes: [String: (account: Identifier, successor: Session?)] = [:]
-        var sessionsMade = 0
+    private struct State {
         var requests: [TransportRequest] = []
         /// Answers to give instead, by path, first in first out.
         var scripted: [String: [TransportResponse]] = [:]
-        /// What a call costs and holds; whether its upstream fails.
-        var cost: Int64 = 3
-        var hold: Int64 = 3
-        var upstreamFails = false
-        fileprivate var stops: Set<Stop> = []
-        fileprivate var stopped: [Stopped] = []
+        var stops: Set<Stop> = []
+        var stopped: [Stopped] = []
         /// By number: what becomes of those that were stopped.
-        fileprivate var released: [Int: TransportError?] = [:]
-        fileprivate var numbers = 0
+        var released: [Int: TransportError?] = [:]
+        var numbers = 0
 
-        fileprivate func count(_ stop: Stop) -> Int { stopped.count { $0.stop == stop } }
+        func count(_ stop: Stop) -> Int { stopped.count { $0.stop == stop } }
 
         /// What there is, for who waits in vain.
-        fileprivate var summary: String {
+        var summary: String {
             let there = stopped.map { "\($0.stop.path) at the \($0.stop.stage)" }
             return "stopped are \(there), after \(requests.count) requests"
         }
     }
 
+    /// The server.
+    let server: InMemoryAuthority
     private let state = WatchedState(State())
 
-    func with<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
-        state.withLock { body(&$0) }
+    init(clock: any WallClock) {
+        server = InMemoryAuthority(clock: clock)
+        serveAsk()
     }
 
-    /// How many requests to the path were made.
-    func count(_ path: String) -> Int {
-        state.withLock { $0.requests.count { $0.url.path() == path } }
+    /// Serves `ask` from now on: it costs and holds so much, or fails.
+    func serveAsk(price: Int64 = 3, hold: Int64 = 3, fails: Bool = false) {
+        server.serve(Ask.self, price: price, hold: hold) { [weak self] _ in
+            // Whether the client stays or not, the work is done.
+            try? await self?.pass("/v1/functions/ask", .work)
+            if fails { throw Problem(.upstreamFailed, "A test's refusal.") }
+            return "an answer"
+        }
     }
+
+    // MARK: What was asked
+
+    /// How many requests to the path were made.
+    func count(_ path: String) -> Int { requests(path).count }
 
     func requests(_ path: String) -> [TransportRequest] {
         state.withLock { $0.requests.filter { $0.url.path() == path } }
     }
 
+    /// The devices that have signed in, and their accounts.
+    var devices: [String: Identifier] {
+        let guests = requests("/v1/accounts/guest").compactMap {
+            try? WireCoding.decode(GuestRequest.self, from: $0.body ?? Data()).deviceId
+        }
+        return guests.reduce(into: [:]) { $0[$1] = server.account(ofDevice: $1) }
+    }
+
+    // MARK: What is answered
+
     /// Answers the next request to the path with this problem.
-    func refuse(_ path: String, _ problem: Problem) {
-        let body = (try? WireCoding.encode(problem)) ?? Data()
-        let response = TransportResponse(status: problem.status, body: body)
-        state.withLock { $0.scripted[path, default: []].append(response) }
+    func refuse(_ path: String, _ problem: Problem) { server.fail(path, with: problem) }
+
+    /// Answers the next requests to the path so.
+    func script(_ path: String, _ responses: [TransportResponse]) {
+        state.withLock { $0.scripted[path, default: []] += responses }
     }
 
     /// Rejects every access token given out so far.
-    func expireTokens() { state.withLock { $0.valid = [] } }
+    func expireTokens() { server.expireTokens() }
 
     // MARK: Stopping
 
@@ -192,8 +205,6 @@ final class FakeAuthority: Transport {
         }
     }
 
-    // MARK: Serving
-
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         let path = request.url.path()
         state.withLock { $0.requests.append(request) }
@@ -202,14 +213,8 @@ final class FakeAuthority: Transport {
             guard state.scripted[path]?.isEmpty == false else { return nil }
             return state.scripted[path]?.removeFirst()
         }
-        var response = scripted ?? state.withLock { $0.serve(request) }
-        if response.status == 102 {
-            // A call holds now. Whether the client stays or not, it is settled.
-            var lost: TransportError?
-            do { try await pass(path, .work) } catch { lost = error }
-            response = state.withLock { $0.settle(request) }
-            if let lost { throw lost }
-        }
+        let response: TransportResponse
+        if let scripted { response = scripted } else { response = try await server.send(request) }
         try await pass(path, .answer)
         return response
     }

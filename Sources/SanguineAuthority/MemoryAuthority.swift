@@ -1,0 +1,267 @@
+import Foundation
+package import SanguineModel
+
+/// An authority over a storage in memory, and what a test does to it without suspending.
+///
+/// All of it goes by the commands that requests go by: the feed, the ledger and the limits are
+/// those of any authority, and listeners are told.
+package struct MemoryAuthority: Sendable {
+    /// Answers requests.
+    package let authority: Authority
+    private let storage: MemoryStorage
+
+    /// Creates an authority without an account.
+    package init(keys: SigningKeys, settings: AuthoritySettings, clock: any WallClock) {
+        storage = MemoryStorage()
+        authority = Authority(over: storage, keys: keys, settings: settings, clock: clock)
+    }
+
+    // MARK: - Accounts
+
+    /// Makes a guest's account, whose device nobody has.
+    package func addAccount(_ id: Identifier) throws(Problem) {
+        let device = IdentityCommands.Device(
+            id: "in-memory \(id)",
+            secretHash: [],
+            timeZone: authority.settings.defaultTimeZone,
+            language: authority.settings.defaultLanguage
+        )
+        _ = try perform(authority.identity.guest(device, as: id))
+    }
+
+    /// Makes the account of a guest's device.
+    ///
+    /// - Returns: Whether the device was not known.
+    /// - Throws: `invalid_content`, `device_secret_mismatch`, as a sign-in does.
+    package func addAccount(
+        _ id: Identifier,
+        for request: GuestRequest
+    ) throws(Problem) -> Bool {
+        let device = try authority.check(request)
+        if case .created = try perform(authority.identity.guest(device, as: id)) { return true }
+        return false
+    }
+
+    /// Makes a device that is not known yet one of an account's.
+    ///
+    /// - Parameters:
+    ///   - request: What the device says of itself.
+    ///   - account: Whose it is from now on.
+    ///   - isFirst: Whether it is as if it had made the account, which has its zone and language.
+    /// - Returns: Whether it was not known.
+    /// - Throws: `invalid_content`, as a sign-in does.
+    package func join(
+        _ request: GuestRequest,
+        to account: Identifier,
+        isFirst: Bool
+    ) throws(Problem) -> Bool {
+        let device = try authority.check(request)
+        let row = DeviceRow(
+            id: device.id,
+            secretHash: device.secretHash,
+            account: account,
+            createdAt: authority.clock.now()
+        )
+        return try perform(
+            Command(keys: [.device(device.id), .account(account)]) { loaded in
+                guard loaded.device(row.id) == nil else { return Decision(false) }
+                var changes = [Change.put(.device(row))]
+                if isFirst, var account = loaded.account(account) {
+                    account.profile.timeZone = device.timeZone
+                    account.profile.language = device.language
+                    changes.append(.put(.account(account)))
+                }
+                return Decision(true, changes: changes)
+            }
+        )
+    }
+
+    /// The account of a device; `nil` if it is not known.
+    package func account(ofDevice id: String) throws(Problem) -> Identifier? {
+        try load([.device(id)]).device(id)?.account
+    }
+
+    /// An access token of a new session.
+    package func accessToken(for account: Identifier) async throws(Problem) -> String {
+        let done = try perform(authority.identity.signIn(account))
+        for session in done.ended { authority.tokens.end(session.id, at: authority.clock.now()) }
+        return try await authority.issue(done.session).accessToken
+    }
+
+    /// Ends every session.
+    package func endSessions() throws(Problem) {
+        let sessions: [Identifier]
+        do { sessions = try storage.liveSessions() } catch { throw Problem(error) }
+        for session in sessions {
+            try perform(authority.identity.signOut(session))
+            authority.tokens.end(session, at: authority.clock.now())
+        }
+    }
+
+    // MARK: - Balance
+
+    /// The balance.
+    package func balance(of account: Identifier) throws(Problem) -> Balance {
+        authority.encoder.message(try row(account))
+    }
+
+    /// Gives tokens.
+    package func grant(
+        _ amount: Int64,
+        _ reason: String,
+        to account: Identifier
+    ) throws(Problem) {
+        let request = SpendRequest(amount: amount, reason: reason)
+        _ = try perform(authority.ledger.grant(account, submission(request)))
+    }
+
+    /// Spends tokens.
+    package func spend(
+        _ amount: Int64,
+        _ reason: String,
+        of account: Identifier
+    ) throws(Problem) {
+        let request = SpendRequest(amount: amount, reason: reason)
+        _ = try perform(authority.ledger.spend(account, submission(request)))
+    }
+
+    /// Sets what the account pays for.
+    package func setPlan(_ plan: Account.Plan, of account: Identifier) throws(Problem) {
+        _ = try perform(authority.identity.setPlan(plan, of: account))
+    }
+
+    private func submission<Content>(_ content: Content) -> Submission<Content> {
+        let key = "in-memory \(Identifier(at: authority.clock.now()))"
+        return Submission(key: key, fingerprint: Fingerprint(key), content: .success(content))
+    }
+
+    // MARK: - Records
+
+    /// What a record holds; `nil` if there is none that the account may read.
+    package func value(_ key: RecordKey, for account: Identifier) throws(Problem) -> RecordValue? {
+        guard let collection = authority.settings.schema.collection(key.collection) else {
+            return nil
+        }
+        let name = RecordName(key.collection, in: collection.scope(of: account), key.id)
+        guard let row = try load([.record(name)]).record(name), row.isLive else { return nil }
+        return RecordValue(json: Data(row.value))
+    }
+
+    /// All records that an account owns.
+    package func values(of account: Identifier) throws(Problem) -> [RecordKey: RecordValue] {
+        let query = FeedQuery(of: account, after: 0, limit: .max, liveOnly: true)
+        let rows = try feed(query).records
+        return rows.reduce(into: [:]) { values, row in
+            values[RecordKey(row.name.collection, row.name.id)] =
+                RecordValue(json: Data(row.value))
+        }
+    }
+
+    /// Changes records together, as another device does; `nil` deletes.
+    ///
+    /// - Throws: ``Refusal`` for what no operation could do, ``Problem`` if the account is gone.
+    package func put(
+        _ changes: [RecordKey: RecordValue?],
+        of account: Identifier
+    ) throws {
+        try perform(authority.sync.put(account, changes)).get()
+    }
+
+    /// Changes records together, as a mutator does.
+    ///
+    /// - Throws: what the body throws, ``Refusal`` for what no operation could do, ``Problem`` if
+    ///   the account is gone. Nothing is changed then.
+    package func change(
+        of account: Identifier,
+        _ body: (inout Records) throws -> Void
+    ) throws {
+        let changes: [RecordKey: RecordValue?]
+        do {
+            var records = Records(
+                from: PushSource(
+                    account: account,
+                    schema: authority.settings.schema,
+                    reader: try storage.recordsNow()
+                ),
+                schema: authority.settings.schema,
+                operation: OperationContext(id: Identifier(at: authority.clock.now()))
+            )
+            try body(&records)
+            if let failure = records.failure { throw failure }
+            changes = records.changes
+        }
+        try put(changes, of: account)
+    }
+
+    /// Forgets deletions up to a number: readers who know less begin afresh.
+    package func forgetDeletions(
+        through number: Int64,
+        of account: Identifier
+    ) throws(Problem) {
+        let query = FeedQuery(of: account, after: 0, limit: .max)
+        let dead = try feed(query).records.filter { !$0.isLive && $0.seq <= number }
+        try perform(
+            Command(keys: [.balance(account), .feed(account)]) { loaded in
+                var feed = loaded.feed(account) ?? FeedRow(account: account)
+                feed.horizon = max(
+                    feed.horizon,
+                    min(number, loaded.balance(account)?.head ?? 0)
+                )
+                return Decision(
+                    (),
+                    changes: dead.map { .delete(.record($0.name)) } + [.put(.feed(feed))]
+                )
+            }
+        )
+    }
+
+    /// What became of an operation; `nil` if it was never decided.
+    package func result(
+        of id: Identifier,
+        account: Identifier
+    ) throws(Problem) -> PushResult? {
+        let key = id.description
+        return try load([.operation(account, key: key)]).operation(account, key: key)?.result(id)
+    }
+
+    // MARK: - The feed
+
+    /// The newest number of an account's feed.
+    package func head(of account: Identifier) throws(Problem) -> Int64 { try row(account).head }
+
+    /// A part of an account's feed, as a pull has it.
+    package func pull(
+        _ account: Identifier,
+        _ request: Authority.PullRequest
+    ) throws(Problem) -> PullAnswer {
+        var read = try authority.feedRead(account, request)
+        while true {
+            let slice = try feed(read.query)
+            if try read.take(slice) { return try authority.page(slice, read).answer() }
+        }
+    }
+
+    // MARK: - The storage
+
+    private func row(_ account: Identifier) throws(Problem) -> BalanceRow {
+        guard let row = try load([.balance(account)]).balance(account) else { throw .noAccount }
+        return row
+    }
+
+    @discardableResult
+    private func perform<Outcome>(_ command: Command<Outcome>) throws(Problem) -> Outcome {
+        let result: Result<Noted<Outcome>, Problem>
+        do { result = try storage.performNow(command.noted) } catch { throw Problem(error) }
+        let noted = try result.get()
+        authority.listeners.tell(noted.heads)
+        return noted.outcome
+    }
+
+    private func load(_ keys: [Key]) throws(Problem) -> Loaded {
+        do { return try storage.loadNow(keys) } catch { throw Problem(error) }
+    }
+
+    private func feed(_ query: FeedQuery) throws(Problem) -> FeedSlice {
+        do { return try storage.feedNow(query) } catch { throw Problem(error) }
+    }
+}

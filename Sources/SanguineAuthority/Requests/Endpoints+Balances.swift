@@ -1,0 +1,114 @@
+package import SanguineModel
+
+// `/v1/balance`, `/v1/quotas`, `/v1/spend`, `/v1/holds` and `/v1/ledger`.
+extension Endpoints {
+    var balances: [Endpoint] {
+        [
+            Endpoint("GET", "balance", balance),
+            Endpoint("GET", "quotas", quotas),
+            Endpoint("POST", "quotas/:name/consume", consume),
+            Endpoint("POST", "spend", spend),
+            Endpoint("POST", "holds", hold),
+            Endpoint("POST", "holds/:id/capture", capture),
+            Endpoint("POST", "holds/:id/release", release),
+            Endpoint("GET", "ledger", ledger),
+        ]
+    }
+
+    @Sendable
+    private func balance(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let operations = try request.query.operations()
+        let identity = try await admission.read(request)
+        guard let operations else {
+            return .read(try await authority.balanceJSON(identity.account).body, to: request)
+        }
+        let balance = try await authority.balance(
+            identity.account,
+            operations: operations.map(String.init)
+        )
+        return .read(balance, to: request)
+    }
+
+    @Sendable
+    private func quotas(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let identity = try await admission.read(request)
+        return .read(try await authority.quotas(identity.account).0, to: request)
+    }
+
+    @Sendable
+    private func consume(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admission.submit(request, as: ConsumeRequest.self) {
+            String($0.amount ?? 1)
+        }
+        let name = request.parameter("name") ?? ""
+        return .answer(try await authority.consume(name, admitted.account, admitted.submission))
+    }
+
+    @Sendable
+    private func spend(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admission.submit(
+            request,
+            as: SpendRequest.self,
+            meaning: \.meaning
+        )
+        return .answer(try await authority.spend(admitted.account, admitted.submission))
+    }
+
+    @Sendable
+    private func hold(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admission.submit(request, as: HoldRequest.self) {
+            "\($0.amount) \($0.expiresIn.map(String.init) ?? "")"
+        }
+        return .answer(try await authority.hold(admitted.account, admitted.submission))
+    }
+
+    @Sendable
+    private func capture(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admission.submit(request, as: CaptureRequest.self) {
+            String($0.amount)
+        }
+        return .answer(
+            try await authority.capture(holdID(request), admitted.account, admitted.submission)
+        )
+    }
+
+    @Sendable
+    private func release(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admission.submit(request, as: EmptyBody.self) { _ in "" }
+        let submission = Submission<Void>(
+            key: admitted.submission.key,
+            fingerprint: admitted.submission.fingerprint,
+            content: admitted.submission.content.map { _ in }
+        )
+        return .answer(
+            try await authority.release(holdID(request), admitted.account, submission)
+        )
+    }
+
+    @Sendable
+    private func ledger(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let query = try ListQuery(request.query)
+        let identity = try await admission.read(request)
+        let page = try await authority.ledger(
+            of: identity.account,
+            limit: query.limit,
+            cursor: query.cursor
+        )
+        return query.answer(to: request, page)
+    }
+
+    private func holdID(_ request: any WireRequest) throws(Problem) -> Identifier {
+        guard let id = request.parameter("id").flatMap({ Identifier($0) }) else {
+            throw Problem(.notFound, "Use the 'id' of a hold that this account placed.")
+        }
+        return id
+    }
+}
+
+extension SpendRequest {
+    /// What tells a repetition from another request.
+    package var meaning: String { "\(amount) \(reason)" }
+}
+
+/// `{}`.
+package struct EmptyBody: Codable, Sendable {}

@@ -1,0 +1,152 @@
+import Foundation
+package import SanguineModel
+
+// `/v1/sync` and `/v1/collections`.
+extension Endpoints {
+    var records: [Endpoint] {
+        [
+            Endpoint("POST", "sync/push", push),
+            Endpoint("GET", "sync/pull", pull),
+            Endpoint("GET", "collections/:name/records", list),
+            Endpoint("GET", "collections/:name/records/:id", record),
+        ]
+    }
+
+    @Sendable
+    private func push(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let (identity, body) = try await admission.body(
+            request,
+            as: PushRequest.self,
+            values: JSONBounds.pushedValues
+        )
+        let answer = try await authority.push(identity.account, body, judge: judge)
+        if let onPush, case .success(let pushed) = body {
+            onPush(identity.account, pushed, answer)
+        }
+        return .changed(answer, head: answer.head)
+    }
+
+    @Sendable
+    private func pull(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let asked = try Self.pullRequest(request.query)
+        let identity = try await admission.read(request)
+        return .read(try await authority.pullJSON(identity.account, asked), to: request)
+    }
+
+    private static func pullRequest(
+        _ query: WireQuery
+    ) throws(Problem) -> Authority.PullRequest {
+        var operations: [Identifier]?
+        if let asked = try query.operations() {
+            operations = []
+            for text in asked {
+                guard let id = Identifier(text) else {
+                    throw Problem(.malformedRequest, "Set 'operations' to ids of operations.")
+                }
+                operations?.append(id)
+            }
+        }
+        return Authority.PullRequest(
+            since: try query.number("since") ?? 0,
+            limit: try query.number("limit", from: 1).map { Int(clamping: $0) },
+            horizon: try query.number("horizon"),
+            operations: operations
+        )
+    }
+
+    /// Where the reader of a live connection is: a reconnecting one says so in `Last-Event-ID`,
+    /// whatever its address says; one that says nothing gets everything.
+    ///
+    /// - Throws: `malformed_request` for what is no number of a feed.
+    package static func livePosition(_ request: any WireRequest) throws(Problem) -> Int64 {
+        let resumed = request.field(.lastEventID).flatMap { $0.isEmpty ? nil : $0 }
+        guard let text = resumed ?? request.query["since"] else { return 0 }
+        guard let number = Int64(text), number >= 0 else {
+            throw Problem(
+                .malformedRequest,
+                "Set 'since' and 'Last-Event-ID' to a number of the feed, or leave them out."
+            )
+        }
+        return number
+    }
+
+    @Sendable
+    private func list(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let query = try ListQuery(request.query)
+        let asked = try Self.recordsRequest(request.query, query)
+        let identity = try await admission.read(request)
+        let page = try await authority.records(
+            in: request.parameter("name") ?? "",
+            for: identity.account,
+            asked
+        )
+        guard let fields = query.fields else { return .read(page, to: request) }
+        let items = page.items.map { $0.keeping(fields) }
+        return .read(
+            Page(items: items, hasMore: page.hasMore, nextCursor: page.nextCursor),
+            to: request
+        )
+    }
+
+    private static func recordsRequest(
+        _ query: WireQuery,
+        _ list: ListQuery
+    ) throws(Problem) -> Authority.RecordsRequest {
+        var asked = Authority.RecordsRequest(limit: list.limit, cursor: list.cursor)
+        for (name, text) in query.items {
+            switch name {
+            case "order": asked.order = text
+            case "ids":
+                // What is no id names no record.
+                asked.ids = text.split(separator: ",").compactMap { RecordID($0) }
+            default:
+                guard name.hasPrefix("where.") else { continue }
+                asked.conditions[String(name.dropFirst(6))] = value(text)
+            }
+        }
+        guard asked.ids?.count ?? 0 <= WireLimits.largestPage else {
+            throw Problem(.malformedRequest, "Ask for at most \(WireLimits.largestPage) 'ids'.")
+        }
+        return asked
+    }
+
+    /// A scalar as JSON writes it; any other text stands for itself.
+    private static func value(_ text: String) -> JSONValue {
+        switch try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) {
+        case nil, .array, .object: return .string(text)
+        case let value?: return value
+        }
+    }
+
+    @Sendable
+    private func record(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let identity = try await admission.read(request)
+        guard let id = request.parameter("id").flatMap({ RecordID($0) }) else {
+            throw Problem(.notFound, "Use the id of a record that this account may read.")
+        }
+        let name = request.parameter("name") ?? ""
+        return .read(try await authority.record(id, in: name, for: identity.account), to: request)
+    }
+}
+
+extension RecordChange {
+    /// The members of the change that were asked for, and those of its value.
+    ///
+    /// Names that a change has mean those; others mean members of the value. Without any of the
+    /// first kind the change stays whole around its value.
+    fileprivate func keeping(_ fields: Set<String>) -> JSONValue {
+        let own = ["collection", "id", "seq", "deleted", "value"]
+        let named = fields.intersection(own)
+        let inside = fields.subtracting(own)
+        var members: [String: JSONValue] = [
+            "collection": .string(collection), "id": .string(id.text), "seq": .integer(seq),
+            "deleted": .bool(deleted), "value": value ?? .null,
+        ]
+        if !inside.isEmpty, !named.contains("value"), case .object(let values)? = value {
+            members["value"] = .object(values.filter { inside.contains($0.key) })
+        }
+        guard !named.isEmpty else { return .object(members) }
+        let kept = inside.isEmpty ? named : named.union(["value"])
+        return .object(members.filter { kept.contains($0.key) })
+    }
+}

@@ -1,0 +1,35 @@
+package import SanguineModel
+
+/// A request as the endpoints read it, whatever it came by.
+///
+/// The server makes one of HTTP, the test kit one of what a client hands to its transport.
+package protocol WireRequest: Sendable {
+    /// The method, in upper case.
+    var method: String { get }
+    /// The path as it came; with the method it tells requests under one idempotency key apart.
+    var path: String { get }
+    /// The parameters behind the path.
+    var query: WireQuery { get }
+
+    /// The value of a header field, or `nil`.
+    func field(_ field: WireField) -> String?
+
+    /// The part of the path that an ``Endpoint/path`` names so, percent-decoded; `nil` if it has no
+    /// such part.
+    func parameter(_ name: String) -> String?
+
+    /// The whole body, which is JSON by its type; none at all counts as `{}`.
+    ///
+    /// - Throws: `body_too_large`, `unsupported_media_type`, `malformed_body`.
+    func body() async throws(Problem) -> [UInt8]
+
+    /// Counts the request against the account's rate.
+    ///
+    /// - Throws: `rate_limited`.
+    func admit(_ identity: Identity) throws(Problem)
+
+    /// Counts a request that nobody has signed against the rate of where it came from.
+    ///
+    /// - Throws: `rate_limited`.
+    func admitAnonymous() throws(Problem)
+}

@@ -1,0 +1,70 @@
+import HTTPTypes
+import Hummingbird
+import SanguineAuthority
+import SanguineModel
+
+/// A request that came over HTTP, as the endpoints read it.
+struct HTTPWireRequest: WireRequest {
+    let request: Request
+    let context: ServerContext
+    let gate: Gate
+
+    var method: String { request.method.rawValue }
+
+    var path: String { request.uri.path }
+
+    var query: WireQuery {
+        guard request.uri.query?.isEmpty == false else { return WireQuery() }
+        return WireQuery(request.uri.queryParameters.map { (String($0.key), String($0.value)) })
+    }
+
+    func field(_ field: WireField) -> String? { request.headers[field.name] }
+
+    func parameter(_ name: String) -> String? { context.parameters.get(name) }
+
+    func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
+
+    func admit(_ identity: Identity) throws(Problem) {
+        try gate.checkRate(identity, context)
+    }
+
+    func admitAnonymous() throws(Problem) { try gate.checkAddressRate(context) }
+}
+
+extension WireField {
+    /// The field's name, made once.
+    var name: HTTPField.Name {
+        switch self {
+        case .allow: .allow
+        case .authorization: .authorization
+        case .cacheControl: .cacheControl
+        case .cacheStatus: .cacheStatus
+        case .contentType: .contentType
+        case .etag: .eTag
+        case .idempotencyKey: .idempotencyKey
+        case .idempotencyReplayed: .idempotencyReplayed
+        case .ifNoneMatch: .ifNoneMatch
+        case .lastEventID: .lastEventID
+        case .retryAfter: .retryAfter
+        case .sanguineHead: .sanguineHead
+        case .userID: .userID
+        case .wwwAuthenticate: .wwwAuthenticate
+        }
+    }
+}
+
+extension Endpoints {
+    /// Serves the endpoints.
+    func add(to routes: RouterGroup<ServerContext>, behind gate: Gate) {
+        for endpoint in all {
+            guard let method = HTTPRequest.Method(rawValue: endpoint.method) else {
+                preconditionFailure("'\(endpoint.method)' is a token of RFC 9110.")
+            }
+            let handler = endpoint.handler
+            routes.on(RouterPath(endpoint.path), method: method) { request, context in
+                let request = HTTPWireRequest(request: request, context: context, gate: gate)
+                return Response(try await handler(request))
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import Testing
+
+/// Calls that a server answers, whatever it is reached by, and what was seen of the answers.
+///
+/// What is another one each time, ids, tokens, cursors and tags, is seen as the same.
+struct WireScript {
+    /// One answer, as far as it follows from the calls before it.
+    struct Seen: Equatable, CustomStringConvertible {
+        let call: String
+        let status: Int
+        let fields: [String: String]
+        let body: JSONValue
+
+        var description: String { "\(call): \(status) \(fields) \(body)" }
+    }
+
+    let transport: any StreamingTransport
+    let base: String
+    private(set) var seen: [Seen] = []
+    var token: String?
+
+    init(_ transport: any StreamingTransport, base: String) {
+        self.transport = transport
+        self.base = base
+    }
+
+    // MARK: - Calling
+
+    /// Sends a request and notes its answer.
+    @discardableResult
+    mutating func call(
+        _ name: String,
+        _ method: String,
+        _ path: String,
+        _ json: (any Encodable & Sendable)? = nil,
+        key: String? = nil,
+        fields: [String: String] = [:],
+        comparesBody: Bool = true
+    ) async throws -> TransportResponse {
+        var request = try request(method, path, key: key, fields: fields)
+        if let json {
+            request.body = try JSONEncoder().encode(json)
+            request.headers["Content-Type"] = fields["Content-Type"] ?? "application/json"
+        }
+        let response = try await transport.send(request)
+        let body = comparesBody ? Self.comparable(response.body) : .null
+        seen.append(
+            Seen(
+                call: name,
+                status: response.status,
+                fields: Self.comparable(response.headers),
+                body: body
+            )
+        )
+        return response
+    }
+
+    /// Opens a live connection, and notes what it says until that has the text.
+    mutating func live(_ name: String, _ query: String, until end: String) async throws {
+        let stream = try await transport.stream(try request("GET", "/v1/live?\(query)"))
+        var text = ""
+        while !text.contains(end), let bytes = try await stream.next() {
+            text += String(decoding: bytes, as: UTF8.self)
+        }
+        stream.cancel()
+        let lines = text.components(separatedBy: "\n").map { line in
+            guard line.hasPrefix("data: ") else { return JSONValue.string(line) }
+            return Self.comparable(Data(line.dropFirst(6).utf8))
+        }
+        seen.append(
+            Seen(
+                call: name,
+                status: stream.response.status,
+                fields: Self.comparable(stream.response.headers),
+                body: .array(lines)
+            )
+        )
+    }
+
+    private func request(
+        _ method: String,
+        _ path: String,
+        key: String? = nil,
+        fields: [String: String] = [:]
+    ) throws -> TransportRequest {
+        var request = TransportRequest(
+            method: method,
+            url: try #require(URL(string: base + path)),
+            headers: fields
+        )
+        if let token, fields["Authorization"] == nil {
+            request.headers["Authorization"] = "Bearer \(token)"
+        }
+        if let key { request.headers["Idempotency-Key"] = key }
+        return request
+    }
+
+    // MARK: - Comparing
+
+    /// What belongs to HTTP, or to a server's rates.
+    private static let ownFields: Set = [
+        "connection", "content-length", "date", "keep-alive", "ratelimit", "ratelimit-policy",
+        "server", "transfer-encoding",
+    ]
+
+    private static func comparable(_ headers: [String: String]) -> [String: String] {
+        headers.filter { !ownFields.contains($0.key) }
+            .reduce(into: [:]) { $0[$1.key] = $1.key == "etag" ? "a tag" : $1.value }
+    }
+
+    private static func comparable(_ body: Data) -> JSONValue {
+        guard let json = try? JSONDecoder().decode(JSONValue.self, from: body) else {
+            return .string(String(decoding: body, as: UTF8.self))
+        }
+        return comparable(json, named: "")
+    }
+
+    private static func comparable(_ value: JSONValue, named name: String) -> JSONValue {
+        switch value {
+        case .object(let members):
+            .object(
+                members.reduce(into: [:]) { $0[$1.key] = comparable($1.value, named: $1.key) }
+            )
+        case .array(let values): .array(values.map { comparable($0, named: name) })
+        case .string where ["accessToken", "refreshToken", "nextCursor"].contains(name):
+            .string("a secret")
+        case .string(let text) where Identifier(text) != nil: .string("an id")
+        default: value
+        }
+    }
+}
