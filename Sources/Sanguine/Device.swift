@@ -93,6 +93,14 @@ final class Device: Sendable {
         return finish
     }
 
+    /// Has the models of those keys follow before this returns, if the main actor calls.
+    ///
+    /// So that an animation around a call of `perform` animates what it changes.
+    func applyNow(_ keys: [QueryKey]) {
+        guard MainTurn.isNow, !keys.isEmpty else { return }
+        MainActor.assumeIsolated { models.applyNewest(keys) }
+    }
+
     /// Has the zone that counts now kept to.
     func setZone(_ zone: TimeZone) {
         queries.zone = zone

@@ -164,6 +164,7 @@ enum LimitTexts {
         ("RecordLimits.operations", count(RecordLimits.operations)),
         ("RecordLimits.operationBytes", bytes(RecordLimits.operationBytes)),
         ("RecordLimits.pushBytes", bytes(RecordLimits.pushBytes)),
+        ("RecordLimits.pushFlights", count(RecordLimits.pushFlights)),
         ("RecordLimits.pullChanges", count(RecordLimits.pullChanges)),
         ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
         ("RecordLimits.longestWait", time(RecordLimits.longestWait)),

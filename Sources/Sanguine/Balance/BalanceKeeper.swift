@@ -128,6 +128,21 @@ final class BalanceKeeper: EntrySource {
     }
 }
 
+// MARK: - Feed
+
+extension BalanceKeeper {
+    /// The feed has a balance: the base, unless calls of ours are in flight that it may have in it.
+    func received(_ balance: Balance) {
+        let now = configuration.clock.now()
+        change { guarded in
+            guard guarded.ending == nil else { return }
+            guarded.state.fetched(balance, for: BalanceInquiry(keys: [], idle: []), at: now)
+        }
+        persist()
+        settle()
+    }
+}
+
 // MARK: - Fetching
 
 extension BalanceKeeper {

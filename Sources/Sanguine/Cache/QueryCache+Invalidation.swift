@@ -92,6 +92,16 @@ extension QueryCache {
         observationHook.withLock { $0 = hook }
     }
 
+    /// Whether anybody observes one of the entries.
+    func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
+        guarded.withLock { !$0.observed.isDisjoint(with: keys) }
+    }
+
+    /// Has the hook told when somebody observes what the feed carries.
+    func onCarriedObserved(_ hook: @escaping @Sendable () -> Void) {
+        carriedHook.withLock { $0 = hook }
+    }
+
     /// The zone of the user's days.
     var zone: TimeZone {
         get { guarded.withLock { $0.zone } }

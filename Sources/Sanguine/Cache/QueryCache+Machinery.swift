@@ -112,6 +112,11 @@ extension QueryCache {
             record.isListed = isObserved
             if isObserved {
                 guarded.observed.insert(record.key)
+                if FeedCarrier.keys.contains(record.key) {
+                    guarded.deliveries.append { [weak self] in
+                        self?.carriedHook.withLock { $0 }?()
+                    }
+                }
             } else {
                 guarded.observed.remove(record.key)
             }

@@ -77,6 +77,8 @@ final class QueryCache: Sendable {
     /// How often what is observed is fetched, if its policy says nothing of it.
     let polling: [QueryKey: Duration]
     let observationHook = Mutex<ObservationHook?>(nil)
+    /// Is told when one of those entries is observed that the feed carries.
+    let carriedHook = Mutex<(@Sendable () -> Void)?>(nil)
     let settledHook = Mutex<SettledHook?>(nil)
     let registry: QueryRegistry
 

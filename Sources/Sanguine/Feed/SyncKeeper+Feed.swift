@@ -178,7 +178,11 @@ extension SyncKeeper {
 extension SyncKeeper {
     /// Takes a part of the feed in; returns whether the feed must be pulled.
     func receive(_ batch: SyncState.FeedBatch) -> Bool {
-        take { guarded in try guarded.state.received(batch, over: guarded.base) }
+        // What is no record waits for nothing that records wait for.
+        if !hasEnded, let carry = environment.carry {
+            for change in batch.changes where change.isSystem { carry(change) }
+        }
+        return take { guarded in try guarded.state.received(batch, over: guarded.base) }
     }
 
     /// Takes something of the server's in; returns whether the feed must be pulled.
@@ -340,6 +344,11 @@ extension SyncKeeper {
             observers.changed(effects.changed)
         }
     }
+}
+
+extension RecordChange {
+    /// Whether it is of what every account has, and no record of the app's.
+    fileprivate var isSystem: Bool { collection.hasPrefix("$") && !deleted }
 }
 
 extension Receipt.Outcome {

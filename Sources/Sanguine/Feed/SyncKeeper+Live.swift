@@ -4,6 +4,9 @@ import Synchronization
 // MARK: - Live
 
 extension SyncKeeper {
+    /// Whether there is a server, and a transport for a connection that stays.
+    var canBeLive: Bool { network?.call.exchange.transport is any StreamingTransport }
+
     /// Follows the feed live from now on.
     func followLive() {
         guard let network, network.call.exchange.transport is any StreamingTransport else { return }

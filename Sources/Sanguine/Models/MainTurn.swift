@@ -1,3 +1,5 @@
+import Dispatch
+import Foundation
 import OrderedCollections
 import Synchronization
 
@@ -9,6 +11,17 @@ import Synchronization
 /// Mutable state: `state`, by its mutex, which is never held over the work.
 final class MainTurn: Sendable {
     typealias Work = @MainActor @Sendable () -> Void
+
+    private static let key = DispatchSpecificKey<Bool>()
+    private static let mark: Void = DispatchQueue.main.setSpecific(key: key, value: true)
+
+    /// Whether the main actor runs the caller.
+    ///
+    /// Outside of Apple's platforms it may run on another thread than the process began with.
+    static var isNow: Bool {
+        mark
+        return Thread.isMainThread || DispatchQueue.getSpecific(key: key) == true
+    }
 
     private struct State {
         var work: OrderedDictionary<UInt64, Work> = [:]

@@ -1,3 +1,9 @@
+/// A model that can take over what is known at any time.
+@MainActor
+protocol FollowingModel: AnyObject {
+    func applyNewest()
+}
+
 /// The models that are in use, so that all views of one query share one.
 @MainActor
 final class ModelTable {
@@ -9,6 +15,11 @@ final class ModelTable {
     private var sweepAt = 64
 
     nonisolated init() {}
+
+    /// Has the models of those keys take over what is known now.
+    func applyNewest(_ keys: [QueryKey]) {
+        for key in keys { (entries[key]?.model as? any FollowingModel)?.applyNewest() }
+    }
 
     /// The model in use of that key and type, or a new one.
     func model<Model: AnyObject>(_ key: QueryKey, _ make: () -> Model) -> Model {

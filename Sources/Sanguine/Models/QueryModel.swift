@@ -70,7 +70,7 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
     }
 
     // The newest state, and not the one that was told of: it may have been overtaken since.
-    private func applyNewest() { apply(client.snapshot(of: query)) }
+    func applyNewest() { apply(client.snapshot(of: query)) }
 
     private func apply(_ state: QueryState<Value>) {
         if value != state.value { value = state.value }
@@ -80,6 +80,8 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
         if phase != next { phase = next }
     }
 }
+
+extension QueryModel: FollowingModel {}
 
 extension QueryModel.Phase {
     fileprivate init(_ state: QueryState<Value>) {

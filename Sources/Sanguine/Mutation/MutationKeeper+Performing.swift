@@ -111,7 +111,9 @@ extension MutationKeeper {
     private func show(_ row: OutboxFile.Row, _ mutation: any Mutation) -> Receipt {
         let shot = Shot()
         let sequence = row.sequence
-        queries.setEffects(effects(of: mutation, sequence), of: sequence, for: user)
+        let effects = effects(of: mutation, sequence)
+        queries.setEffects(effects, of: sequence, for: user)
+        guarded.withLock { $0.shown }?(effects.map(\.query.key))
         let ending = guarded.withLock { guarded -> SanguineError? in
             guard guarded.ending == nil else { return guarded.ending }
             guarded.reserved -= 1

@@ -48,6 +48,8 @@ final class MutationKeeper: Sendable {
         var isLoaded = false
         /// Why nothing is done any more.
         var ending: SanguineError?
+        /// Is told which values an operation that was just performed has changed.
+        var shown: (@Sendable ([QueryKey]) -> Void)?
     }
 
     let guarded: Mutex<Guarded>
@@ -81,6 +83,11 @@ final class MutationKeeper: Sendable {
     var clock: any WallClock { configuration.clock }
 
     // MARK: - Life
+
+    /// Has the hook told which values an operation has changed, on the thread that performed it.
+    func onShown(_ hook: @escaping @Sendable ([QueryKey]) -> Void) {
+        guarded.withLock { $0.shown = hook }
+    }
 
     /// Goes on with what an earlier process left.
     func start() {

@@ -20,6 +20,8 @@ struct SyncEnvironment: Sendable {
     let durableWrites: (@Sendable () -> Void)?
     /// Is told of each failure of the records' file.
     let report: @Sendable (String) -> Void
+    /// Takes in what the feed has beside records: the balance, quotas, the account.
+    var carry: (@Sendable (RecordChange) -> Void)?
     /// Is told of changes of the outbox.
     let news: OutboxNews
     /// Is told how much of a long feed is restored.

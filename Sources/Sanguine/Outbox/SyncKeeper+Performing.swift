@@ -153,6 +153,7 @@ extension SyncKeeper {
     /// Tells everyone who has to know of an operation that came or went.
     private func tookIn(_ changed: Set<RecordKey>) {
         observers.changed(changed)
+        observers.applyNow(changed)
         tellOutbox()
         environment.durableWrites?()
         activate()

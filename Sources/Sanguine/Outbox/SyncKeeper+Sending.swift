@@ -16,26 +16,62 @@ extension SyncKeeper {
 
     private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
 
-    /// Sends what waits, unless that is under way or must wait.
+    /// Sends what waits and is not under way: each lane waits for its own flight alone.
     ///
-    /// - Returns: What tells of the end of it; `nil` if there is nothing to send.
+    /// - Returns: What tells of the end of all that is under way; `nil` if nothing is.
     @discardableResult
     func kick() -> OneShot<Void>? {
         guard network != nil else { return nil }
-        return guarded.withLock { guarded in
-            if let sender = guarded.sender { return sender.outcome }
-            let outbox = guarded.state.outbox
-            guard guarded.isOpen, guarded.ending == nil, outbox.pauses.isEmpty,
-                outbox.waits.isEmpty,
-                outbox.items.values.contains(where: \.isUnanswered)
-            else { return nil }
-            guarded.runs += 1
-            var run = Run(number: guarded.runs)
-            let number = run.number
-            run.task = Task { [self] in await send(number) }
-            guarded.sender = run
-            return run.outcome
+        let (departures, outcome, mustTell) = guarded.withLock { guarded in
+            guard guarded.isOpen, guarded.ending == nil else {
+                return ([Departure](), nil as OneShot<Void>?, false)
+            }
+            let hasNoticed = notice(&guarded)
+            var departures: [Departure] = []
+            while let departure = depart(&guarded) { departures.append(departure) }
+            if !departures.isEmpty {
+                let sending = guarded.sending ?? Sending()
+                guarded.sending = sending
+                for departure in departures {
+                    guarded.sending?.flights[departure.flight.number] = Task { [weak self] in
+                        await self?.send(departure)
+                    }
+                }
+            }
+            return (departures, guarded.sending?.outcome, hasNoticed)
         }
+        if mustTell { observers.changed(nil) }
+        if !departures.isEmpty { tellOutbox() }
+        return outcome
+    }
+
+    /// The next operations to send; `nil` if there are none.
+    private func depart(_ guarded: inout Guarded) -> Departure? {
+        guard let (flight, records) = guarded.state.takeOff() else { return nil }
+        let rows = flight.sequences.compactMap { guarded.rows[$0] }
+        return Departure(
+            flight: flight,
+            records: records,
+            operations: rows.map(PushedOperation.init),
+            sizes: rows.map(\.arguments.count)
+        )
+    }
+
+    /// Sends one flight; the last one to end tells how all of them have.
+    private func send(_ departure: Departure) async {
+        let failure = await fly(departure)
+        kick()
+        let ended = guarded.withLock { guarded -> Sending? in
+            guarded.sending?.flights[departure.flight.number] = nil
+            // A failure counts until something has been sent after it.
+            guarded.sending?.failure = failure
+            guard guarded.sending?.flights.isEmpty == true else { return nil }
+            return guarded.sending.take()
+        }
+        guard let ended else { return }
+        tellOutbox()
+        outbox.tidyUpIfLong()
+        ended.outcome.resolve(ended.failure.map { .failure($0) } ?? .success(()))
     }
 
     /// Something has happened that makes another try worth it.
@@ -46,41 +82,6 @@ extension SyncKeeper {
             guarded.waking = nil
         }
         kick()
-    }
-
-    private func send(_ run: UInt64) async {
-        var failure: SanguineError?
-        while let departure = depart(run, failure) { failure = await fly(departure) }
-    }
-
-    /// The next operations to send; `nil` if there are none, and the run is over.
-    private func depart(_ run: UInt64, _ failure: SanguineError?) -> Departure? {
-        let (departure, ended, mustTell) = guarded.withLock { guarded in
-            guard guarded.sender?.number == run, guarded.ending == nil else {
-                return (nil as Departure?, nil as OneShot<Void>?, false)
-            }
-            let hasNoticed = notice(&guarded)
-            // Unless something has happened since that makes another try worth it.
-            guard failure == nil || guarded.state.outbox.waits.isEmpty,
-                let (flight, records) = guarded.state.takeOff()
-            else {
-                defer { guarded.sender = nil }
-                return (nil, guarded.sender?.outcome, hasNoticed)
-            }
-            let rows = flight.sequences.compactMap { guarded.rows[$0] }
-            let departure = Departure(
-                flight: flight,
-                records: records,
-                operations: rows.map(PushedOperation.init),
-                sizes: rows.map(\.arguments.count)
-            )
-            return (departure, nil, hasNoticed)
-        }
-        if mustTell { observers.changed(nil) }
-        tellOutbox()
-        if ended != nil { outbox.tidyUpIfLong() }
-        ended?.resolve(failure.map { .failure($0) } ?? .success(()))
-        return departure
     }
 
     /// Returns what went wrong, if anything did.

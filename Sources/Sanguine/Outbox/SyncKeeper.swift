@@ -19,7 +19,8 @@ import Synchronization
 /// 1. An operation is durable before it is visible, and marked as sent before it leaves.
 /// 2. Nothing is taken in, sent or written after ``end(_:)``. A pull asks for a token first, so a
 ///    base is an account's, never nobody's.
-/// 3. At most one push, one pull and one wait before each are under way; none after ``end(_:)``.
+/// 3. At most one pull and ``RecordLimits/pushFlights`` pushes are under way, no two of one lane, and
+///    one wait before each; none after ``end(_:)``.
 /// 4. No lock is held over `await`, or over code of the app other than mutators, which are pure.
 ///
 /// Mutable state: `guarded`, by its mutex. And what the base is: it changes under `serial`, which
@@ -34,6 +35,13 @@ final class SyncKeeper: Sendable {
         let number: UInt64
         let outcome = OneShot<Void>()
         var task: Task<Void, Never>?
+    }
+
+    /// All pushes under way, for those who want to know of their end.
+    struct Sending {
+        let outcome = OneShot<Void>()
+        var flights: [UInt64: Task<Void, Never>] = [:]
+        var failure: SanguineError?
     }
 
     struct Guarded {
@@ -61,7 +69,7 @@ final class SyncKeeper: Sendable {
         /// Why nothing is done any more.
         var ending: SanguineError?
         var isRepairing = false
-        var sender: Run?
+        var sending: Sending?
         var puller: Run?
         var mustPullAgain = false
         var pullFailures = 0
@@ -112,7 +120,7 @@ final class SyncKeeper: Sendable {
     /// - Returns: What tells those who wait.
     func end(_ reason: SanguineError) -> @Sendable () -> Void {
         closeLive()
-        let (receipts, runs, tasks, records) = guarded.withLock { guarded in
+        let (receipts, sending, puller, tasks, records) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
             guarded.followings = []
             defer {
@@ -122,19 +130,20 @@ final class SyncKeeper: Sendable {
                 guarded.rows = [:]
                 guarded.receipts = [:]
                 guarded.revision += 1
-                (guarded.sender, guarded.puller) = (nil, nil)
+                (guarded.sending, guarded.puller) = (nil, nil)
                 (guarded.waking, guarded.polling, guarded.watching) = (nil, nil, nil)
             }
             return (
-                Array(guarded.receipts.values), [guarded.sender, guarded.puller],
+                Array(guarded.receipts.values), guarded.sending, guarded.puller,
                 [guarded.waking, guarded.polling, guarded.watching], guarded.records
             )
         }
         for task in tasks { task?.cancel() }
-        for run in runs { run?.task?.cancel() }
+        puller?.task?.cancel()
+        for flight in sending?.flights.values ?? [:].values { flight.cancel() }
         // A page that is being written comes wholly before.
         serial.withLock { _ in records?.close() }
-        let outcomes = runs.compactMap { $0?.outcome }
+        let outcomes = [sending?.outcome, puller?.outcome].compactMap { $0 }
         return {
             for outcome in outcomes { outcome.resolve(.failure(reason)) }
             for receipt in receipts { receipt.resolve(.failure(reason)) }
@@ -276,7 +285,7 @@ final class SyncKeeper: Sendable {
             outbox: OutboxState(
                 limit: RecordLimits.operations,
                 batch: WireLimits.pushedOperations,
-                parallel: 1
+                parallel: RecordLimits.pushFlights
             ),
             position: position
         )

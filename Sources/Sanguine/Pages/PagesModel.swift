@@ -125,7 +125,7 @@ where Item.ID: Sendable {
         applyNewest()
     }
 
-    private func applyNewest() {
+    func applyNewest() {
         let (state, rows, span) = keeper.look(since: span)
         let before = shown
         shown = state
@@ -143,3 +143,5 @@ where Item.ID: Sendable {
         if before.phase != state.phase { phase = state.phase }
     }
 }
+
+extension PagesModel: FollowingModel {}

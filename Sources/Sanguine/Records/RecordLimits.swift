@@ -10,6 +10,8 @@ public enum RecordLimits {
     ///
     /// A quarter of the wire's limit is left for what is around them.
     public static let pushBytes = 3 << 18
+    /// Pushes that are under way at the same time, each of other lanes: 4.
+    public static let pushFlights = 4
     /// Changes that one pull asks for: 1,000.
     public static let pullChanges = 1_000
     /// How often the feed is pulled in the foreground, unless the configuration says otherwise: a

@@ -21,6 +21,9 @@ public final class RecordModel<Value: Sendable & Equatable> {
     public private(set) var value: Value
 
     @ObservationIgnored private let following: Following
+    /// Whose records the value was made of, and when.
+    @ObservationIgnored private weak var source: SyncKeeper?
+    @ObservationIgnored private var revision: UInt64 = 0
 
     /// `value` is what the query gives now.
     init(
@@ -33,7 +36,10 @@ public final class RecordModel<Value: Sendable & Equatable> {
         let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
         let owner = turn.newOwner()
-        let number = observers.observe(query) { [weak observers] answer in
+        let number = observers.observe(
+            query,
+            applyNow: { [weak observers] in relay.apply(observers?.answer(to: query), observers) }
+        ) { [weak observers] answer in
             newest.set(answer)
             turn.schedule({ relay.apply(newest.present, observers) }, for: owner)
         }
@@ -43,8 +49,11 @@ public final class RecordModel<Value: Sendable & Equatable> {
         relay.model = self
     }
 
-    fileprivate func apply(_ value: Value) {
-        if self.value != value { self.value = value }
+    fileprivate func apply(_ answer: RecordAnswer<Value>) {
+        // One that was made before what is shown says nothing new.
+        guard answer.source !== source || answer.revision >= revision else { return }
+        (source, revision) = (answer.source, answer.revision)
+        if value != answer.value { value = answer.value }
     }
 }
 
@@ -53,8 +62,10 @@ public final class RecordModel<Value: Sendable & Equatable> {
 private final class RecordRelay<Value: Sendable & Equatable> {
     weak var model: RecordModel<Value>?
 
+    nonisolated init() {}
+
     func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
         // What was made for a user who has left meanwhile is nobody's.
-        if let answer, observers?.isPresent(answer) == true { model?.apply(answer.value) }
+        if let answer, observers?.isPresent(answer) == true { model?.apply(answer) }
     }
 }

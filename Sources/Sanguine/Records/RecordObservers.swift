@@ -19,6 +19,8 @@ final class RecordObservers: Sendable {
         let collections: Set<String>
         let evaluate: Evaluate
         let finish: @Sendable () -> Void
+        /// Has a model take over what is known now.
+        let applyNow: (@MainActor @Sendable () -> Void)?
         var isDirty = true
     }
 
@@ -60,6 +62,7 @@ final class RecordObservers: Sendable {
     func add(
         _ collections: Set<String>,
         finish: @escaping @Sendable () -> Void,
+        applyNow: (@MainActor @Sendable () -> Void)? = nil,
         evaluate: @escaping Evaluate
     ) -> UInt64? {
         let number = state.withLock { state -> UInt64? in
@@ -68,7 +71,8 @@ final class RecordObservers: Sendable {
             state.observers[state.lastNumber] = Observer(
                 collections: collections,
                 evaluate: evaluate,
-                finish: finish
+                finish: finish,
+                applyNow: applyNow
             )
             return state.lastNumber
         }
@@ -93,6 +97,18 @@ final class RecordObservers: Sendable {
             return isAny
         }
         if mustRun { run() }
+    }
+
+    /// Has the models that records concern follow before this returns, if the main actor calls.
+    func applyNow(_ keys: Set<RecordKey>) {
+        guard MainTurn.isNow else { return }
+        let collections = Set(keys.map(\.collection))
+        let models = state.withLock { state in
+            state.observers.sorted { $0.key < $1.key }.map(\.value)
+                .filter { !$0.collections.isDisjoint(with: collections) }
+                .compactMap(\.applyNow)
+        }
+        MainActor.assumeIsolated { for apply in models { apply() } }
     }
 
     /// Ends all observation.
@@ -138,6 +154,14 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let value: Value
     /// Whose records: when they are gone it is no longer shown.
     let source: SyncKeeper
+    /// The number of the state of the records that it was made of.
+    let revision: UInt64
+
+    init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
+        value = query.read(reader)
+        source = reader.view.keeper
+        revision = reader.view.readRevision
+    }
 
     static func == (lhs: Self, rhs: Self) -> Bool {
         lhs.source === rhs.source && lhs.value == rhs.value
@@ -160,8 +184,8 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
 
 extension RecordObservers {
     /// What the query gives now.
-    func value<Value>(of query: RecordQuery<Value>) -> Value? {
-        present?.reading(query.collections, query.read)
+    func answer<Value>(to query: RecordQuery<Value>) -> RecordAnswer<Value>? {
+        present?.reading(query.collections) { RecordAnswer(query, $0) }
     }
 
     /// What the query gives now, then every change of it.
@@ -196,12 +220,13 @@ extension RecordObservers {
     func observe<Value>(
         _ query: RecordQuery<Value>,
         finish: @escaping @Sendable () -> Void = {},
+        applyNow: (@MainActor @Sendable () -> Void)? = nil,
         _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
         present?.activate()
         let last = LastAnswer<Value>()
-        let number = add(query.collections, finish: finish) { reader in
-            let answer = RecordAnswer(value: query.read(reader), source: reader.view.keeper)
+        let number = add(query.collections, finish: finish, applyNow: applyNow) { reader in
+            let answer = RecordAnswer(query, reader)
             guard last.present != answer else { return nil }
             return {
                 last.set(answer)

@@ -72,7 +72,12 @@ final class UserScope: Sendable {
             sources: [balance]
         )
         outbox = OutboxFile(place, floor: place == nil ? floor : nil)
-        sync = Self.sync(device, place, call, outbox, session)
+        let carrier = FeedCarrier(
+            balance: balance,
+            partition: partition,
+            queries: device.queries
+        )
+        sync = Self.sync(device, place, call, outbox, session, carrier)
         mutations = MutationKeeper(
             configuration: configuration,
             queries: device.queries,
@@ -89,19 +94,22 @@ final class UserScope: Sendable {
         _ place: UserFolders.Place?,
         _ call: ServerCall,
         _ outbox: OutboxFile,
-        _ session: SessionKeeper
+        _ session: SessionKeeper,
+        _ carrier: FeedCarrier
     ) -> SyncKeeper {
         let (configuration, log) = (device.configuration, device.log)
         let network = SyncNetwork(call, configuration) { () throws(SanguineError) in
             try session.deviceId()
         }
+        var environment = SyncEnvironment(
+            configuration,
+            folder: place?.url,
+            news: device.outboxNews,
+            restores: device.restores
+        ) { log.failure($0) }
+        environment.carry = { carrier.take($0) }
         return SyncKeeper(
-            environment: SyncEnvironment(
-                configuration,
-                folder: place?.url,
-                news: device.outboxNews,
-                restores: device.restores
-            ) { log.failure($0) },
+            environment: environment,
             outbox: outbox,
             observers: device.records,
             network: configuration.server == nil ? nil : network
@@ -125,10 +133,15 @@ final class UserScope: Sendable {
                 }
             )
         )
+        mutations.onShown { [weak device] in device?.applyNow($0) }
         mutations.start()
         sync.start()
         if isActive { sync.activate() }
+        if queries.isObserved(anyOf: FeedCarrier.keys) { follow() }
     }
+
+    /// Follows the feed live, if that can be: somebody observes what it carries.
+    func follow() { if sync.canBeLive { sync.activate() } }
 
     /// The account has become known, or the user has signed in again.
     func signedIn(_ account: Identifier, isFirst: Bool) {

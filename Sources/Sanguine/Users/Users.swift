@@ -42,6 +42,7 @@ final class Users: Sendable {
         )
         scope = Mutex(first)
         device.records.observe { [weak self] in self?.present.sync }
+        device.queries.onCarriedObserved { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
         begin(first)()

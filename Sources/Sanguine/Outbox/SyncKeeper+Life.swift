@@ -108,7 +108,13 @@ extension SyncKeeper {
     }
 
     private func lifecycleChanged() {
-        guard readSignals().isForeground else { return outbox.tidyUp() }
+        guard readSignals().isForeground else {
+            guarded.withLock { guarded in
+                guarded.polling?.cancel()
+                guarded.polling = nil
+            }
+            return outbox.tidyUp()
+        }
         look()
         wake()
         pull()

@@ -1,0 +1,69 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// Each lane waits for its own push alone.
+@Suite("Lanes of pushes", .bounded)
+struct PushLaneTests {
+    private let fixture = RecordsFixture()
+
+    /// A client whose first push, of lane `one`, hangs.
+    private func hanging() async throws -> SanguineClient {
+        let client = try fixture.client { $0.recordPolling = nil }
+        try await client.synchronize()
+        fixture.network.hold()
+        try client.add("a", line: "one")
+        try await fixture.network.waitForHeld(1)
+        return client
+    }
+
+    @Test func `a push that hangs keeps no other lane`() async throws {
+        let client = try await hanging()
+        let receipt = try client.add("b", line: "two")
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { request in
+            let push = try? WireCoding.decode(PushRequest.self, from: request.body ?? Data())
+            return push?.operations.first?.lane == "two"
+        }
+        #expect(try await receipt.outcome == .applied)
+        #expect(fixture.pushes.map { $0.operations.map(\.lane) } == [["one"], ["two"]])
+        #expect(client.outbox.pending.map(\.lane).contains("one"))
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("a") == 1 && client.count("b") == 1)
+    }
+
+    @Test func `a push that hangs keeps what comes after it in its lane`() async throws {
+        let client = try await hanging()
+        try client.add("a", line: "one")
+        #expect(client.sync.kick() != nil)
+        #expect(fixture.pushes.count == 1)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(fixture.pushes.map(\.operations.count) == [1, 1] && client.count("a") == 2)
+    }
+
+    @Test func `a push that hangs keeps what depends on it in another lane`() async throws {
+        let client = try await hanging()
+        try client.add("a", line: "two")
+        #expect(client.sync.kick() != nil)
+        #expect(fixture.pushes.count == 1)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("a") == 2)
+    }
+
+    @Test func `there are four pushes at a time at most`() async throws {
+        let client = try await hanging()
+        for line in ["two", "three", "four", "five"] { try client.add(line, line: line) }
+        try await fixture.network.waitForHeld(4)
+        #expect(fixture.pushes.count == RecordLimits.pushFlights)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.outbox.pending.isEmpty && client.count("five") == 1)
+    }
+}

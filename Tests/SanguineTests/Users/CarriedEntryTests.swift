@@ -1,0 +1,107 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// What the feed carries beside records becomes the base of the entries that are about it.
+@Suite("Entries that the feed feeds", .bounded)
+struct CarriedEntryTests {
+    private let authority: InMemoryAuthority
+    private let network: CountedNetwork
+
+    init() {
+        authority = InMemoryAuthority()
+        network = CountedNetwork(authority)
+    }
+
+    /// A client that follows the query live, and what it has shown.
+    private func follow<Value>(
+        _ query: Query<Value>
+    ) async throws -> (SanguineClient, Following, WatchedState<[Value]>) {
+        var configuration = SanguineClient.Configuration.inMemory(
+            server: URL(string: "http://sanguine.test")
+        )
+        configuration.transport = network
+        configuration.logger = .silent
+        configuration.recordPolling = nil
+        let client = try SanguineClient(configuration)
+        let shown = WatchedState<[Value]>([])
+        let following = client.observe(query) { state in
+            if let value = state.value { shown.withLock { $0.append(value) } }
+        }
+        try await eventually("a first value") { !shown.value.isEmpty }
+        try await eventually("a live connection") { authority.streamCount == 1 }
+        return (client, following, shown)
+    }
+
+    @Test func `what another device spends is shown without a request`() async throws {
+        let (client, following, shown) = try await follow(.balance)
+        defer { client.close() }
+        let before = network.count("/v1/balance")
+        authority.grant(50)
+        try await eventually("the grant") { shown.value.last?.available == 150 }
+        try authority.spend(20)
+        try await eventually("the spending") { shown.value.last?.available == 130 }
+        #expect(network.count("/v1/balance") == before)
+        #expect(client.cached(.balance)?.available == 130)
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `a new plan is shown without a request`() async throws {
+        let (client, following, shown) = try await follow(.account)
+        defer { client.close() }
+        let before = network.count("/v1/account")
+        authority.setPlan(.premium)
+        try await eventually("the plan") { shown.value.last?.plan == .premium }
+        #expect(network.count("/v1/account") == before)
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `nothing of the feed is shown to the next user`() async throws {
+        let (client, following, shown) = try await follow(.balance)
+        defer { client.close() }
+        let carrier = FeedCarrier(
+            balance: client.balance,
+            partition: client.queries.user,
+            queries: client.queries
+        )
+        await client.signOut()
+        let late = Balance(
+            unit: "tokens",
+            available: 7_777,
+            held: 0,
+            head: 99,
+            asOf: Timestamp(millisecondsSince1970: 0)
+        )
+        let value = try WireCoding.decode(JSONValue.self, from: try WireCoding.encode(late))
+        let change = RecordChange(collection: "$balance", id: .of("x"), seq: 99, value: value)
+        carrier.take(change)
+        #expect(client.cached(.balance)?.available != 7_777)
+        #expect(!shown.value.contains { $0.available == 7_777 })
+        withExtendedLifetime(following) {}
+    }
+}
+
+/// Counts requests by their paths, and passes them on.
+private final class CountedNetwork: StreamingTransport {
+    private let base: InMemoryAuthority
+    private let paths = Mutex<[String]>([])
+
+    init(_ base: InMemoryAuthority) { self.base = base }
+
+    func count(_ path: String) -> Int { paths.withLock { $0.count { $0 == path } } }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        paths.withLock { $0.append(request.url.path()) }
+        return try await base.send(request)
+    }
+
+    func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {
+        paths.withLock { $0.append(request.url.path()) }
+        return try await base.stream(request)
+    }
+}
