@@ -73,6 +73,37 @@ extension EndToEnd {
             }
         }
 
+        @Test func `what another device spends is shown live, without a request`() async throws {
+            try await TemporaryFolder.with { folder in
+                try await LocalServer.with { server in
+                    let configuration = SanguineClient.Configuration.of(
+                        port: server.port,
+                        folder: folder
+                    )
+                    let client = try SanguineClient(configuration)
+                    defer { client.close() }
+                    let shown = Watched<[Int64]>([])
+                    let following = client.observe(.balance) { state in
+                        if let balance = state.value {
+                            shown.update { $0.append(balance.available) }
+                        }
+                    }
+                    try await eventually("a live connection", within: .seconds(30)) {
+                        server.liveConnections == 1
+                    }
+                    try await shown.when { $0.last == 100 }
+                    let asked = try server.requests("GET", "/v1/balance")
+                    let other = try await server.api.guest(of: folder)
+                    _ = try await server.api.spend(7, "tea", key: "one", as: other)
+                    try await shown.when { $0.last == 93 }
+                    _ = try await server.api.spend(3, "tea", key: "two", as: other)
+                    try await shown.when { $0.last == 90 }
+                    #expect(try server.requests("GET", "/v1/balance") == asked)
+                    withExtendedLifetime(following) {}
+                }
+            }
+        }
+
         private func follow(
             _ client: SanguineClient,
             _ shown: Watched<[[String]]>

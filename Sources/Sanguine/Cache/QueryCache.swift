@@ -196,14 +196,10 @@ final class QueryCache: Sendable {
         guard !Task.isCancelled else { return .failure(.cancelled) }
         if !refreshing { restore(query) }
         let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let wanted = priority ?? query.policy.priority
-                join(query, as: waiter, continuation, refreshing: refreshing, wanted)
-                // The handler below has run already if the task was cancelled before it joined.
-                if Task.isCancelled { leave(query, waiter) }
-            }
-        } onCancel: {
+        let wanted = priority ?? query.policy.priority
+        return await withWaiter { continuation in
+            join(query, as: waiter, continuation, refreshing: refreshing, wanted)
+        } leave: { [self] in
             leave(query, waiter)
         }
     }

@@ -19,8 +19,8 @@ import Synchronization
 /// 1. An operation is durable before it is visible, and marked as sent before it leaves.
 /// 2. Nothing is taken in, sent or written after ``end(_:)``. A pull asks for a token first, so a
 ///    base is an account's, never nobody's.
-/// 3. At most one pull and ``RecordLimits/pushFlights`` pushes are under way, no two of one lane, and
-///    one wait before each; none after ``end(_:)``.
+/// 3. At most one pull and ``RecordLimits/pushFlights`` pushes are under way, no two of one lane,
+///    and one wait before each; none after ``end(_:)``.
 /// 4. No lock is held over `await`, or over code of the app other than mutators, which are pure.
 ///
 /// Mutable state: `guarded`, by its mutex. And what the base is: it changes under `serial`, which

@@ -301,17 +301,13 @@ final class PagesKeeper<Item: PageItem>: AnyPagesKeeper where Item.ID: Sendable 
         priority: RequestPriority
     ) async throws(SanguineError) {
         let waiter = guarded.withLock { $0.nextNumber() }
-        let error = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let first = priority.current
-                join(load, as: waiter, continuation, first)
-                // It may have been raised just before it joined.
-                let wanted = priority.current
-                if wanted > first { change { $0.state.raise(load, to: wanted) } }
-                // The handler below has run already if the task was cancelled before it joined.
-                if Task.isCancelled { leave(waiter) }
-            }
-        } onCancel: {
+        let error: SanguineError? = await withWaiter { continuation in
+            let first = priority.current
+            join(load, as: waiter, continuation, first)
+            // It may have been raised just before it joined.
+            let wanted = priority.current
+            if wanted > first { change { $0.state.raise(load, to: wanted) } }
+        } leave: { [self] in
             leave(waiter)
         }
         if let error { throw error }

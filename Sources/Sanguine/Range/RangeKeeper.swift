@@ -184,13 +184,9 @@ final class RangeKeeper<Index: RangeIndex, Value: Codable & Sendable & Equatable
         guard !Task.isCancelled else { throw .cancelled }
         guard !queries.isConflicting(entry) else { throw .conflictingQuery(name: plain.name) }
         let waiter = guarded.withLock { $0.nextNumber() }
-        let answer = await withTaskCancellationHandler {
-            await withCheckedContinuation { (continuation: Waiter) in
-                join(wanted, as: waiter, continuation, refreshing: refreshing)
-                // The handler below has run already if the task was cancelled before it joined.
-                if Task.isCancelled { leave(waiter) }
-            }
-        } onCancel: {
+        let answer: Answer = await withWaiter { continuation in
+            join(wanted, as: waiter, continuation, refreshing: refreshing)
+        } leave: { [self] in
             leave(waiter)
         }
         try answer.get()

@@ -58,15 +58,11 @@ final class Batches: Sendable {
             self?.raise(asker, in: key, to: $0)
         }
         defer { request.priority.forget(observer) }
-        let outcome = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let look = Look(id: id, batch: batch, request: request, continuation: continuation)
-                ask(look, as: asker, in: key)
-                raise(asker, in: key, to: request.priority.current)
-                // The handler below has run already if the task was cancelled before it asked.
-                if Task.isCancelled { leave(asker, key) }
-            }
-        } onCancel: {
+        let outcome: Result<Value, SanguineError> = await withWaiter { continuation in
+            let look = Look(id: id, batch: batch, request: request, continuation: continuation)
+            ask(look, as: asker, in: key)
+            raise(asker, in: key, to: request.priority.current)
+        } leave: { [self] in
             leave(asker, key)
         }
         return try outcome.get()

@@ -55,14 +55,11 @@ final class RequestQueue: Sendable {
             return guarded.lastNumber
         }
         let observer = priority.observe { [weak self] in self?.raise(number, to: $0) }
-        let outcome = await withTaskCancellationHandler {
-            await withCheckedContinuation { waiter in
-                enter(number, host, priority.current, waiter)
-                // It may have been raised, or cancelled, just before it stood in the line.
-                raise(number, to: priority.current)
-                if Task.isCancelled { giveUp(number) }
-            }
-        } onCancel: {
+        let outcome: Result<Void, SanguineError> = await withWaiter { waiter in
+            enter(number, host, priority.current, waiter)
+            // It may have been raised just before it stood in the line.
+            raise(number, to: priority.current)
+        } leave: { [self] in
             giveUp(number)
         }
         do throws(SanguineError) {

@@ -10,6 +10,8 @@ final class OneShot<Value: Sendable>: Sendable {
     private enum Phase {
         case open([Int: CheckedContinuation<Outcome, Never>], next: Int)
         case resolved(Outcome)
+
+        var outcome: Outcome? { if case .resolved(let outcome) = self { outcome } else { nil } }
     }
 
     // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
@@ -37,23 +39,15 @@ final class OneShot<Value: Sendable>: Sendable {
             phase = .open(waiting, next: next + 1)
             return next
         }
-        let outcome = await withTaskCancellationHandler {
-            await withCheckedContinuation { (continuation: CheckedContinuation<Outcome, Never>) in
-                let early = phase.withLock { phase -> Outcome? in
-                    switch phase {
-                    case .resolved(let outcome):
-                        return outcome
-                    case .open where Task.isCancelled:
-                        return .failure(.cancelled)
-                    case .open(var waiting, let next):
-                        waiting[ticket] = continuation
-                        phase = .open(waiting, next: next)
-                        return nil
-                    }
-                }
-                if let early { continuation.resume(returning: early) }
+        let outcome: Outcome = await withWaiter { continuation in
+            let early = phase.withLock { phase -> Outcome? in
+                guard case .open(var waiting, let next) = phase else { return phase.outcome }
+                waiting[ticket] = continuation
+                phase = .open(waiting, next: next)
+                return nil
             }
-        } onCancel: {
+            if let early { continuation.resume(returning: early) }
+        } leave: { [self] in
             leave(ticket)
         }
         return try outcome.get()
