@@ -113,9 +113,13 @@ private final class CompanionReader: Sendable {
 
     /// The records of whomever the app shows.
     var keeper: SyncKeeper {
-        let place = folders.present
         let isOver = isClosed.withLock { $0 }
         let (keeper, former) = present.withLock { present -> (SyncKeeper, SyncKeeper?) in
+            // Read under the lock, so that the last one to read is the last one to open.
+            let readable = try? folders.present()
+            if let present, readable == nil { return (present.keeper, nil) }
+            // Of whom nobody can name there is nothing to read; the next call looks again.
+            let place = readable ?? UserFolders.Place(folders: folders, number: 0)
             if let present, isOver || present.folder.path == place.url.path {
                 return (present.keeper, nil)
             }

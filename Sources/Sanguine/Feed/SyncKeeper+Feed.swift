@@ -180,7 +180,7 @@ extension SyncKeeper {
     func receive(_ batch: SyncState.FeedBatch) -> Bool {
         // What is no record waits for nothing that records wait for.
         if !hasEnded, let carry = environment.carry {
-            for change in batch.changes where change.isSystem { carry(change) }
+            for change in batch.changes where change.isSystem { carry(change, batch.isReset) }
         }
         return take { guarded in try guarded.state.received(batch, over: guarded.base) }
     }

@@ -92,7 +92,6 @@ final class MutationKeeper: Sendable {
     /// Goes on with what an earlier process left.
     func start() {
         guard !types.isEmpty || outbox.isThere else { return }
-        queries.onSettled { [weak self] in self?.settled($0) }
         let (lifecycle, connectivity) = (configuration.lifecycle, configuration.connectivity)
         guarded.withLock { guarded in
             guarded.followings = [

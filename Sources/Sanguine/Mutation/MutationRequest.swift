@@ -98,13 +98,15 @@ public struct MutationRequest: Sendable {
             headers: headers,
             json: json
         )
-        try backend.call.authorizer.check()
         if let server = backend.call.server, request.url.origin == server.origin {
+            try backend.call.authorizer.check()
             return try await backend.call.send(request)
         }
         if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
             request.headers.addHeaders(ifMissing: backend.baseHeaders())
         }
+        // After the app has said its headers: they may be the next user's already.
+        try backend.call.authorizer.check()
         return try await backend.call.exchange.send(request)
     }
 

@@ -21,7 +21,9 @@ struct SyncEnvironment: Sendable {
     /// Is told of each failure of the records' file.
     let report: @Sendable (String) -> Void
     /// Takes in what the feed has beside records: the balance, quotas, the account.
-    var carry: (@Sendable (RecordChange) -> Void)?
+    ///
+    /// The flag says that the feed has begun afresh, so that its numbers are others.
+    var carry: (@Sendable (RecordChange, _ isReset: Bool) -> Void)?
     /// Is told of changes of the outbox.
     let news: OutboxNews
     /// Is told how much of a long feed is restored.

@@ -60,11 +60,17 @@ extension SyncKeeper {
     /// Sends one flight; the last one to end tells how all of them have.
     private func send(_ departure: Departure) async {
         let failure = await fly(departure)
+        guarded.withLock { guarded in
+            guard let sending = guarded.sending else { return }
+            let number = departure.flight.number
+            // A failure counts until something that left after it has landed.
+            guard failure != nil || number > sending.lastBefore else { return }
+            guarded.sending?.failure = failure
+            guarded.sending?.lastBefore = sending.flights.keys.max() ?? number
+        }
         kick()
         let ended = guarded.withLock { guarded -> Sending? in
             guarded.sending?.flights[departure.flight.number] = nil
-            // A failure counts until something has been sent after it.
-            guarded.sending?.failure = failure
             guard guarded.sending?.flights.isEmpty == true else { return nil }
             return guarded.sending.take()
         }

@@ -42,6 +42,8 @@ final class SyncKeeper: Sendable {
         let outcome = OneShot<Void>()
         var flights: [UInt64: Task<Void, Never>] = [:]
         var failure: SanguineError?
+        /// The last flight that had taken off when that was noted.
+        var lastBefore: UInt64 = 0
     }
 
     struct Guarded {
@@ -243,6 +245,11 @@ final class SyncKeeper: Sendable {
     ///
     /// - Returns: Whether there was anything.
     func notice(_ guarded: inout Guarded) -> Bool {
+        if environment.isCompanion, !guarded.isOpen, guarded.isActive {
+            // The app had not made its files yet.
+            do throws(SanguineError) { try open(&guarded) } catch { return false }
+            return true
+        }
         guard guarded.isOpen, let records = guarded.records else { return false }
         do {
             if environment.isCompanion {

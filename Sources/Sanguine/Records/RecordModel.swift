@@ -38,7 +38,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
         let owner = turn.newOwner()
         let number = observers.observe(
             query,
-            applyNow: { [weak observers] in relay.apply(observers?.answer(to: query), observers) }
+            applyNow: { [weak observers] in relay.apply($0, observers) }
         ) { [weak observers] answer in
             newest.set(answer)
             turn.schedule({ relay.apply(newest.present, observers) }, for: owner)

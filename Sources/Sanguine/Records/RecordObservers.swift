@@ -178,8 +178,13 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     /// What was told last.
     var present: RecordAnswer<Value>? { answer.withLock { $0 } }
 
-    /// It is told now.
-    func set(_ answer: RecordAnswer<Value>) { self.answer.withLock { $0 = answer } }
+    /// It is told now; one that was made before the last one says nothing new.
+    func set(_ answer: RecordAnswer<Value>) {
+        self.answer.withLock { last in
+            if let last, last.source === answer.source, last.revision > answer.revision { return }
+            last = answer
+        }
+    }
 }
 
 extension RecordObservers {
@@ -220,12 +225,19 @@ extension RecordObservers {
     func observe<Value>(
         _ query: RecordQuery<Value>,
         finish: @escaping @Sendable () -> Void = {},
-        applyNow: (@MainActor @Sendable () -> Void)? = nil,
+        applyNow: (@MainActor @Sendable (RecordAnswer<Value>) -> Void)? = nil,
         _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
         present?.activate()
         let last = LastAnswer<Value>()
-        let number = add(query.collections, finish: finish, applyNow: applyNow) { reader in
+        let now = applyNow.map { apply in
+            { @MainActor @Sendable [weak self] in
+                guard let answer = self?.answer(to: query) else { return }
+                last.set(answer)
+                apply(answer)
+            }
+        }
+        let number = add(query.collections, finish: finish, applyNow: now) { reader in
             let answer = RecordAnswer(query, reader)
             guard last.present != answer else { return nil }
             return {

@@ -241,6 +241,8 @@ final class OutboxFile: Sendable {
                 )
             }
         }
+        // The other file was flushed long ago, and is removed now.
+        try checkpoint(folders?.lock())
     }
 
     /// Removes operations of one kind.
@@ -287,12 +289,15 @@ final class OutboxFile: Sendable {
     func tidyUp() {
         guard !isCompanion, writes.withLock({ $0 > 0 }), let lock = folders?.lockIfFree()
         else { return }
-        defer { lock.close() }
-        writes.withLock { $0 = 0 }
         // The log grows if it fails, and the next one is as good.
-        _ = try? opened().writeWithoutTransaction {
-            try $0.checkpoint(.passive)
-        }
+        try? checkpoint(lock)
+    }
+
+    private func checkpoint(_ lock: LockFile?) throws {
+        defer { lock?.close() }
+        guard folder != nil else { return }
+        writes.withLock { $0 = 0 }
+        _ = try opened().writeWithoutTransaction { try $0.checkpoint(.passive) }
     }
 
     private static let columns =

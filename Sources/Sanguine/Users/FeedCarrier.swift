@@ -1,20 +1,42 @@
 import SanguineModel
+import Synchronization
 
 /// Takes in what the feed carries beside records: it becomes the base of the entries that are about
 /// it, so that what another device has spent, bought or consumed is shown without a request.
-struct FeedCarrier: Sendable {
+///
+/// Mutable state: `newest`, by its mutex, held over nothing.
+final class FeedCarrier: Sendable {
     /// The entries whose observers want the feed to be live.
     static let keys: Set<QueryKey> = [
         Query<Balance>.balance.key, Query<[Quota]>.quotas.key, Query<Account>.account.key,
     ]
 
-    let balance: BalanceKeeper
-    let partition: Partition
+    private let balance: BalanceKeeper
+    private let partition: Partition
     // Weak: the cache holds the partition, and the partition the balance.
-    weak let queries: QueryCache?
+    private weak let queries: QueryCache?
+    /// The number in the feed of what was taken in last; one for each quota, and two.
+    ///
+    /// A pull's answer may come after what the live feed has brought meanwhile.
+    private let newest = Mutex<[RecordKey: Int64]>([:])
 
-    /// A change of a collection that every account has.
-    func take(_ change: RecordChange) {
+    init(balance: BalanceKeeper, partition: Partition, queries: QueryCache) {
+        (self.balance, self.partition, self.queries) = (balance, partition, queries)
+    }
+
+    /// A change of a collection that every account has; nothing if a later one was taken in.
+    ///
+    /// - Parameters:
+    ///   - change: The change.
+    ///   - isReset: Whether the feed has begun afresh: its numbers are not those of before.
+    func take(_ change: RecordChange, isReset: Bool = false) {
+        let isNew = newest.withLock { newest in
+            let key = RecordKey(change.collection, change.id)
+            guard isReset || change.seq >= newest[key, default: 0] else { return false }
+            newest[key] = change.seq
+            return true
+        }
+        guard isNew else { return }
         switch change.collection {
         case "$balance":
             if let value = decode(Balance.self, change) { balance.received(value) }

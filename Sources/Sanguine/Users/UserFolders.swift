@@ -34,23 +34,38 @@ struct UserFolders: Sendable {
     private var users: URL { root.appending(path: "users") }
 
     /// The present user's.
-    var present: Place {
-        let text = (try? String(contentsOf: presentFile, encoding: .utf8)) ?? ""
-        let number = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 1
-        return Place(folders: self, number: max(1, number))
+    ///
+    /// - Throws: What the system said, or that the file says nothing: then nobody knows whose the
+    ///   folders are, and none of them may be touched.
+    func present() throws -> Place {
+        let text: String
+        do {
+            text = try String(contentsOf: presentFile, encoding: .utf8)
+        } catch CocoaError.fileReadNoSuchFile {
+            return Place(folders: self, number: 1)
+        }
+        let number = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        guard number > 0 else { throw CocoaError(.fileReadCorruptFile) }
+        return Place(folders: self, number: number)
     }
 
     private var presentFile: URL { root.appending(path: Self.presentName) }
 
-    /// Whether the folder is the present user's.
-    func isPresent(_ folder: URL) -> Bool { present.url.path == folder.path }
+    /// Whether the folder is the present user's, as far as can be read.
+    func isPresent(_ folder: URL) -> Bool { (try? present())?.url.path == folder.path }
 
-    /// The folders of users who have left, in the order in which they came.
+    /// The folders of users who have left, in the order in which they came; none if it cannot be
+    /// read who is there.
     var left: [Place] {
+        guard let present = try? present() else { return [] }
         let names = (try? FileManager.default.contentsOfDirectory(atPath: users.path)) ?? []
-        let present = present.number
-        return names.compactMap { Int64($0) }.filter { $0 != present }.sorted()
+        return names.compactMap { Int64($0) }.filter { $0 != present.number }.sorted()
             .map { Place(folders: self, number: $0) }
+    }
+
+    /// A folder that nobody has had.
+    func next(after place: Place) -> Place {
+        Place(folders: self, number: max(place.number, left.last?.number ?? 0) + 1)
     }
 
     /// Makes another folder the present one.
@@ -59,7 +74,7 @@ struct UserFolders: Sendable {
     ///
     /// - Throws: What the system said. The folder counts in this process all the same.
     func begin(after place: Place) throws -> Place {
-        let next = Place(folders: self, number: max(place.number, left.last?.number ?? 0) + 1)
+        let next = next(after: place)
         try SQLiteFile.makePrivateFolder(root)
         let lock = lock()
         defer { lock?.close() }

@@ -107,7 +107,7 @@ final class UserScope: Sendable {
             news: device.outboxNews,
             restores: device.restores
         ) { log.failure($0) }
-        environment.carry = { carrier.take($0) }
+        environment.carry = { carrier.take($0, isReset: $1) }
         return SyncKeeper(
             environment: environment,
             outbox: outbox,
@@ -136,16 +136,25 @@ final class UserScope: Sendable {
         mutations.onShown { [weak device] in device?.applyNow($0) }
         mutations.start()
         sync.start()
-        if isActive { sync.activate() }
-        if queries.isObserved(anyOf: FeedCarrier.keys) { follow() }
+        resume(isActive: isActive)
     }
 
     /// Follows the feed live, if that can be: somebody observes what it carries.
-    func follow() { if sync.canBeLive { sync.activate() } }
+    func follow() { if sync.canBeLive, isSomebody { sync.activate() } }
+
+    /// Asks for what somebody observes, and signs nobody in for that.
+    private func resume(isActive: Bool) {
+        guard isSomebody || outbox.isThere else { return }
+        if isActive || !device.records.isEmpty { sync.activate() }
+        if device.queries.isObserved(anyOf: FeedCarrier.keys) { follow() }
+    }
+
+    private var isSomebody: Bool { authorizer.account != nil }
 
     /// The account has become known, or the user has signed in again.
     func signedIn(_ account: Identifier, isFirst: Bool) {
         balance.signedIn(account)
+        if isFirst { resume(isActive: false) }
         sync.signedIn(isFirst: isFirst)
         mutations.signedIn()
     }

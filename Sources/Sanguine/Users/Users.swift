@@ -35,18 +35,44 @@ final class Users: Sendable {
     init(_ device: Device, authorizers: (any AuthorizerSource)? = nil) throws(StoreError) {
         self.device = device
         self.authorizers = authorizers
-        let first = try UserScope(
-            device,
-            device.folders?.present,
-            authorizer: authorizers?.first()
-        )
+        let first = try Self.first(device, authorizers?.first())
         scope = Mutex(first)
+        device.queries.onSettled { [weak self] in self?.present.mutations.settled($0) }
         device.records.observe { [weak self] in self?.present.sync }
         device.queries.onCarriedObserved { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
         begin(first)()
         first.start()
+    }
+
+    /// The user whom an earlier process has left.
+    private static func first(
+        _ device: Device,
+        _ authorizer: (any Authorizer)?
+    ) throws(StoreError) -> UserScope {
+        guard let folders = device.folders else {
+            return try UserScope(device, nil, authorizer: authorizer)
+        }
+        do {
+            let place = try folders.present()
+            let user = try UserScope(device, place, authorizer: authorizer)
+            // An outbox that cannot be read sends nothing either.
+            let owner = user.outbox.isThere ? try? user.outbox.account() : nil
+            guard let owner, owner != user.authorizer.account else { return user }
+            // A sign-out that could not be noted on disk: what is in there is not this user's.
+            user.outbox.close()
+            user.store.close()
+            return try UserScope(device, try folders.begin(after: place), authorizer: authorizer)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            device.log.failure(
+                "\(error)",
+                "Whose files these are cannot be read. Nothing is kept until the next launch."
+            )
+            return try UserScope(device, nil, authorizer: authorizer)
+        }
     }
 
     /// The present user.
@@ -86,7 +112,12 @@ final class Users: Sendable {
 
     /// The user's account has become known, or they have signed in again.
     func signedIn(_ user: UserScope, _ account: Identifier, isFirst: Bool) {
-        if isFirst { takeOver(for: user) }
+        if isFirst {
+            changing.withLock { _ in
+                guard present === user, !isClosed.withLock({ $0 }) else { return }
+                takeOver(for: user)
+            }
+        }
         user.signedIn(account, isFirst: isFirst)
     }
 
@@ -127,9 +158,15 @@ final class Users: Sendable {
             }
             let (account, wasActive) = (former.authorizer.account, former.sync.isActive)
             let ended = former.end(.userChanged)
+            // The account may have become known in that moment.
+            let owner = ended.session?.account ?? account
             device.configuration.logger.debug(Self.changes)
-            let waits = leave(former, account)
-            guard let next = scope(after: former, session, authorizer) else {
+            // First of all: whatever fails from here on, nobody else's they become.
+            note(owner, of: former)
+            let next = scope(after: former, session, authorizer)
+            // Now companions write no more.
+            let waits = leave(former, owner)
+            guard let next else {
                 after = ended.tell
                 return ended.session
             }
@@ -140,10 +177,10 @@ final class Users: Sendable {
             // Who sees the next user sees nothing of the former one.
             scope.withLock { $0 = next }
             device.metrics.note(next.authorizer.account == nil ? .signedOut : .userChanged)
-            after = { [device] in
+            after = { [self] in
                 tell()
                 ended.tell()
-                next.start(isActive: wasActive)
+                if present === next { next.start(isActive: wasActive) }
                 device.records.userChanged()
                 device.outboxNews.changed()
                 device.restores.tell(1)
@@ -183,7 +220,7 @@ final class Users: Sendable {
                 place = try folders.begin(after: old)
             } catch {
                 device.log.failure("\(error)", "A sign-out could not be noted on disk.")
-                place = UserFolders.Place(folders: folders, number: old.number + 1)
+                place = folders.next(after: old)
             }
         }
         do {
@@ -202,23 +239,32 @@ final class Users: Sendable {
 
     // MARK: - Those who have left
 
+    /// Writes down whose the operations are.
+    private func note(_ account: Identifier?, of user: UserScope) {
+        guard let account, user.outbox.isUsed else { return }
+        do {
+            try user.outbox.setAccount(account)
+        } catch {
+            device.log.failure("\(error)", "The outbox of a user who leaves failed.")
+        }
+    }
+
     /// Leaves of a user what waits for their return.
     ///
-    /// - Returns: Whether something waits.
+    /// - Returns: Whether something waits, or may wait.
     private func leave(_ user: UserScope, _ account: Identifier?) -> Bool {
         guard user.outbox.isUsed else { return false }
+        var waits = true
         do {
-            let waits = try user.outbox.leave()
-            if waits {
-                if let account { try user.outbox.setAccount(account) }
-                let former = Left(outbox: user.outbox, place: user.place, account: account)
-                left.withLock { $0.append(former) }
-            }
-            return waits
+            waits = try user.outbox.leave()
         } catch {
             device.log.failure("\(error)", "The outbox of a user who has left failed.")
-            return true
         }
+        if waits {
+            let former = Left(outbox: user.outbox, place: user.place, account: account)
+            left.withLock { $0.append(former) }
+        }
+        return waits
     }
 
     private func remove(_ user: UserScope, keepingOutbox: Bool) {
@@ -256,6 +302,8 @@ final class Users: Sendable {
                 }
             } catch {
                 device.log.failure("\(error)", "The outbox of a user who has left failed.")
+                outbox.close()
+                remove(place, keepingOutbox: true)
             }
         }
     }
@@ -286,7 +334,8 @@ final class Users: Sendable {
         _ kind: OutboxFile.Kind? = nil,
         where isMeant: (Left) -> Bool
     ) throws {
-        for former in left.withLock({ $0 }) where isMeant(former) {
+        for former in left.withLock({ $0 })
+        where former.outbox !== user.outbox && isMeant(former) {
             try user.outbox.takeOver(former.outbox, kind)
             if let kind { try former.outbox.remove(kind) }
             try drop(former, ifEmpty: kind != nil)
@@ -315,17 +364,19 @@ final class Users: Sendable {
 
     /// Gives those to the present user.
     func claim() throws(SanguineError) {
+        let user = present
+        try user.mutations.open()
         try changing.withLock { _ throws(SanguineError) in
-            let user = present
-            try user.mutations.open()
+            guard present === user else { throw .userChanged }
             do {
                 try move(to: user, .mutation) { $0.account == nil }
             } catch {
                 throw .store(.writeFailed("the outbox: \(error)"))
             }
-            user.mutations.signedIn()
-            user.mutations.refetchSettling()
         }
+        // The app's code, so under no lock.
+        user.mutations.signedIn()
+        user.mutations.refetchSettling()
     }
 
     /// Removes those.

@@ -74,6 +74,19 @@ import Testing
         #expect(await updates.next()??.count == 2)
     }
 
+    @Test func `a companion that was there before the app's files sees them come`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let companion = try companion(fixture)
+        var updates = companion.updates(of: .record(Counter.self, .of("a"))).makeAsyncIterator()
+        try await fixture.delay.waitForSleepers(1)
+        let client = try fixture.client { $0.recordPolling = nil }
+        try client.add("a")
+        fixture.delay.advance(by: .seconds(1))
+        while let counter = await updates.next(), counter?.count != 1 {}
+        #expect(companion.record(Counter.self, .of("a"))?.count == 1)
+    }
+
     @Test func `a companion forgets a user who has signed out of the app`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)

@@ -35,14 +35,14 @@ import Testing
             at: folder.appending(path: "users/1").appending(path: OutboxFile.name),
             to: other.user.appending(path: OutboxFile.name)
         )
-        let copy = OutboxFile(UserFolders(other.url).present)
+        let copy = try OutboxFile(UserFolders(other.url).present())
         defer { copy.close() }
         return try copy.rows().count
     }
 
     @Test func `the log is copied to the file when it is long, and begins anew`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(UserFolders(folder.url).present)
+        let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(600, into: file)
         file.tidyUpIfLong()
         #expect(try rowsWithoutLog(folder.url) == 600)
@@ -57,7 +57,7 @@ import Testing
 
     @Test func `a short log stays until the app is tidied up`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(UserFolders(folder.url).present)
+        let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(1, into: file)
         file.tidyUp()
         try insert(10, into: file)
@@ -70,7 +70,7 @@ import Testing
 
     @Test func `the log stays while a companion writes`() throws {
         let folder = TemporaryFolder()
-        let file = OutboxFile(UserFolders(folder.url).present)
+        let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(1, into: file)
         file.tidyUp()
         try insert(1, into: file)
@@ -106,9 +106,9 @@ import Testing
     @Test func `a companion writes nothing for a user whom the app no longer shows`() throws {
         let folder = TemporaryFolder()
         let folders = UserFolders(folder.url)
-        let companion = OutboxFile(folders.present, isCompanion: true)
+        let companion = try OutboxFile(folders.present(), isCompanion: true)
         try insert(1, into: companion)
-        _ = try folders.begin(after: folders.present)
+        _ = try folders.begin(after: folders.present())
         #expect(throws: OutboxFile.IsNotPresent.self) { try insert(1, into: companion) }
         #expect(try companion.rows().count == 1)
         companion.close()
@@ -116,7 +116,7 @@ import Testing
 
     @Test func `no two users have a sequence number in common`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let first = folders.present
+        let first = try folders.present()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
         try insert(2, into: one)
         try insert(2, into: two)
@@ -128,7 +128,7 @@ import Testing
 
     @Test func `what is taken over twice is there once, in its place`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let first = folders.present
+        let first = try folders.present()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
         try insert(2, into: one)
         try insert(1, into: two)

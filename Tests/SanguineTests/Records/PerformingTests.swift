@@ -133,7 +133,7 @@ import Testing
         let seen = RecordedLog()
         let client = try fixture.client { configuration in
             configuration.durableWrites = {
-                let file = OutboxFile(UserFolders(url).present, isCompanion: true)
+                let file = OutboxFile(try? UserFolders(url).present(), isCompanion: true)
                 let rows = (try? file.rows()) ?? []
                 seen.logger.info("\(rows.count)")
                 file.close()

@@ -56,6 +56,49 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
+    @Test func `what waits is nobody else's, even if the disk refuses the sign-out`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let first = try #require(fixture.authorizer.account)
+        let present = try #require(fixture.folder).url.appending(path: "present")
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.add("a")
+        // The next user's folder cannot be named: something else has the file's place.
+        let something = present.appending(path: "something")
+        try FileManager.default.createDirectory(at: something, withIntermediateDirectories: true)
+        fixture.authorizer.change(to: another, in: client)
+        client.close()
+        try FileManager.default.removeItem(at: present)
+
+        fixture.connectivity.connect()
+        let second = try fixture.client()
+        try await second.synchronize()
+        #expect(second.outbox.pending.isEmpty && second.outbox.ofOthers == 1)
+        #expect(fixture.pushes.isEmpty)
+        fixture.authorizer.change(to: first, in: second)
+        try await second.synchronize()
+        #expect(fixture.pushes.flatMap(\.operations).map(\.id) == [receipt.id])
+    }
+
+    @Test func `nothing is touched while it cannot be read whose it is`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        let present = try #require(fixture.folder).url.appending(path: "present")
+        fixture.connectivity.disconnect()
+        let first = try fixture.client()
+        try first.add("a")
+        first.close()
+        try Data("?".utf8).write(to: present)
+
+        let second = try fixture.client()
+        #expect(second.outbox.pending.isEmpty && second.outbox.ofOthers == 0)
+        #expect(second.storeReport.failure != nil)
+        second.close()
+        try FileManager.default.removeItem(at: present)
+
+        let third = try fixture.client()
+        #expect(third.count("a") == 1 && third.outbox.pending.count == 1)
+    }
+
     @Test func `a guest who comes back finds what they had not sent`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let guest = try #require(fixture.authorizer.account)

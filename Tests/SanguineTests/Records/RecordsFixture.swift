@@ -61,7 +61,7 @@ struct RecordsFixture {
 
     /// The first user's folder.
     var place: UserFolders.Place {
-        get throws { UserFolders(try #require(folder).url).present }
+        get throws { try UserFolders(try #require(folder).url).present() }
     }
 
     /// The bodies of the pushes so far.

@@ -61,6 +61,37 @@ struct CarriedEntryTests {
         withExtendedLifetime(following) {}
     }
 
+    @Test func `what comes late does not undo what came after it`() async throws {
+        let (client, following, _) = try await follow(.account)
+        defer { client.close() }
+        let account = try #require(client.cached(.account))
+        let carrier = FeedCarrier(
+            balance: client.balance,
+            partition: client.queries.user,
+            queries: client.queries
+        )
+        for (seq, plan) in [(12, .premium), (11, .free)] as [(Int64, Account.Plan)] {
+            var account = account
+            account.plan = plan
+            let value = try WireCoding.decode(JSONValue.self, from: try WireCoding.encode(account))
+            carrier.take(
+                RecordChange(collection: "$account", id: .of("x"), seq: seq, value: value)
+            )
+        }
+        #expect(client.cached(.account)?.plan == .premium)
+        withExtendedLifetime(following) {}
+    }
+
+    @Test func `observing signs nobody in after a sign-out`() async throws {
+        let (client, following, _) = try await follow(.balance)
+        defer { client.close() }
+        let before = network.count("/v1/accounts/guest")
+        await client.signOut()
+        #expect(!client.users.present.sync.isActive && client.accountId == nil)
+        #expect(network.count("/v1/accounts/guest") == before)
+        withExtendedLifetime(following) {}
+    }
+
     @Test func `nothing of the feed is shown to the next user`() async throws {
         let (client, following, shown) = try await follow(.balance)
         defer { client.close() }

@@ -21,7 +21,7 @@ struct WipedFilesTests {
 
     @Test func `of a user who has left the outbox has what waits for them, and no more`() throws {
         let folder = TemporaryFolder()
-        let outbox = OutboxFile(UserFolders(folder.url).present)
+        let outbox = try OutboxFile(UserFolders(folder.url).present())
         defer { outbox.close() }
         var random = SplitMix64(seed: 1)
         let moment = Timestamp(millisecondsSince1970: 1)
