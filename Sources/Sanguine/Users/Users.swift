@@ -10,9 +10,9 @@ import Synchronization
 /// Mutable state: `scope` and `left`, each by its mutex, held over nothing; and the order of the
 /// changes, by `changing`, which is held over the disk and over the parts of the client, and not
 /// over the app's code.
-final class Users: Sendable {
+package final class Users: Sendable {
     /// Logged when a user has gone, and before the next one is there.
-    static let changes: Logger.Message = "The user changes."
+    package static let changes = "The user changes."
 
     /// The outbox of a user who has left.
     private struct Left {
@@ -160,7 +160,7 @@ final class Users: Sendable {
             let ended = former.end(.userChanged)
             // The account may have become known in that moment.
             let owner = ended.session?.account ?? account
-            device.configuration.logger.debug(Self.changes)
+            device.configuration.logger.debug("\(Self.changes)")
             // First of all: whatever fails from here on, nobody else's they become.
             note(owner, of: former)
             let next = scope(after: former, session, authorizer)

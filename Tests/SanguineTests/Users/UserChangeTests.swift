@@ -73,7 +73,7 @@ struct UserChangeTests {
         let client = try device.client()
         try await client.synchronize()
         device.hand(to: "bob")
-        device.log.arm(Users.changes)
+        device.log.arm("\(Users.changes)")
         let leaving = Task.detached { await client.signOut() }
         try await eventually("the change of user to be stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "Nobody has signed out.")

@@ -95,7 +95,7 @@ final class UserGamePause: Sendable {
         }
 
         func log(event: LogEvent) {
-            if "\(event.message)" == "The session changes." { pause.pass() }
+            if "\(event.message)" == Users.changes { pause.pass() }
         }
     }
 
