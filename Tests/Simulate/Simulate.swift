@@ -36,25 +36,37 @@ struct Simulate: AsyncParsableCommand {
         let start = clock.now
         if users { return try await playUsers(range) }
         let violations = await play(range)
-        let seconds = (clock.now - start) / .seconds(1)
         for violation in violations.prefix(10) { print(violation) }
         let all = range.count.formatted(.number.grouping(.never))
-        print("\(all) seeds, \(violations.count) failed, \(String(format: "%.1f", seconds)) s")
+        print("\(all) seeds, \(violations.count) failed, \(since(start, clock)) s")
         if bug == nil ? !violations.isEmpty : violations.isEmpty { throw ExitCode.failure }
     }
 
     private func playUsers(_ seeds: ClosedRange<UInt64>) async throws {
         let clock = ContinuousClock()
         let start = clock.now
-        var failed = 0
+        var (played, failed) = (0, 0)
+        var tally: UserGameTally = [:]
         for seed in seeds where failed < 10 {
-            guard let leak = await userLeak(seed: seed, steps: events) else { continue }
-            print(leak)
-            failed += 1
+            let (leak, turns) = await userLeak(seed: seed, steps: events)
+            played += 1
+            tally.merge(turns, uniquingKeysWith: +)
+            if let leak { print(leak) }
+            failed += leak == nil ? 0 : 1
+            guard played.isMultiple(of: 500) || leak != nil else { continue }
+            print("\(played) seeds, \(failed) failed, \(since(start, clock)) s")
+            fflush(nil)
         }
-        let seconds = String(format: "%.1f", (clock.now - start) / .seconds(1))
-        print("\(seeds.count) seeds, \(failed) failed, \(seconds) s")
-        if failed > 0 { throw ExitCode.failure }
+        print("\(played) seeds, \(failed) failed, \(since(start, clock)) s")
+        for turn in UserGameTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
+        // Few seeds may lack a turn by chance.
+        let isBlind = played >= 100 && UserGameTurn.allCases.contains { tally[$0] == nil }
+        if isBlind { print("A turn never happened: this proves nothing about it.") }
+        if failed > 0 || isBlind { throw ExitCode.failure }
+    }
+
+    private func since(_ start: ContinuousClock.Instant, _ clock: ContinuousClock) -> String {
+        String(format: "%.1f", (clock.now - start) / .seconds(1))
     }
 
     private func parsedSeeds() throws -> ClosedRange<UInt64> {

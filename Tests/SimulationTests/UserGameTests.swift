@@ -17,8 +17,16 @@ struct UserGameTests {
 
     @Test(arguments: seeds)
     func `nobody sees what is another's, and nothing of who has left stays`(seed: UInt64) async {
-        let leak = await userLeak(seed: seed)
+        let leak = await userLeak(seed: seed).leak
         #expect(leak == nil, "\(leak.map(\.description) ?? "")")
+    }
+
+    @Test func `all that can happen in the game does, within forty seeds`() async {
+        var missing = Set(UserGameTurn.allCases)
+        for seed in 1...40 as ClosedRange<UInt64> where !missing.isEmpty {
+            missing.subtract(await userLeak(seed: seed).tally.keys)
+        }
+        #expect(missing.isEmpty, "These never happened: \(missing.map(\.rawValue))")
     }
 
     @Test func `there are seeds to play`() { #expect(!Self.seeds.isEmpty) }

@@ -17,23 +17,39 @@ package struct UserLeak: Error, CustomStringConvertible {
     }
 }
 
+/// What makes a game of users worth its name: where one of these never happens, nothing is proven.
+package enum UserGameTurn: String, CaseIterable, Sendable {
+    case signOut = "sign-outs"
+    case heldSignOut = "sign-outs stopped half-way"
+    case farewellToWrites = "sign-outs with operations left behind"
+    case userChange = "sessions taken over by somebody else"
+    case death = "deaths"
+    case deathInSignOut = "deaths in a sign-out"
+    case loss = "messages lost"
+    case overtaken = "sign-outs with requests under way"
+}
+
+/// How often each turn happened.
+package typealias UserGameTally = [UserGameTurn: Int]
+
 /// Plays a seed of the game of users.
 ///
 /// One game at a time in a process: it stops threads.
 ///
-/// - Returns: What was seen or left of somebody else; `nil` if nothing was.
-package func userLeak(seed: UInt64, steps: Int = 60) async -> UserLeak? {
+/// - Returns: What was seen or left of somebody else, `nil` if nothing was; and what happened.
+package func userLeak(
+    seed: UInt64,
+    steps: Int = 60
+) async -> (leak: UserLeak?, tally: UserGameTally) {
     // A thread that stops must not be one that the game itself needs.
     await Task(executorPreference: OwnThread("game")) {
         do {
             let game = try UserGame(seed: seed)
             defer { game.end() }
-            try await game.play(steps: steps)
-            return nil
-        } catch let leak as UserLeak {
-            return leak
+            return (await game.leak(steps: steps), game.tally)
         } catch {
-            return UserLeak(seed: seed, step: 0, detail: "the game itself failed: \(error)")
+            let leak = UserLeak(seed: seed, step: 0, detail: "the game did not begin: \(error)")
+            return (leak, [:])
         }
     }.value
 }
@@ -86,6 +102,7 @@ final class UserGame {
     /// A sign-out that has not returned.
     private var leaving: Task<Void, Never>?
     private var tasks: [Task<Void, Never>] = []
+    private(set) var tally: UserGameTally = [:]
 
     init(seed: UInt64) throws {
         self.seed = seed
@@ -137,7 +154,20 @@ final class UserGame {
 
     // MARK: - Playing
 
-    func play(steps: Int) async throws {
+    func leak(steps: Int) async -> UserLeak? {
+        do {
+            try await play(steps: steps)
+            return nil
+        } catch let leak as UserLeak {
+            return leak
+        } catch {
+            return leak("the game itself failed: \(error)")
+        }
+    }
+
+    private func note(_ turn: UserGameTurn) { tally[turn, default: 0] += 1 }
+
+    private func play(steps: Int) async throws {
         for _ in 0..<steps {
             step += 1
             try await event()
@@ -186,6 +216,7 @@ final class UserGame {
         guard count > 0 else { return process.pause.release() }
         let index = Int.random(in: 0..<count, using: &random)
         let isLost = Int.random(in: 0..<12, using: &random) == 0
+        if isLost { note(.loss) }
         network.release(index, losing: isLost ? .interrupted("lost") : nil)
     }
 
@@ -264,6 +295,7 @@ final class UserGame {
     private func changeUser() async throws {
         if let leaving {
             // It has stopped half-way: it goes on now.
+            if process.pause.isStopped { note(.heldSignOut) }
             process.pause.release()
             try await finish(leaving)
         } else if process.client.accountId == nil {
@@ -272,6 +304,8 @@ final class UserGame {
             // Of a change that has stopped this would wait, and hold a thread.
             if process.pause.isStopped { process.pause.release() }
             let client = process.client
+            note(.signOut)
+            if network.heldCount > 0 { note(.overtaken) }
             let task = Task(executorPreference: OwnThread("sign-out")) { await client.signOut() }
             leaving = task
             if !process.pause.isArmed { try await finish(task) }
@@ -283,6 +317,7 @@ final class UserGame {
             await task.value  // tidy: allow unbounded-wait: bounded.
         }
         leaving = nil
+        if process.client.outbox.ofOthers > 0 { note(.farewellToWrites) }
         network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         try await check()
         try checkFiles()
@@ -307,11 +342,13 @@ final class UserGame {
         network.setOpen(false)
         // Else the change is still under way.
         guard client.accountId != nil else { return }
+        note(.userChange)
         try await check()
         try checkFiles()
     }
 
     private func settleChanges() async throws {
+        if leaving != nil, process.pause.isStopped { note(.heldSignOut) }
         process.pause.release()
         if let leaving { try await finish(leaving) }
     }
@@ -319,6 +356,8 @@ final class UserGame {
     /// The process dies at this moment, and the app is launched again.
     private func die() async throws {
         let dead = process
+        note(.death)
+        if leaving != nil, dead.pause.isStopped { note(.deathInSignOut) }
         network.cut(upTo: launches)
         launches += 1
         let folder = root.appending(path: "\(launches)")
