@@ -51,7 +51,7 @@ public final class SanguineClient: Sendable {
     /// How the store on disk is doing.
     public var storeReport: StoreReport {
         var report = device.log.report
-        report.unreadableRecords = users.present.sync.unreadable.count
+        report.unreadableRecords = users.present.records.unreadable.count
         return report
     }
 
@@ -69,6 +69,4 @@ public final class SanguineClient: Sendable {
 extension SanguineClient {
     var session: SessionKeeper { users.present.session }
     var balance: BalanceKeeper { users.present.balance }
-    var sync: SyncKeeper { users.present.sync }
-    var mutations: MutationKeeper { users.present.mutations }
 }

@@ -122,7 +122,7 @@ struct Device {
         live = nil
         isPulling = false
         guard let account = disk.account else { return }
-        let outbox = OutboxState(limit: 1_000, batch: 3, parallel: 1)
+        let outbox = OutboxState(limit: 1_000, [.mutator: .init(operations: 3, flights: 1)])
         var state = SyncState(
             schema: SimulatedApp.client,
             outbox: outbox,
@@ -188,7 +188,7 @@ struct Device {
 
     /// The next push, if there is one.
     mutating func push() throws -> (flight: UInt64, request: PushRequest)? {
-        guard let (flight, records) = state?.takeOff() else { return nil }
+        guard let (flight, records) = state?.outbox.takeOff() else { return nil }
         var operations: [PushedOperation] = []
         for sequence in flight.sequences {
             guard let row = disk.outbox[sequence] else { continue }
@@ -247,10 +247,10 @@ struct Device {
     }
 
     mutating func pushFailed(_ flight: UInt64, wasSent: Bool) {
-        _ = state?.failed(flight, .retry, wasSent: wasSent)
+        _ = state?.outbox.fail(flight, .retry, wasSent: wasSent)
     }
 
-    mutating func wake() { state?.wake() }
+    mutating func wake() { state?.outbox.wake() }
 
     /// Takes a refused operation out of the tray.
     mutating func emptyTray() throws {

@@ -47,13 +47,15 @@ public final class SanguineCompanion: Sendable {
     /// - Throws: As ``SanguineClient/perform(_:)`` does.
     public func perform(_ mutator: some Mutator) throws(SanguineError) {
         while true {
-            let keeper = reader.keeper
+            let user = reader.user
             do throws(SanguineError) {
-                _ = try keeper.perform(mutator)
+                _ = try user.mutators.perform(mutator)
                 return
             } catch {
                 // The app shows another user since: it is theirs.
-                guard error == .userChanged, reader.keeper !== keeper else { throw error }
+                guard error == .userChanged, reader.user.records !== user.records else {
+                    throw error
+                }
             }
         }
     }
@@ -61,9 +63,9 @@ public final class SanguineCompanion: Sendable {
     /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
     /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        let keeper = reader.keeper
-        return keeper.value(RecordKey(R.collection.name, id))
-            .flatMap { keeper.unreadable.record($0, id) }
+        let records = reader.user.records
+        return records.value(RecordKey(R.collection.name, id))
+            .flatMap { records.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.
@@ -71,7 +73,7 @@ public final class SanguineCompanion: Sendable {
 
     /// What the query gives of the present records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
-        reader.keeper.reading(query.collections, query.read)
+        reader.user.records.reading(query.collections, query.read)
     }
 
     /// What the query gives now, then every change of it, the app's within a second.
@@ -91,6 +93,21 @@ public final class SanguineCompanion: Sendable {
     }
 }
 
+/// Whom the app shows: their records and operations.
+private struct CompanionUser: Sendable {
+    let outbox: OutboxEngine
+    let records: UserRecords
+    let mutators: MutatorDriver
+    let folder: URL
+
+    func end(_ reason: SanguineError) {
+        let (tell, file) = outbox.end(reason)
+        records.close(file)
+        tell()
+        outbox.file.close()
+    }
+}
+
 /// Reads the folder of whomever the app shows, and goes over to the next one's.
 ///
 /// Mutable state: `present`, by its mutex, held over the opening of files alone.
@@ -99,7 +116,7 @@ private final class CompanionReader: Sendable {
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration
     private let folders: UserFolders
-    private let present: Mutex<(keeper: SyncKeeper, folder: URL)?>
+    private let present: Mutex<CompanionUser?>
     private let isClosed = Mutex(false)
 
     init(_ configuration: SanguineClient.Configuration, _ folders: UserFolders) {
@@ -108,63 +125,62 @@ private final class CompanionReader: Sendable {
         turn = MainTurn()
         observers = RecordObservers(turn: turn)
         present = Mutex(nil)
-        observers.observe { [weak self] in self?.keeper }
+        observers.observe { [weak self] in self?.user.records }
     }
 
-    /// The records of whomever the app shows.
-    var keeper: SyncKeeper {
+    /// Whomever the app shows.
+    var user: CompanionUser {
         let isOver = isClosed.withLock { $0 }
-        let (keeper, former) = present.withLock { present -> (SyncKeeper, SyncKeeper?) in
+        let (user, former) = present.withLock { present -> (CompanionUser, CompanionUser?) in
             // Read under the lock, so that the last one to read is the last one to open.
             let readable = try? folders.present()
-            if let present, readable == nil { return (present.keeper, nil) }
+            if let present, readable == nil { return (present, nil) }
             // Of whom nobody can name there is nothing to read; the next call looks again.
             let place = readable ?? UserFolders.Place(folders: folders, number: 0)
             if let present, isOver || present.folder.path == place.url.path {
-                return (present.keeper, nil)
+                return (present, nil)
             }
             let fresh = make(place)
-            defer { present = (fresh, place.url) }
-            return (fresh, present?.keeper)
+            defer { present = fresh }
+            return (fresh, present)
         }
-        if isOver { keeper.end(.closed)() }
+        if isOver { user.end(.closed) }
         if let former {
-            former.end(.userChanged)()
-            former.outbox.close()
+            former.end(.userChanged)
             observers.userChanged()
         }
-        return keeper
+        return user
     }
 
     func close() {
         isClosed.withLock { $0 = true }
         observers.close()
-        let keeper = present.withLock { $0?.keeper }
-        keeper?.end(.closed)()
-        keeper?.outbox.close()
+        present.withLock { $0 }?.end(.closed)
     }
 
-    private func make(_ place: UserFolders.Place) -> SyncKeeper {
-        let logger = configuration.logger
-        var environment = SyncEnvironment(
+    private func make(_ place: UserFolders.Place) -> CompanionUser {
+        let environment = OutboxEnvironment(
             configuration,
             folder: place.url,
             isCompanion: true,
-            news: OutboxNews(),
-            restores: Followers()
-        ) { reason in
+            news: OutboxNews()
+        ) { [logger = configuration.logger] reason, _ in
             logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
         }
-        environment.isMoved = { [weak self] in
+        let outbox = OutboxEngine(environment, OutboxFile(place, isCompanion: true))
+        let isMoved: @Sendable () -> Bool = { [weak self] in
             guard let self, !folders.isPresent(place.url) else { return false }
-            _ = keeper
+            _ = user
             return true
         }
-        return SyncKeeper(
-            environment: environment,
-            outbox: OutboxFile(place, isCompanion: true),
-            observers: observers,
-            network: nil
+        let records = UserRecords(outbox, observers: observers, isMoved: isMoved)
+        let mutators = MutatorDriver(records, nil)
+        outbox.drive([.mutator: mutators])
+        return CompanionUser(
+            outbox: outbox,
+            records: records,
+            mutators: mutators,
+            folder: place.url
         )
     }
 }

@@ -77,17 +77,10 @@ package struct SyncState {
         package var isEverythingChanged = false
         /// Whether the shell must pull: what it received could not be used, or is not enough.
         package var mustPull = false
-        /// The operations whose outcome is known now.
-        package var ended: [(sequence: Int64, outcome: Outcome)] = []
     }
 
-    /// What became of an operation.
-    package enum Outcome: Hashable, Sendable {
-        case applied(head: Int64)
-        case refused(Problem)
-    }
-
-    package private(set) var outbox: OutboxState
+    /// All of the user's operations; of these the mutators are replayed.
+    package var outbox: OutboxState
     package private(set) var replay: Replay
     /// The number of the feed that the base has reached.
     package private(set) var position: Int64
@@ -114,6 +107,27 @@ package struct SyncState {
         self.position = position
         self.horizon = horizon
         self.heldLimit = heldLimit
+    }
+
+    /// Puts another base under the operations: it was read anew, or is empty.
+    ///
+    /// - Parameters:
+    ///   - position: The number of the feed that it has reached.
+    ///   - operations: The mutators, as they are on disk.
+    ///   - base: The base.
+    /// - Throws: what the base threw.
+    package mutating func restart(
+        at position: Int64,
+        with operations: [Replay.Operation],
+        over base: some RecordSource
+    ) throws {
+        replay = Replay(schema: replay.schema)
+        self.position = position
+        (horizon, held, isComplete, isResetting) = (0, nil, false, true)
+        let visible = Set(outbox.visible)
+        for operation in operations where visible.contains(operation.sequence) {
+            _ = try replay.add(operation, over: base)
+        }
     }
 
     // MARK: - Operations
@@ -165,12 +179,6 @@ package struct SyncState {
         )
     }
 
-    /// See ``OutboxState/takeOff()``.
-    package mutating func takeOff() -> (flight: OutboxState.Flight, records: [OutboxState.Record])?
-    {
-        outbox.takeOff()
-    }
-
     /// A push was answered.
     package mutating func landed(
         _ flight: UInt64,
@@ -179,21 +187,6 @@ package struct SyncState {
     ) throws -> Effects {
         try took(note: outbox.land(flight, answer.results), over: base)
     }
-
-    /// A push was not answered.
-    package mutating func failed(
-        _ flight: UInt64,
-        _ failure: OutboxState.Failure,
-        wasSent: Bool
-    ) -> [String: Int] {
-        outbox.fail(flight, failure, wasSent: wasSent)
-    }
-
-    /// See ``OutboxState/wake(_:)``.
-    package mutating func wake(_ line: String? = nil) { outbox.wake(line) }
-
-    /// See ``OutboxState/set(_:_:)``.
-    package mutating func set(_ pause: OutboxState.Pause, _ isOn: Bool) { outbox.set(pause, isOn) }
 
     // MARK: - Feed
 
@@ -260,16 +253,8 @@ package struct SyncState {
         over base: some RecordSource
     ) throws -> Effects {
         var effects = Effects(records: records)
-        var refused: [Int64] = []
-        for record in records {
-            switch record {
-            case .refused(let sequence, let problem):
-                refused.append(sequence)
-                effects.ended.append((sequence, .refused(problem)))
-            case .acknowledged(let sequence, let head):
-                effects.ended.append((sequence, .applied(head: head)))
-            case .sending, .removed: break
-            }
+        let refused = records.compactMap { record in
+            if case .refused(let sequence, _) = record { sequence } else { nil }
         }
         if !refused.isEmpty {
             effects.changed = try replay.settle(removing: refused, changed: [], over: base)

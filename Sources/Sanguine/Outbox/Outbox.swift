@@ -97,8 +97,12 @@ public struct Outbox: Sendable {
 
     let users: Users
 
-    private var records: SyncKeeper { users.present.sync }
-    private var mutations: MutationKeeper { users.present.mutations }
+    /// The present user's operations; to look at them is to use them.
+    private var present: OutboxEngine {
+        let user = users.present
+        user.records.use()
+        return user.outbox
+    }
 
     /// The operations that are not settled, in the order in which they were made.
     ///
@@ -107,18 +111,13 @@ public struct Outbox: Sendable {
     /// what still waits to be sent or answered, ask for ``Summary/unsent``. So `pending.count` is
     /// `summary.unsent + summary.settling`. Not among them is what was ``refused``, and what is
     /// another user's, see ``ofOthers``.
-    public var pending: [Operation] {
-        (records.pending() + mutations.pending()).sorted { $0.sequence < $1.sequence }
-            .map(\.operation)
-    }
+    public var pending: [Operation] { present.pending() }
 
     /// The tray: what was refused, until it is retried or discarded.
-    public var refused: [Refused] {
-        (records.tray() + mutations.tray()).sorted { $0.sequence < $1.sequence }.map(\.operation)
-    }
+    public var refused: [Refused] { present.tray() }
 
     /// How many operations there are.
-    public var summary: Summary { records.summary().with(mutations.summary()) }
+    public var summary: Summary { present.summary() }
 
     /// How many operations of other users are stored on this device, for their return.
     ///
@@ -164,15 +163,14 @@ public struct Outbox: Sendable {
     /// Sends again what a 401 of the app's own backend has stopped: there is a new token.
     ///
     /// With a Sanguine server the session does so.
-    public func resume() { mutations.resume() }
+    public func resume() { users.present.outbox.resume() }
 
     /// Makes a refused operation anew: under a new id, and behind all others.
     ///
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
     public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
-        if let receipt = try mutations.retry(id) { return receipt }
-        return try records.retry(id)
+        try present.retry(id)
     }
 
     /// Drops an operation that was refused, or was never sent.
@@ -180,31 +178,8 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
     ///   `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) {
-        if try !mutations.discard(id) { try records.discard(id) }
+        try present.discard(id)
     }
-}
-
-extension SyncKeeper {
-    func pending() -> [Outbox.Numbered<Outbox.Operation>] {
-        activate()
-        return guarded.withLock { guarded in
-            let replay = guarded.state.replay
-            return guarded.state.outbox.pending(guarded.rows) { replay.refusal(of: $0) }
-        }
-    }
-
-    func tray() -> [Outbox.Numbered<Outbox.Refused>] {
-        activate()
-        return guarded.withLock { guarded in guarded.state.outbox.tray(guarded.rows) }
-    }
-
-    func summary() -> Outbox.Summary {
-        activate()
-        return guarded.withLock { $0.state.outbox.summary }
-    }
-
-    /// Tells those who follow the outbox that it may have changed.
-    func tellOutbox() { environment.news.changed() }
 }
 
 /// What a follower was told last.
@@ -218,73 +193,6 @@ private final class LastSummary: Sendable {
         last.withLock { last in
             defer { last = summary }
             return last != summary
-        }
-    }
-}
-
-// MARK: - What both kinds of operations show
-
-extension Outbox {
-    /// An operation with its place among all of this device.
-    struct Numbered<Operation: Sendable>: Sendable {
-        let sequence: Int64
-        let operation: Operation
-    }
-}
-
-extension OutboxState {
-    /// The operations that are not settled; `rows` has what is on disk of each.
-    func pending(
-        _ rows: [Int64: OutboxFile.Row],
-        conflict: (Int64) -> Refusal? = { _ in nil }
-    ) -> [Outbox.Numbered<Outbox.Operation>] {
-        items.values.compactMap { item in
-            guard let phase = Outbox.Phase(item), let row = rows[item.sequence] else { return nil }
-            let operation = Outbox.Operation(
-                id: item.id,
-                name: row.name,
-                lane: item.lane,
-                phase: phase,
-                conflict: conflict(item.sequence)
-            )
-            return Outbox.Numbered(sequence: item.sequence, operation: operation)
-        }
-    }
-
-    /// The operations that were refused.
-    func tray(_ rows: [Int64: OutboxFile.Row]) -> [Outbox.Numbered<Outbox.Refused>] {
-        items.values.compactMap { item in
-            guard case .refused(let problem) = item.phase, let row = rows[item.sequence]
-            else { return nil }
-            let operation = Outbox.Refused(
-                id: item.id,
-                name: row.name,
-                lane: item.lane,
-                problem: problem
-            )
-            return Outbox.Numbered(sequence: item.sequence, operation: operation)
-        }
-    }
-}
-
-extension Outbox.Summary {
-    /// Adds others to them.
-    fileprivate func with(_ other: Self) -> Self {
-        var sum = self
-        sum.unsent += other.unsent
-        sum.settling += other.settling
-        sum.refused += other.refused
-        return sum
-    }
-}
-
-extension Outbox.Phase {
-    fileprivate init?(_ item: OutboxState.Item) {
-        switch item.phase {
-        case .queued: self = item.mayBeDone ? .sending : .queued
-        case .sending: self = .sending
-        case .acknowledged: self = .acknowledged
-        case .refused: return nil
         }
     }
 }

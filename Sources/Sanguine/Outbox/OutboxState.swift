@@ -18,64 +18,14 @@ package import SanguineModel
 ///
 /// 1. Sequence numbers rise; an operation keeps its number and its id for life.
 /// 2. An operation is in one flight at most; one flight at a time carries operations of a lane, and
-///    there are at most `parallel` flights.
+///    a flight carries one kind. There are at most ``Limits/flights`` of a kind.
 /// 3. Operations of a lane are sent in their order; no operation is sent before one that it depends
 ///    on was answered, or is sent before it in the same flight.
 /// 4. There are at most `limit` operations, the refused among them.
 /// 5. `summary` counts `items` by their phase.
-/// 6. None of the operations before `looked.count` may take off, and a later one of a lane in
-///    `looked.closed` may not either; for as long as `looked` is there.
+/// 6. For each kind in `looked`: none of its operations before `count` may take off, and a later
+///    one of a lane in `closed` may not either.
 package struct OutboxState: Sendable {
-    /// Where an operation is.
-    package enum Phase: Hashable, Sendable {
-        /// Waits to be sent, for the first time or again.
-        case queued
-        /// On its way in that flight.
-        case sending(flight: UInt64)
-        /// Done: the base contains it from that number on.
-        case acknowledged(head: Int64)
-        /// Not done, and never will be.
-        case refused(Problem)
-    }
-
-    /// An operation, without what it does.
-    package struct Item: Sendable {
-        package let id: Identifier
-        package let sequence: Int64
-        package fileprivate(set) var lane: String
-        /// The last operations before it that touched what it touched when it was taken in, by
-        /// sequence number.
-        package var dependencies: Set<Int64> = []
-        package var phase = Phase.queued
-        /// Whether a sending was not answered: it may be done, or not.
-        package var mayBeDone = false
-
-        package init(id: Identifier, sequence: Int64, lane: String, phase: Phase = .queued) {
-            self.id = id
-            self.sequence = sequence
-            self.lane = lane
-            self.phase = phase
-        }
-    }
-
-    /// Operations that are sent together, in this order.
-    package struct Flight: Hashable, Sendable {
-        package let number: UInt64
-        package let sequences: [Int64]
-    }
-
-    /// What must be durable before the shell goes on.
-    package enum Record: Hashable, Sendable {
-        /// These may be done from now on: written before they leave.
-        case sending([Int64])
-        /// That one is done, and contained at the number.
-        case acknowledged(Int64, head: Int64)
-        /// That one is refused.
-        case refused(Int64, Problem)
-        /// These are over.
-        case removed([Int64])
-    }
-
     /// How far a search for the next flight has come.
     private struct Search {
         /// How many operations it has looked at.
@@ -84,50 +34,30 @@ package struct OutboxState: Sendable {
         var closed: Set<String>
     }
 
-    /// Why nothing is sent at present.
-    package enum Pause: Hashable, Sendable {
-        /// Somebody must sign in first.
-        case signIn
-        /// The network is away.
-        case offline
-    }
-
-    /// How a flight failed.
-    package enum Failure: Hashable, Sendable {
-        /// It is tried again after a while, which grows.
-        case retry
-        /// The server named the time.
-        case retryAfter(Duration)
-        /// Nothing is sent before somebody signs in.
-        case needsSignIn
-    }
-
     package let limit: Int
-    package let batch: Int
-    package let parallel: Int
+    private let limits: [Kind: Limits]
     package private(set) var items: OrderedDictionary<Int64, Item> = [:]
     package private(set) var pauses: Set<Pause> = []
     /// How often in a row flights of a line have failed, for lines that wait for their next try.
-    package private(set) var waits: [String: Int] = [:]
+    package private(set) var waits: [Line: Int] = [:]
     /// How many operations there are.
     private(set) var summary = Outbox.Summary()
-    private var failures: [String: Int] = [:]
+    private var failures: [Line: Int] = [:]
     private var flights: [UInt64: Flight] = [:]
-    /// What the last search for a flight has found that must wait, so that the next one begins
-    /// behind it; `nil` after whatever may have let something of it go.
-    private var looked: Search?
+    /// What the last search for a flight of each kind has found that must wait, so that the next
+    /// one begins behind it; empty after whatever may have let something of it go.
+    private var looked: [Kind: Search] = [:]
     private var lastFlight: UInt64 = 0
 
     /// Creates an outbox.
     ///
     /// - Parameters:
-    ///   - limit: How many operations it takes.
-    ///   - batch: How many go in one flight. If more than one, all lanes fail and wait together.
-    ///   - parallel: How many flights there may be at a time.
-    package init(limit: Int, batch: Int, parallel: Int) {
+    ///   - limit: How many operations it takes, of all kinds.
+    ///   - limits: How those of each kind are sent. Default for a kind that is left out: one by
+    ///     one.
+    package init(limit: Int, _ limits: [Kind: Limits]) {
         self.limit = limit
-        self.batch = batch
-        self.parallel = parallel
+        self.limits = limits
     }
 
     // MARK: - Questions
@@ -135,24 +65,30 @@ package struct OutboxState: Sendable {
     /// Whether another operation would be too much.
     package var isFull: Bool { items.count >= limit }
 
-    /// The operations of which it is not known whether they are done, ascending.
+    /// The mutators of which it is not known whether they are done, ascending.
     ///
     /// A base that was read without asking about all of them is not adopted: it may or may not have
     /// them in it.
     package var unresolved: [Int64] {
-        items.values.filter(\.isUnresolved).map(\.sequence)
+        items.values.filter { $0.kind == .mutator && $0.isUnresolved }.map(\.sequence)
     }
 
-    /// The operations that are part of what is visible, ascending.
+    /// The mutators that are part of what is visible, ascending.
     package var visible: [Int64] {
-        items.values.filter { !$0.isRefused }.map(\.sequence)
+        items.values.filter { $0.kind == .mutator && !$0.isRefused }.map(\.sequence)
     }
 
-    /// The number that the base must have reached for all that is acknowledged to be settled.
-    package var wantedHead: Int64? {
-        items.values.compactMap { if case .acknowledged(let head) = $0.phase { head } else { nil } }
-            .max()
+    /// The number that the base must have reached for all mutators that are acknowledged to be
+    /// settled.
+    package var wantedHead: Int64? { items.values.compactMap(\.head).max() }
+
+    /// The operations of a kind that are not answered, ascending.
+    package func unanswered(_ kind: Kind) -> [Item] {
+        items.values.filter { $0.kind == kind && $0.isUnanswered }
     }
+
+    /// Whether those of a kind wait for somebody to sign in.
+    package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
     /// Whether an operation is refused, or was never sent.
     package func mayDiscard(_ sequence: Int64) -> Bool {
@@ -178,7 +114,7 @@ package struct OutboxState: Sendable {
         if place == items.count {
             items[item.sequence] = item
         } else {
-            looked = nil
+            looked = [:]
             // Another process may have taken a smaller number first.
             items.updateValue(item, forKey: item.sequence, insertingAt: place)
         }
@@ -202,21 +138,45 @@ package struct OutboxState: Sendable {
     // MARK: - Flights
 
     /// The flight to start now, if there is one, and what must be durable before it leaves.
-    package mutating func takeOff() -> (flight: Flight, records: [Record])? {
+    ///
+    /// - Parameter kinds: The kinds that there is somebody for. Default: all.
+    /// - Returns: The flight, and the records.
+    package mutating func takeOff(
+        of kinds: [Kind] = Kind.allCases
+    ) -> (flight: Flight, records: [Record])? {
         defer { checkInvariants() }
-        guard flights.count < parallel, pauses.isEmpty else { return nil }
-        var search = looked ?? Search(closed: lanesInFlight)
-        looked = nil  // So that the lanes are not copied.
+        guard !pauses.contains(.offline) else { return nil }
+        for kind in kinds where !mustSignIn(kind) {
+            guard flights.values.count(where: { $0.kind == kind }) < limits(kind).flights else {
+                continue
+            }
+            let chosen = search(kind)
+            guard !chosen.isEmpty else { continue }
+            lastFlight += 1
+            let flight = Flight(number: lastFlight, kind: kind, sequences: chosen)
+            for sequence in chosen { items[sequence]?.phase = .sending(flight: lastFlight) }
+            flights[lastFlight] = flight
+            return (flight, [.sending(chosen)])
+        }
+        return nil
+    }
+
+    /// The operations of a kind that can be sent together now.
+    private mutating func search(_ kind: Kind) -> [Int64] {
+        // Taken out, so that the lanes are not copied.
+        var search = looked.removeValue(forKey: kind) ?? Search(closed: lanesInFlight(kind))
         var chosen: [Int64] = []
         var isChosen: Set<Int64> = []
-        while search.count < items.count, chosen.count < batch {
+        while search.count < items.count, chosen.count < limits(kind).operations {
             let item = items.values[search.count]
+            // It is shown in a moment, and what comes after it is looked at then.
+            if item.isArriving { break }
             search.count += 1
-            guard item.phase == .queued else { continue }
+            guard item.kind == kind, item.phase == .queued else { continue }
             let mustWait = item.dependencies.contains { sequence in
                 items[sequence].map { $0.isUnanswered && !isChosen.contains(sequence) } ?? false
             }
-            guard !mustWait, !search.closed.contains(item.lane), waits[line(of: item.lane)] == nil
+            guard !mustWait, !search.closed.contains(item.lane), waits[line(of: item)] == nil
             else {
                 search.closed.insert(item.lane)
                 continue
@@ -224,21 +184,16 @@ package struct OutboxState: Sendable {
             chosen.append(item.sequence)
             isChosen.insert(item.sequence)
         }
-        search.closed.formUnion(chosen.compactMap(lane(of:)))
-        looked = search
-        guard !chosen.isEmpty else { return nil }
-        lastFlight += 1
-        let flight = Flight(number: lastFlight, sequences: chosen)
-        for sequence in chosen { items[sequence]?.phase = .sending(flight: lastFlight) }
-        flights[lastFlight] = flight
-        return (flight, [.sending(chosen)])
+        search.closed.formUnion(chosen.compactMap { items[$0]?.lane })
+        looked[kind] = search
+        return chosen
     }
 
     /// The answer came; what it does not mention is sent again.
     package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
-        looked = nil
+        looked = [:]
         for line in lines(of: flight) { failures[line] = nil }
         putBack(flight, mayBeDone: true)
         return resolve(results)
@@ -251,15 +206,14 @@ package struct OutboxState: Sendable {
     ///   - failure: How it failed.
     ///   - wasSent: Whether the operations may have been done.
     /// - Returns: The lines that wait now, with how often in a row they have failed.
-    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [String: Int]
-    {
+    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [Line: Int] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
-        looked = nil
+        looked = [:]
         let lines = lines(of: flight)
         putBack(flight, mayBeDone: wasSent)
         if failure == .needsSignIn {
-            pauses.insert(.signIn)
+            pauses.insert(.signIn(flight.kind))
             return [:]
         }
         for line in lines {
@@ -271,9 +225,9 @@ package struct OutboxState: Sendable {
 
     /// A line's wait after a failure is over; or all are, because something has happened that makes
     /// another try worth it.
-    package mutating func wake(_ line: String? = nil) {
+    package mutating func wake(_ line: Line? = nil) {
         defer { checkInvariants() }
-        looked = nil
+        looked = [:]
         if let line { waits[line] = nil } else { waits = [:] }
     }
 
@@ -285,7 +239,7 @@ package struct OutboxState: Sendable {
         } else {
             pauses.remove(pause)
             waits = [:]
-            looked = nil
+            looked = [:]
         }
     }
 
@@ -293,7 +247,7 @@ package struct OutboxState: Sendable {
     package mutating func resolve(_ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
-        looked = nil
+        looked = [:]
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
         var records: [Record] = []
         for result in results {
@@ -314,13 +268,13 @@ package struct OutboxState: Sendable {
         return records
     }
 
-    /// The base has reached a number: what is acknowledged up to there is over.
+    /// The base has reached a number: mutators that are acknowledged up to there are over.
     ///
     /// - Returns: Those operations, and what must be durable.
     package mutating func settle(through head: Int64) -> (sequences: [Int64], records: [Record]) {
         defer { checkInvariants() }
         let settled = items.values.filter { item in
-            if case .acknowledged(let number) = item.phase { number <= head } else { false }
+            item.head.map { $0 <= head } ?? false
         }
         .map(\.sequence)
         guard !settled.isEmpty else { return ([], []) }
@@ -341,11 +295,17 @@ package struct OutboxState: Sendable {
         return [.removed(settled)]
     }
 
+    /// An operation is shown: it may be sent from now on.
+    package mutating func arrived(_ sequence: Int64) {
+        defer { checkInvariants() }
+        items[sequence]?.isArriving = false
+    }
+
     /// What waits in a line goes on in another one, behind what was made before it there.
     package mutating func move(_ sequence: Int64, to lane: String) {
         defer { checkInvariants() }
         guard items[sequence]?.phase == .queued else { return }
-        looked = nil
+        looked = [:]
         items[sequence]?.lane = lane
     }
 
@@ -357,24 +317,29 @@ package struct OutboxState: Sendable {
     }
 
     private mutating func remove(_ sequences: [Int64]) {
-        looked = nil
+        looked = [:]
         for sequence in sequences {
             if let item = items.removeValue(forKey: sequence) { summary.count(item.phase, -1) }
         }
     }
 
     /// Lanes in which something earlier is not answered.
-    private var lanesInFlight: Set<String> {
-        Set(flights.values.flatMap { $0.sequences.compactMap(lane(of:)) })
+    private func lanesInFlight(_ kind: Kind) -> Set<String> {
+        let flying = flights.values.filter { $0.kind == kind }.flatMap(\.sequences)
+        return Set(flying.compactMap { items[$0]?.lane })
     }
 
-    // Lanes that fail and wait together.
-    private func line(of lane: String) -> String { batch > 1 ? "" : lane }
+    private func limits(_ kind: Kind) -> Limits {
+        limits[kind] ?? Limits(operations: 1, flights: 1)
+    }
 
-    private func lane(of sequence: Int64) -> String? { items[sequence]?.lane }
+    // Lanes that travel together fail and wait together.
+    private func line(of item: Item) -> Line {
+        Line(kind: item.kind, lane: limits(item.kind).operations > 1 ? "" : item.lane)
+    }
 
-    private func lines(of flight: Flight) -> Set<String> {
-        Set(flight.sequences.compactMap(lane(of:)).map(line(of:)))
+    private func lines(of flight: Flight) -> Set<Line> {
+        Set(flight.sequences.compactMap { items[$0].map(line(of:)) })
     }
 
     private mutating func putBack(_ flight: Flight, mayBeDone: Bool) {
@@ -388,14 +353,19 @@ package struct OutboxState: Sendable {
 
     private func checkInvariants() {
         assert(items.count <= limit, "The outbox holds more than it may.")
-        assert(flights.count <= parallel)
+        for kind in Kind.allCases {
+            assert(flights.values.count { $0.kind == kind } <= limits(kind).flights)
+        }
         // With thousands it would cost more than the event.
         guard items.count <= 64 else { return }
         assert(
             summary == items.values.reduce(into: Outbox.Summary()) { $0.count($1.phase, 1) },
             "An operation is counted wrongly."
         )
-        assert((looked?.count ?? 0) <= items.count, "It looked at what is not there.")
+        assert(
+            looked.values.allSatisfy { $0.count <= items.count },
+            "It looked at what is not there."
+        )
         assert(zip(items.keys, items.keys.dropFirst()).allSatisfy { $0 < $1 }, "Out of order.")
         assert(
             items.values.allSatisfy { item in
@@ -404,42 +374,11 @@ package struct OutboxState: Sendable {
             },
             "An operation is in a flight that is over."
         )
-        let lanes = flights.values.map { Set($0.sequences.compactMap(lane(of:))) }
+        let lanes = flights.values.map { flight in
+            Set(flight.sequences.compactMap { items[$0].map { [$0.kind.rawValue, $0.lane] } })
+        }
         assert(
             lanes.map(\.count).reduce(0, +) == lanes.reduce(into: Set()) { $0.formUnion($1) }.count
         )
-    }
-}
-
-extension OutboxState.Item {
-    /// Whether it may be done, or not: nobody knows.
-    package var isUnresolved: Bool {
-        switch phase {
-        case .queued: mayBeDone
-        case .sending: true
-        case .acknowledged, .refused: false
-        }
-    }
-
-    /// Whether it is in the tray.
-    package var isRefused: Bool { if case .refused = phase { true } else { false } }
-
-    /// Whether its answer is still to come.
-    package var isUnanswered: Bool {
-        switch phase {
-        case .queued, .sending: true
-        case .acknowledged, .refused: false
-        }
-    }
-}
-
-extension Outbox.Summary {
-    /// Counts operations of a phase, or no longer.
-    fileprivate mutating func count(_ phase: OutboxState.Phase, _ number: Int) {
-        switch phase {
-        case .queued, .sending: unsent += number
-        case .acknowledged: settling += number
-        case .refused: refused += number
-        }
     }
 }

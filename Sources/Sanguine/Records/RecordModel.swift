@@ -22,7 +22,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
 
     @ObservationIgnored private let following: Following
     /// Whose records the value was made of, and when.
-    @ObservationIgnored private weak var source: SyncKeeper?
+    @ObservationIgnored private weak var source: UserRecords?
     @ObservationIgnored private var revision: UInt64 = 0
 
     /// `value` is what the query gives now.

@@ -29,7 +29,7 @@ final class RecordObservers: Sendable {
         var lastNumber: UInt64 = 0
         var isRunning = false
         var isClosed = false
-        var present: @Sendable () -> SyncKeeper? = { nil }
+        var present: @Sendable () -> UserRecords? = { nil }
     }
 
     private let state = Mutex(State())
@@ -39,17 +39,17 @@ final class RecordObservers: Sendable {
     init(turn: MainTurn) { self.turn = turn }
 
     /// Says where the present user's records are found.
-    func observe(_ present: @escaping @Sendable () -> SyncKeeper?) {
+    func observe(_ present: @escaping @Sendable () -> UserRecords?) {
         state.withLock { $0.present = present }
     }
 
     /// The present user's records; `nil` once the client is gone.
-    var present: SyncKeeper? { state.withLock { $0.present }() }
+    var present: UserRecords? { state.withLock { $0.present }() }
 
     /// Another user is there.
     func userChanged() {
         if !isEmpty {
-            present?.activate()
+            present?.use()
             present?.watch()
         }
         changed(nil)
@@ -153,13 +153,13 @@ final class RecordObservers: Sendable {
 struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let value: Value
     /// Whose records: when they are gone it is no longer shown.
-    let source: SyncKeeper
+    let source: UserRecords
     /// The number of the state of the records that it was made of.
     let revision: UInt64
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
         value = query.read(reader)
-        source = reader.view.keeper
+        source = reader.view.source
         revision = reader.view.readRevision
     }
 
@@ -228,7 +228,7 @@ extension RecordObservers {
         applyNow: (@MainActor @Sendable (RecordAnswer<Value>) -> Void)? = nil,
         _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
-        present?.activate()
+        present?.use()
         let last = LastAnswer<Value>()
         let now = applyNow.map { apply in
             { @MainActor @Sendable [weak self] in

@@ -40,14 +40,14 @@ public struct RecordsReader {
 final class RecordsView: Sendable {
     typealias Copy = [String: [RecordID: RecordValue]]
 
-    let keeper: SyncKeeper
-    var unreadable: UnreadableRecords { keeper.unreadable }
+    let source: UserRecords
+    var unreadable: UnreadableRecords { source.unreadable }
     let readRevision: UInt64
     private let copy: Copy?
     private let overtaken = Mutex(false)
 
-    init(_ keeper: SyncKeeper, revision: UInt64, copy: Copy? = nil) {
-        self.keeper = keeper
+    init(_ source: UserRecords, revision: UInt64, copy: Copy? = nil) {
+        self.source = source
         readRevision = revision
         self.copy = copy
     }
@@ -74,9 +74,9 @@ final class RecordsView: Sendable {
         return read { try $0.ids(in: collection, where: field, is: value) } ?? []
     }
 
-    private func read<Value>(_ body: (borrowing SyncKeeper.Guarded) throws -> Value) -> Value? {
+    private func read<Value>(_ body: (borrowing OutboxContents) throws -> Value) -> Value? {
         guard !isOvertaken else { return nil }
-        guard let value = keeper.read(at: readRevision, body) else {
+        guard let value = source.read(at: readRevision, body) else {
             overtaken.withLock { $0 = true }
             return nil
         }
@@ -86,7 +86,7 @@ final class RecordsView: Sendable {
 
 // MARK: - Reading
 
-extension SyncKeeper.Guarded {
+extension OutboxContents {
     func value(_ key: RecordKey) throws -> RecordValue? {
         try state.replay.record(key, over: base)?.value
     }
@@ -105,16 +105,16 @@ extension SyncKeeper.Guarded {
     }
 }
 
-extension SyncKeeper {
+extension UserRecords {
     /// What a body reads from one state of the records.
     func reading<Value>(_ collections: Set<String>, _ body: (RecordsReader) -> Value) -> Value {
-        activate()
         for _ in 0..<RecordLimits.readingTries {
-            let revision = presentRevision
+            use()
             let view = RecordsView(self, revision: revision)
             let value = body(RecordsReader(view: view))
             // A companion's files may have changed while it read.
-            if !view.isOvertaken, !environment.isCompanion || presentRevision == revision {
+            if environment.isCompanion { refresh() }
+            if !view.isOvertaken, !environment.isCompanion || revision == view.readRevision {
                 return value
             }
         }
@@ -123,46 +123,35 @@ extension SyncKeeper {
 
     /// One record, as it is now.
     func value(_ key: RecordKey) -> RecordValue? {
-        activate()
+        use()
         return read(at: nil) { try $0.value(key) } ?? nil
     }
 
     /// The number of the present state.
-    private var presentRevision: UInt64 {
-        guarded.withLock { guarded in
-            if environment.isCompanion { _ = notice(&guarded) }
-            return guarded.revision
-        }
-    }
+    private var revision: UInt64 { outbox.read { $0.revision } }
 
-    /// Whether the user is gone.
-    var hasEnded: Bool { guarded.withLock { $0.ending != nil } }
-
-    /// What the body reads; `nil` if the state is another by now.
+    /// What the body reads; `nil` if the state is another by now, or the user is gone.
     func read<Value>(
         at revision: UInt64?,
-        _ body: (borrowing Guarded) throws -> Value
+        _ body: (borrowing OutboxContents) throws -> Value
     ) -> Value? {
-        guarded.withLock { guarded in
-            if revision == nil, environment.isCompanion { _ = notice(&guarded) }
-            guard revision == nil || revision == guarded.revision else { return nil }
-            do {
-                return try body(guarded)
-            } catch {
-                failed(error, &guarded)
-                return nil
-            }
+        let value = outbox.change { contents -> Value? in
+            guard revision == nil || revision == contents.revision else { return nil }
+            return attempt(&contents) { try body($0) }
         }
+        return value ?? nil
     }
 
     private func copy(_ collections: Set<String>) -> RecordsView {
-        guarded.withLock { guarded in
+        let copied = outbox.change { contents in
             var copy: RecordsView.Copy = [:]
             for collection in collections {
-                let all = attempt(&guarded) { try $0.all(in: collection) } ?? []
+                let all = attempt(&contents) { try $0.all(in: collection) } ?? []
                 copy[collection] = Dictionary(all) { first, _ in first }
             }
-            return RecordsView(self, revision: guarded.revision, copy: copy)
+            return (copy, contents.revision)
         }
+        let (copy, revision) = copied ?? ([:], revision)
+        return RecordsView(self, revision: revision, copy: copy)
     }
 }

@@ -21,7 +21,7 @@ extension SanguineClient {
     ///   it, `notConfigured` if the schema lacks the mutator.
     @discardableResult
     public func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
-        try users.perform { user throws(SanguineError) in try user.sync.perform(mutator) }
+        try users.perform { user throws(SanguineError) in try user.mutators.perform(mutator) }
     }
 
     /// What the user did and the server has not settled yet, with the tray of what it refused.
@@ -34,20 +34,7 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
     ///   was not sent stays in the outbox. An operation that the server refused is no error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
-        let user = users.present
-        var failure: SanguineError?
-        do throws(SanguineError) { try await user.mutations.synchronize() } catch {
-            failure = error
-        }
-        if configuration.server != nil || configuration.mutations.isEmpty {
-            // One backend that is away keeps nothing from the other.
-            do throws(SanguineError) {
-                try await user.sync.synchronize()
-            } catch {
-                failure = failure ?? error
-            }
-        }
-        if let failure { throw failure }
+        try await users.present.synchronize()
     }
 
     // MARK: - Reading
@@ -55,7 +42,8 @@ extension SanguineClient {
     /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
     /// read as the type.
     public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        sync.value(RecordKey(R.collection.name, id)).flatMap { sync.unreadable.record($0, id) }
+        source.value(RecordKey(R.collection.name, id))
+            .flatMap { source.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.
@@ -68,12 +56,12 @@ extension SanguineClient {
         where index: RecordIndex<R, Value>,
         is value: Value
     ) -> [R] {
-        sync.reading([R.collection.name]) { $0.records(where: index, is: value) }
+        source.reading([R.collection.name]) { $0.records(where: index, is: value) }
     }
 
     /// What the query gives of the present records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
-        sync.reading(query.collections, query.read)
+        source.reading(query.collections, query.read)
     }
 
     /// What the query gives now, then every change of it.
@@ -100,8 +88,10 @@ extension SanguineClient {
     ///
     /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
     /// when all of them are there.
-    public var restored: Double { sync.restored }
+    public var restored: Double { users.present.feed.restore.part }
 
     /// ``restored``, now and after each change; the sequence ends when the client is closed.
-    public var restoreUpdates: AsyncStream<Double> { sync.restoreProgress() }
+    public var restoreUpdates: AsyncStream<Double> { users.present.feed.restore.parts() }
+
+    private var source: UserRecords { users.present.records }
 }

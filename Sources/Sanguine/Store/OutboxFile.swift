@@ -29,13 +29,7 @@ final class OutboxFile: Sendable {
     /// The app has gone on with another user: what a companion has open is not the present file.
     struct IsNotPresent: Error {}
 
-    /// What an operation is done with.
-    enum Kind: String, Sendable {
-        /// A mutator of records.
-        case mutator
-        /// A mutation of any backend.
-        case mutation
-    }
+    typealias Kind = OutboxState.Kind
 
     /// An operation as it lies on disk.
     struct Row: Sendable {

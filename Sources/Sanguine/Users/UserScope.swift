@@ -16,9 +16,11 @@ final class UserScope: Sendable {
     let zone: StoredZone
     let balance: BalanceKeeper
     let partition: Partition
-    let outbox: OutboxFile
-    let sync: SyncKeeper
-    let mutations: MutationKeeper
+    let outbox: OutboxEngine
+    let records: UserRecords
+    let feed: UserFeed
+    let mutators: MutatorDriver
+    let mutations: MutationDriver
     let functions: FunctionCaller
     private let device: Device
 
@@ -71,49 +73,38 @@ final class UserScope: Sendable {
             ),
             sources: [balance]
         )
-        outbox = OutboxFile(place, floor: place == nil ? floor : nil)
-        let carrier = FeedCarrier(
-            balance: balance,
-            partition: partition,
-            queries: device.queries
-        )
-        sync = Self.sync(device, place, call, outbox, session, carrier)
-        mutations = MutationKeeper(
-            configuration: configuration,
-            queries: device.queries,
-            user: partition,
-            registry: device.pages,
-            outbox: outbox,
-            news: device.outboxNews
-        )
-        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
-    }
-
-    private static func sync(
-        _ device: Device,
-        _ place: UserFolders.Place?,
-        _ call: ServerCall,
-        _ outbox: OutboxFile,
-        _ session: SessionKeeper,
-        _ carrier: FeedCarrier
-    ) -> SyncKeeper {
-        let (configuration, log) = (device.configuration, device.log)
-        let network = SyncNetwork(call, configuration) { () throws(SanguineError) in
+        outbox = Self.outbox(device, place, floor)
+        let carrier = FeedCarrier(balance: balance, partition: partition, queries: device.queries)
+        records = UserRecords(outbox, observers: device.records, carry: carrier.take)
+        let server = configuration.server == nil ? nil : call
+        mutators = MutatorDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
         }
-        var environment = SyncEnvironment(
-            configuration,
-            folder: place?.url,
-            news: device.outboxNews,
+        mutations = MutationDriver(outbox, device, user: partition) { [weak device] in
+            device?.applyNow($0)
+        }
+        feed = UserFeed(
+            records,
+            server,
+            pollInterval: configuration.recordPolling,
             restores: device.restores
-        ) { log.failure($0) }
-        environment.carry = { carrier.take($0, isReset: $1) }
-        return SyncKeeper(
-            environment: environment,
-            outbox: outbox,
-            observers: device.records,
-            network: configuration.server == nil ? nil : network
         )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        outbox.drive([.mutator: mutators, .mutation: mutations])
+        records.feed = feed
+    }
+
+    private static func outbox(
+        _ device: Device,
+        _ place: UserFolders.Place?,
+        _ floor: Int64
+    ) -> OutboxEngine {
+        let environment = OutboxEnvironment(
+            device.configuration,
+            folder: place?.url,
+            news: device.outboxNews
+        ) { [log = device.log] in log.failure($0, "\($1)") }
+        return OutboxEngine(environment, OutboxFile(place, floor: place == nil ? floor : nil))
     }
 
     /// Goes on with what an earlier process, or an earlier stay, has left.
@@ -133,19 +124,18 @@ final class UserScope: Sendable {
                 }
             )
         )
-        mutations.onShown { [weak device] in device?.applyNow($0) }
-        mutations.start()
-        sync.start()
+        outbox.start()
         resume(isActive: isActive)
     }
 
     /// Follows the feed live, if that can be: somebody observes what it carries.
-    func follow() { if sync.canBeLive, isSomebody { sync.activate() } }
+    func follow() { if feed.canBeLive, isSomebody { feed.activate() } }
 
     /// Asks for what somebody observes, and signs nobody in for that.
     private func resume(isActive: Bool) {
-        guard isSomebody || outbox.isThere else { return }
-        if isActive || !device.records.isEmpty { sync.activate() }
+        let isLeft = outbox.file.isThere
+        guard isSomebody || isLeft else { return }
+        if isLeft || isActive || !device.records.isEmpty { feed.activate() }
         if device.queries.isObserved(anyOf: FeedCarrier.keys) { follow() }
     }
 
@@ -155,8 +145,28 @@ final class UserScope: Sendable {
     func signedIn(_ account: Identifier, isFirst: Bool) {
         balance.signedIn(account)
         if isFirst { resume(isActive: false) }
-        sync.signedIn(isFirst: isFirst)
-        mutations.signedIn()
+        outbox.signedIn()
+        if isFirst { feed.signedIn() }
+    }
+
+    /// Sends all that waits, and takes in all that the server has.
+    func synchronize() async throws(SanguineError) {
+        var failure: SanguineError?
+        do throws(SanguineError) {
+            try await outbox.sendAll(.mutation)
+            try await mutations.settling.settleAll()
+        } catch {
+            failure = error
+        }
+        if device.configuration.server != nil || device.configuration.mutations.isEmpty {
+            // One backend that is away keeps nothing from the other.
+            do throws(SanguineError) {
+                try await feed.synchronize()
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
     }
 
     /// Ends all that is under way for the user; nothing is taken in, shown, sent or written from
@@ -166,7 +176,10 @@ final class UserScope: Sendable {
     /// - Returns: What is left to be done.
     func end(_ reason: SanguineError) -> Ended {
         var ended = authorizer.end(reason)
-        let parts = [ended.tell, mutations.end(reason), sync.end(reason)]
+        let (tell, file) = outbox.end(reason)
+        let parts = [ended.tell, tell, feed.end(reason)]
+        records.close(file)
+        mutations.settling.end()
         balance.end(reason)
         ended.tell = { for tell in parts { tell() } }
         return ended

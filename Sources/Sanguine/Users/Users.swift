@@ -37,8 +37,8 @@ package final class Users: Sendable {
         self.authorizers = authorizers
         let first = try Self.first(device, authorizers?.first())
         scope = Mutex(first)
-        device.queries.onSettled { [weak self] in self?.present.mutations.settled($0) }
-        device.records.observe { [weak self] in self?.present.sync }
+        device.queries.onSettled { [weak self] in self?.present.mutations.settling.settled($0) }
+        device.records.observe { [weak self] in self?.present.records }
         device.queries.onCarriedObserved { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
@@ -58,10 +58,11 @@ package final class Users: Sendable {
             let place = try folders.present()
             let user = try UserScope(device, place, authorizer: authorizer)
             // An outbox that cannot be read sends nothing either.
-            let owner = user.outbox.isThere ? try? user.outbox.account() : nil
+            let outbox = user.outbox.file
+            let owner = outbox.isThere ? try? outbox.account() : nil
             guard let owner, owner != user.authorizer.account else { return user }
             // A sign-out that could not be noted on disk: what is in there is not this user's.
-            user.outbox.close()
+            outbox.close()
             user.store.close()
             return try UserScope(device, try folders.begin(after: place), authorizer: authorizer)
         } catch let error as StoreError {
@@ -134,7 +135,7 @@ package final class Users: Sendable {
             let ended = user.end(.closed)
             device.close()
             ended.tell()
-            user.outbox.close()
+            user.outbox.file.close()
             user.store.close()
             for former in left.withLock({ $0 }) { former.outbox.close() }
         }
@@ -156,7 +157,7 @@ package final class Users: Sendable {
             guard !isClosed.withLock({ $0 }), expected == nil || expected === former else {
                 return nil
             }
-            let (account, wasActive) = (former.authorizer.account, former.sync.isActive)
+            let (account, wasActive) = (former.authorizer.account, former.feed.isActive)
             let ended = former.end(.userChanged)
             // The account may have become known in that moment.
             let owner = ended.session?.account ?? account
@@ -227,7 +228,7 @@ package final class Users: Sendable {
             return try UserScope(
                 device,
                 place,
-                floor: former.outbox.nextFloor,
+                floor: former.outbox.file.nextFloor,
                 session: session,
                 authorizer: authorizer
             )
@@ -241,9 +242,9 @@ package final class Users: Sendable {
 
     /// Writes down whose the operations are.
     private func note(_ account: Identifier?, of user: UserScope) {
-        guard let account, user.outbox.isUsed else { return }
+        guard let account, user.outbox.file.isUsed else { return }
         do {
-            try user.outbox.setAccount(account)
+            try user.outbox.file.setAccount(account)
         } catch {
             device.log.failure("\(error)", "The outbox of a user who leaves failed.")
         }
@@ -253,22 +254,23 @@ package final class Users: Sendable {
     ///
     /// - Returns: Whether something waits, or may wait.
     private func leave(_ user: UserScope, _ account: Identifier?) -> Bool {
-        guard user.outbox.isUsed else { return false }
+        let outbox = user.outbox.file
+        guard outbox.isUsed else { return false }
         var waits = true
         do {
-            waits = try user.outbox.leave()
+            waits = try outbox.leave()
         } catch {
             device.log.failure("\(error)", "The outbox of a user who has left failed.")
         }
         if waits {
-            let former = Left(outbox: user.outbox, place: user.place, account: account)
+            let former = Left(outbox: outbox, place: user.place, account: account)
             left.withLock { $0.append(former) }
         }
         return waits
     }
 
     private func remove(_ user: UserScope, keepingOutbox: Bool) {
-        if !keepingOutbox { user.outbox.close() }
+        if !keepingOutbox { user.outbox.file.close() }
         guard let place = user.place else { return }
         remove(place, keepingOutbox: keepingOutbox)
         device.log.removed(place.url)
@@ -335,8 +337,8 @@ package final class Users: Sendable {
         where isMeant: (Left) -> Bool
     ) throws {
         for former in left.withLock({ $0 })
-        where former.outbox !== user.outbox && isMeant(former) {
-            try user.outbox.takeOver(former.outbox, kind)
+        where former.outbox !== user.outbox.file && isMeant(former) {
+            try user.outbox.file.takeOver(former.outbox, kind)
             if let kind { try former.outbox.remove(kind) }
             try drop(former, ifEmpty: kind != nil)
         }
@@ -365,7 +367,7 @@ package final class Users: Sendable {
     /// Gives those to the present user.
     func claim() throws(SanguineError) {
         let user = present
-        try user.mutations.open()
+        try user.outbox.open(.mutation)
         try changing.withLock { _ throws(SanguineError) in
             guard present === user else { throw .userChanged }
             do {
@@ -375,8 +377,8 @@ package final class Users: Sendable {
             }
         }
         // The app's code, so under no lock.
-        user.mutations.signedIn()
-        user.mutations.refetchSettling()
+        user.outbox.signedIn()
+        user.mutations.settling.refetchAll()
     }
 
     /// Removes those.

@@ -94,16 +94,29 @@ struct MutationCostTests {
 /// The search for the next flight begins where the last one ended.
 @Suite("The search for the next flight", .bounded(.seconds(120)))
 struct FlightSearchTests {
+    private static let flights: [OutboxState.Kind: Int] = [.mutator: 2, .mutation: 3]
+
     /// What takes off by a look at everything.
-    private static func expected(_ state: OutboxState, parallel: Int) -> Int64? {
+    private static func expected(_ state: OutboxState) -> Int64? {
+        guard !state.pauses.contains(.offline) else { return nil }
+        for kind in OutboxState.Kind.allCases where !state.mustSignIn(kind) {
+            if let found = expected(state, kind) { return found }
+        }
+        return nil
+    }
+
+    private static func expected(_ state: OutboxState, _ kind: OutboxState.Kind) -> Int64? {
         func isSending(_ item: OutboxState.Item) -> Bool {
             if case .sending = item.phase { true } else { false }
         }
-        let flying = state.items.values.filter(isSending)
-        guard flying.count < parallel, state.pauses.isEmpty else { return nil }
+        let flying = state.items.values.filter { $0.kind == kind && isSending($0) }
+        guard flying.count < flights[kind, default: 0] else { return nil }
         var closed = Set(flying.map(\.lane))
-        for item in state.items.values where item.phase == .queued {
-            if !closed.contains(item.lane), state.waits[item.lane] == nil { return item.sequence }
+        let waits = Set(state.waits.keys.filter { $0.kind == kind }.map(\.lane))
+        for item in state.items.values {
+            if item.isArriving { return nil }
+            guard item.kind == kind, item.phase == .queued else { continue }
+            if !closed.contains(item.lane), !waits.contains(item.lane) { return item.sequence }
             closed.insert(item.lane)
         }
         return nil
@@ -112,18 +125,24 @@ struct FlightSearchTests {
     @Test(arguments: 1...50)
     func `it finds what a look at everything finds`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
-        var state = OutboxState(limit: 200, batch: 1, parallel: 3)
+        var state = OutboxState(
+            limit: 200,
+            Self.flights.mapValues { .init(operations: 1, flights: $0) }
+        )
         var flights: [OutboxState.Flight] = []
         var last: Int64 = 0
         var taken = 0
         for _ in 0..<600 {
             let lane = "\(Int.random(in: 0..<5, using: &random))"
+            let kind = Bool.random(using: &random) ? OutboxState.Kind.mutator : .mutation
             let some = state.items.keys.randomElement(using: &random) ?? 0
             switch Int.random(in: 0..<12, using: &random) {
             case 0..<4 where !state.isFull:
                 last += 1
                 let id = Identifier(at: Timestamp(millisecondsSince1970: last), using: &random)
-                state.add(.init(id: id, sequence: last, lane: lane))
+                var item = OutboxState.Item(id: id, sequence: last, lane: lane, kind: kind)
+                item.isArriving = Int.random(in: 0..<6, using: &random) == 0
+                state.add(item)
             case 4, 5:
                 guard !flights.isEmpty else { continue }
                 let flight = flights.remove(at: Int.random(in: 0..<flights.count, using: &random))
@@ -134,13 +153,17 @@ struct FlightSearchTests {
                 guard !flights.isEmpty else { continue }
                 let wasSent = Bool.random(using: &random)
                 _ = state.fail(flights.removeFirst().number, .retry, wasSent: wasSent)
-            case 7: state.wake(Bool.random(using: &random) ? lane : nil)
-            case 8: state.set(.offline, Bool.random(using: &random))
+            case 7:
+                state.wake(Bool.random(using: &random) ? .init(kind: kind, lane: lane) : nil)
+            case 8:
+                let pause = Bool.random(using: &random) ? OutboxState.Pause.offline : .signIn(kind)
+                state.set(pause, Int.random(in: 0..<3, using: &random) == 0)
+            case 11: for sequence in state.items.keys { state.arrived(sequence) }
             case 9: _ = state.discard(some)
             case 10: state.move(some, to: lane)
             default: _ = state.settle([some])
             }
-            let wanted = Self.expected(state, parallel: 3)
+            let wanted = Self.expected(state)
             let flight = state.takeOff()?.flight
             #expect(flight?.sequences.first == wanted)
             if let flight {

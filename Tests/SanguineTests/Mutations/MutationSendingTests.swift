@@ -40,7 +40,9 @@ struct MutationSendingTests {
         #expect(second.likes("a") == 10)
         #expect(second.outbox.refused.map(\.problem.code) == [.mutatorUnknown])
         second.close()
-        #expect(try fixture.client(seed: 3).outbox.pending.count == 1)
+        let third = try fixture.client(seed: 3)
+        #expect(third.outbox.pending.count == 1)
+        third.close()
     }
 
     @Test func `an answer that is lost is asked for again under the same key`() async throws {

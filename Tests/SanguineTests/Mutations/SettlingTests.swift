@@ -40,6 +40,7 @@ struct SettlingTests {
 
     @Test func `a death before the operation has left the disk shows it once`() async throws {
         let client = try await stored()
+        _ = try client.users.present.outbox.file.version()
         try execute(
             "CREATE TRIGGER t BEFORE DELETE ON operation BEGIN SELECT RAISE(ABORT, 'no'); END",
             in: OutboxFile.name
@@ -61,7 +62,7 @@ struct SettlingTests {
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
         client.queries.flush()
-        #expect(try client.mutations.outbox.rows(.mutation).isEmpty)
+        #expect(try client.users.present.outbox.file.rows(.mutation).isEmpty)
     }
 
     @Test func `a value that was invalidated before a death is stale after it`() async throws {

@@ -17,7 +17,7 @@ import Testing
         // The push is done, and its answer kept back; so is the first pull's.
         try await fixture.network.waitForHeld(2)
         try await eventually("the push is done") { fixture.authority.count("a") == 1 }
-        client.sync.pull()
+        client.users.present.feed.pull()
         try await fixture.network.releaseFirst { $0.isPull }
         try await fixture.network.waitForRequests(3)
         #expect(client.count("a") == 1)
@@ -33,15 +33,16 @@ import Testing
         fixture.network.hold()
         let receipt = try client.add("a")
         try await fixture.network.waitForHeld(1)
-        let (place, number) = client.sync.guarded.withLock {
+        let records = client.users.present.records
+        let (place, number) = records.outbox.read {
             ($0.state.position, $0.state.outbox.unresolved.first)
         }
         let sequence = try #require(number)
         // One that was not asked about the operation waits; the other one says that it is done.
         var answer = PullAnswer(changes: [], next: place + 5, head: place + 5, hasMore: false)
-        #expect(client.sync.receive(.init(answer, since: place)))
+        #expect(records.receive(.init(answer, since: place)))
         answer.operations = [PushResult(id: receipt.id, status: .applied, head: place + 1)]
-        #expect(client.sync.receive(.init(answer, since: place, asked: [sequence])))
+        #expect(records.receive(.init(answer, since: place, asked: [sequence])))
         client.close()
     }
 
@@ -67,10 +68,10 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
         try client.add("a")
-        try await eventually("nothing is being sent") { client.sync.kick() == nil }
+        try await eventually("nothing is being sent") { !client.users.present.outbox.isSending }
         fixture.authority.set("a", to: 20)
         fixture.authority.set("b", to: 7)
-        try await client.sync.pull()?.value()
+        try await client.users.present.feed.pull()?.value()
         #expect(client.count("a") == 21 && client.count("b") == 7)
     }
 

@@ -44,7 +44,7 @@ import Testing
         let first = try fixture.client()
         try first.add("a")
         try await first.synchronize()
-        let position = first.sync.guarded.withLock { $0.state.position }
+        let position = first.users.present.outbox.read { $0.state.position }
         first.close()
         // As if the process had died before the outbox heard of the feed.
         let outbox = OutboxFile(try fixture.place)

@@ -99,7 +99,7 @@ import Testing
         fixture.authority.set("c2", to: 50)
         fixture.authority.forgetDeletions()
         fixture.network.hold()
-        client.sync.pull()
+        client.users.present.feed.pull()
         try await fixture.network.waitForHeld(1)
         #expect(client.records(Counter.self).map(\.count) == [0, 1, 2])
         fixture.network.release()

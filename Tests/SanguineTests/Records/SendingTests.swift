@@ -35,10 +35,10 @@ import Testing
         let receipt = try client.add("a")
         try await fixture.network.waitForRequests(3)
         try await eventually("the outbox is paused") {
-            client.sync.guarded.withLock { !$0.state.outbox.pauses.isEmpty }
+            client.users.present.outbox.read { $0.state.outbox.mustSignIn(.mutator) }
         }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
-        client.sync.signedIn(isFirst: false)
+        client.users.present.outbox.signedIn()
         #expect(try await receipt.outcome == .applied)
     }
 

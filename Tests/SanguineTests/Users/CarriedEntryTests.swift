@@ -87,7 +87,7 @@ struct CarriedEntryTests {
         defer { client.close() }
         let before = network.count("/v1/accounts/guest")
         await client.signOut()
-        #expect(!client.users.present.sync.isActive && client.accountId == nil)
+        #expect(!client.users.present.feed.isActive && client.accountId == nil)
         #expect(network.count("/v1/accounts/guest") == before)
         withExtendedLifetime(following) {}
     }

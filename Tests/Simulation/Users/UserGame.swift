@@ -3,69 +3,6 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// What the game of users found: something of one user that another could see, or that was left.
-package struct UserLeak: Error, CustomStringConvertible {
-    package let seed: UInt64
-    package let step: Int
-    package let detail: String
-
-    package var description: String {
-        """
-        seed \(seed), step \(step): No leak: \(detail)
-        Replay it with: make leaks SEEDS=\(seed)..\(seed)
-        """
-    }
-}
-
-/// What makes a game of users worth its name: where one of these never happens, nothing is proven.
-package enum UserGameTurn: String, CaseIterable, Sendable {
-    case signOut = "sign-outs"
-    case heldSignOut = "sign-outs stopped half-way"
-    case farewellToWrites = "sign-outs with operations left behind"
-    case userChange = "sessions taken over by somebody else"
-    case death = "deaths"
-    case deathInSignOut = "deaths in a sign-out"
-    case loss = "messages lost"
-    case overtaken = "sign-outs with requests under way"
-}
-
-/// How often each turn happened.
-package typealias UserGameTally = [UserGameTurn: Int]
-
-/// Plays a seed of the game of users.
-///
-/// One game at a time in a process: it stops threads.
-///
-/// - Returns: What was seen or left of somebody else, `nil` if nothing was; and what happened.
-package func userLeak(
-    seed: UInt64,
-    steps: Int = 60
-) async -> (leak: UserLeak?, tally: UserGameTally) {
-    // A thread that stops must not be one that the game itself needs.
-    await Task(executorPreference: OwnThread("game")) {
-        do {
-            let game = try UserGame(seed: seed)
-            defer { game.end() }
-            return (await game.leak(steps: steps), game.tally)
-        } catch {
-            let leak = UserLeak(seed: seed, step: 0, detail: "the game did not begin: \(error)")
-            return (leak, [:])
-        }
-    }.value
-}
-
-/// Runs tasks on a thread of its own.
-private final class OwnThread: TaskExecutor {
-    private let queue: DispatchQueue
-
-    init(_ label: String) { queue = DispatchQueue(label: label) }
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-    }
-}
-
 /// A device that people hand on, with the real client, real files and a server of its own.
 ///
 /// People read, write, turn pages, sign out, and come back; the process dies; records change on the
@@ -174,7 +111,7 @@ final class UserGame {
             await letOthersRun()
             try await check()
             // Of nobody's time it is looked at when it is known that nobody is about to sign in.
-            if step.isMultiple(of: 8), process.client.accountId != nil { try checkFiles() }
+            if step.isMultiple(of: 8), process.client.accountId != nil { try await checkFiles() }
             // Whoever is signed in holds the device: nobody else is signed in by a token's end.
             if let account = process.client.accountId, let person = network.person(account) {
                 network.holder = person
@@ -185,9 +122,8 @@ final class UserGame {
 
     /// How far others come meanwhile is part of the game, and no wait.
     private func letOthersRun() async {
-        for _ in 0..<Int.random(in: 0...12, using: &random) {
-            await Task.yield()  // tidy: allow busy-wait: a turn of the game.
-        }
+        let time = Duration.microseconds(Int.random(in: 0...2_000, using: &random))
+        try? await Task.sleep(for: time)  // tidy: allow sleeping-test: a turn of the game.
     }
 
     private func event() async throws {
@@ -213,7 +149,11 @@ final class UserGame {
 
     private func release() {
         let count = network.heldCount
-        guard count > 0 else { return process.pause.release() }
+        guard count > 0 else {
+            // Now and then: others must come to something while the change stands.
+            if Int.random(in: 0..<4, using: &random) == 0 { process.pause.release() }
+            return
+        }
         let index = Int.random(in: 0..<count, using: &random)
         let isLost = Int.random(in: 0..<12, using: &random) == 0
         if isLost { note(.loss) }
@@ -237,13 +177,14 @@ final class UserGame {
     }
 
     private func write(_ client: SanguineClient) {
-        // What nobody did is the next account's; and so may be what is done during a sign-out.
-        let account = leaving == nil ? client.accountId : nil
+        // What nobody did is the next account's; and so may be what is done during a change.
+        let mayChange = leaving != nil || process.pause.isArmed
+        let account = mayChange ? nil : client.accountId
         let deed = account.flatMap { network.person($0)?.deed } ?? "DEED-OF-NOBODY-"
         writes += 1
         let text = "\(deed)\(writes)"
         switch Int.random(in: 0..<4, using: &random) {
-        case 0: _ = try? client.perform(LikeCard(text: text))
+        case 0: perform(mayChange) { _ = try? client.perform(LikeCard(text: text)) }
         case 1:
             guard let account, let person = network.person(account) else { return }
             // The app has it from an answer of its own.
@@ -251,8 +192,14 @@ final class UserGame {
             if client.accountId == account { client.set(GameCard(text: text), for: .card(2)) }
         default:
             let id = RecordID.game("note-\(Int.random(in: 0...6, using: &random))")
-            _ = try? client.perform(WriteNote(id: id, text: text))
+            perform(mayChange) { _ = try? client.perform(WriteNote(id: id, text: text)) }
         }
+    }
+
+    /// What is done during a change waits for its end: not on the thread that is to release it.
+    private func perform(_ mayWait: Bool, _ body: @escaping @Sendable () -> Void) {
+        guard mayWait else { return body() }
+        tasks.append(Task(executorPreference: OwnThread("writer")) { body() })
     }
 
     private func turnPages(_ client: SanguineClient) {
@@ -294,6 +241,7 @@ final class UserGame {
     /// The one who is there signs out, and may hand the device on.
     private func changeUser() async throws {
         if let leaving {
+            if Int.random(in: 0..<4, using: &random) == 0 { return try await die() }
             // It has stopped half-way: it goes on now.
             if process.pause.isStopped { note(.heldSignOut) }
             process.pause.release()
@@ -305,6 +253,7 @@ final class UserGame {
             if process.pause.isStopped { process.pause.release() }
             let client = process.client
             note(.signOut)
+            if Bool.random(using: &random) { process.pause.arm() }
             if network.heldCount > 0 { note(.overtaken) }
             let task = Task(executorPreference: OwnThread("sign-out")) { await client.signOut() }
             leaving = task
@@ -320,7 +269,7 @@ final class UserGame {
         if process.client.outbox.ofOthers > 0 { note(.farewellToWrites) }
         network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         try await check()
-        try checkFiles()
+        try await checkFiles()
         try await checkScreen()
     }
 
@@ -344,7 +293,7 @@ final class UserGame {
         guard client.accountId != nil else { return }
         note(.userChange)
         try await check()
-        try checkFiles()
+        try await checkFiles()
     }
 
     private func settleChanges() async throws {
@@ -380,7 +329,7 @@ final class UserGame {
         )
         _ = process.client.records(GameNote.self)
         try await check()
-        try checkFiles()
+        try await checkFiles()
     }
 
     /// All comes to rest: the last one signs out, and nothing of anybody is left.
@@ -398,7 +347,7 @@ final class UserGame {
         network.setOpen(false)
         try await within("the last sign-out") { await client.signOut() }
         try await check()
-        try checkFiles()
+        try await checkFiles()
         try await checkScreen()
     }
 
@@ -439,28 +388,37 @@ final class UserGame {
     }
 
     /// Looks at every byte of the client's folder.
-    private func checkFiles() throws {
-        guard leaving == nil else { return }
+    private func checkFiles() async throws {
+        guard leaving == nil, let found = try strange() else { return }
+        // A session is stored before it is used, and may be of one who has held the device when
+        // they were asked for.
+        if process.client.accountId == nil, await isSigningIn(), try strange() == nil { return }
+        let present = process.client.accountId.flatMap { network.person($0) }
+        throw leak("\(found), and \(name(present)) is there")
+    }
+
+    /// What is in the folder and is nobody's who is there.
+    private func strange() throws -> String? {
         let client = process.client
         let account = client.accountId
         let hasOthers = client.outbox.ofOthers > 0
         let files = try UserGameFiles.contents(of: process.folder)
-        guard client.accountId == account else { return }
+        guard client.accountId == account else { return nil }
         let present = account.flatMap { network.person($0) }
         for (name, data) in files {
             // What waits for its owner's return, waits there alone.
             let mayWait = hasOthers && name.contains("/sanguine-outbox")
             for other in Person.allCases where other != present {
                 var words = [other.mark] + (mayWait ? [] : [other.deed])
-                // A session is stored before it is used: that of the next one may be there.
                 if !mayWait, other != network.holder {
                     words += network.accounts.filter { $0.value == other }.map(\.key.description)
                 }
                 for word in words where data.range(of: Data(word.utf8)) != nil {
-                    throw leak("'\(word)' is in \(name), and \(self.name(present)) is there")
+                    return "'\(word)' is in \(name)"
                 }
             }
         }
+        return nil
     }
 
     /// Looks at the models: they follow in the main actor's next turns.

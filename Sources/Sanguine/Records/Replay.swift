@@ -53,7 +53,7 @@ package struct Replay {
         var refusal: Refusal?
     }
 
-    private let schema: RecordSchema
+    let schema: RecordSchema
     private var entries: [Int64: Entry] = [:]
     /// The sequence numbers, ascending.
     package private(set) var order: [Int64] = []

@@ -2,15 +2,29 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-// MARK: - Restoring
-
 /// A long feed from its start: several ranges at once, into a space of their own.
 ///
 /// The head that the first page names is where the ranges end. What changes while they are read has
 /// a number behind it, and comes with the catching up that follows; so does what was deleted. Only
 /// when that has reached its end is the space whole, and becomes the base. How far each range is
 /// lies on disk with its records, so that a death costs a page of each.
-extension SyncKeeper {
+///
+/// Mutable state: `state`, by its mutex.
+final class FeedRestore: Sendable {
+    private struct Progress {
+        var part = 1.0
+        var hasEnded = false
+    }
+
+    private let records: UserRecords
+    private let requests: FeedRequests?
+    private let followers: Followers<Double>
+    private let state = Mutex(Progress())
+
+    init(_ records: UserRecords, _ requests: FeedRequests?, _ followers: Followers<Double>) {
+        (self.records, self.requests, self.followers) = (records, requests, followers)
+    }
+
     /// The number of the range that stands for the catching up.
     private static let catchingUp = 0
 
@@ -22,12 +36,12 @@ extension SyncKeeper {
     }
 
     /// A restore that an earlier process, or a failure, left.
-    func unfinishedRestore() throws(SanguineError) -> RecordsFile.Restore? {
-        try writing { try $0.restore() } ?? nil
+    func unfinished() throws(SanguineError) -> RecordsFile.Restore? {
+        try records.writing { try $0.restore() } ?? nil
     }
 
     /// Begins with the first page.
-    func beginRestore(
+    func begin(
         with answer: PullAnswer
     ) throws(SanguineError) -> RecordsFile.Restore {
         let head = max(answer.head, answer.next)
@@ -47,7 +61,7 @@ extension SyncKeeper {
             ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
         }
         ranges[1].reached = answer.next
-        let restore = try writing { records in
+        let restore = try records.writing { records in
             let restore = try records.beginRestore(ranges)
             try records.write(RecordPage(answer.changes), ranges[1], of: restore.space)
             return restore
@@ -76,7 +90,7 @@ extension SyncKeeper {
     /// Restores what is missing; returns whether the feed must be pulled.
     func go(
         on restore: RecordsFile.Restore,
-        _ ask: Ask
+        _ ask: FeedRequests.Ask
     ) async throws(SanguineError) -> Bool {
         let open = restore.ranges.filter { $0.number != Self.catchingUp && !$0.isDone }
         progress(restore.ranges)
@@ -105,7 +119,7 @@ extension SyncKeeper {
     private func fill(
         _ range: RecordsFile.Range,
         of restore: RecordsFile.Restore,
-        _ ask: Ask,
+        _ ask: FeedRequests.Ask,
         _ turn: Turn
     ) async -> Ending {
         var range = range
@@ -113,7 +127,7 @@ extension SyncKeeper {
             let reader = try pageReader()
             while !range.isDone {
                 let horizon = restore.horizon
-                let answer = try await get(
+                let answer = try await page(
                     RangePage.self,
                     since: range.reached,
                     ask,
@@ -136,6 +150,16 @@ extension SyncKeeper {
         }
     }
 
+    private func page<Page: Decodable & Sendable>(
+        _ page: Page.Type,
+        since: Int64,
+        _ ask: FeedRequests.Ask,
+        horizon: Int64
+    ) async throws(SanguineError) -> ServerCall.Answer<Page> {
+        guard let requests else { throw .notConfigured("'server'") }
+        return try await requests.page(page, since: since, ask, horizon: horizon)
+    }
+
     private func pageReader() throws(SanguineError) -> RecordPageReader {
         do { return try RecordPageReader() } catch { throw .store(.readFailed("\(error)")) }
     }
@@ -155,7 +179,7 @@ extension SyncKeeper {
 
     private func catchUp(
         _ restore: RecordsFile.Restore,
-        _ ask: Ask
+        _ ask: FeedRequests.Ask
     ) async throws(SanguineError) -> Bool {
         guard var range = restore.ranges.first(where: { $0.number == Self.catchingUp }) else {
             try abandon()
@@ -163,8 +187,8 @@ extension SyncKeeper {
         }
         while true {
             // Asked with each page what is done by now: the last page's word counts.
-            let now = guarded.withLock { question($0) }
-            let answer = try await get(
+            let now = records.outbox.read { FeedRequests.Ask($0.state) }
+            let answer = try await page(
                 PullAnswer.self,
                 since: range.reached,
                 now,
@@ -180,48 +204,25 @@ extension SyncKeeper {
                 try $0.write(RecordPage(answer.changes), range, of: restore.space)
             }
             guard !answer.hasMore else { continue }
-            var batch = Self.batch(of: answer, to: now)
+            var batch = FeedRequests.batch(of: answer, to: now)
             batch.changes = []  // They lie there already, with all others.
             batch.isReset = true
             batch.staged = restore.space
-            let mustPull = receive(batch)
+            let mustPull = records.receive(batch)
             set(progress: 1)
             return mustPull
         }
     }
 
     private func write(_ body: (RecordsFile) throws -> Void) throws(SanguineError) {
-        guard try writing(body) != nil else { throw .userChanged }
-        if let ranges = try unfinishedRestore()?.ranges { progress(ranges) }
+        guard try records.writing(body) != nil else { throw .userChanged }
+        if let ranges = try unfinished()?.ranges { progress(ranges) }
     }
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon() throws(SanguineError) {
-        _ = try writing { try $0.abandonRestore() }
+        _ = try records.writing { try $0.abandonRestore() }
         set(progress: 1)  // What follows may be no restore.
-    }
-
-    /// Writes to the records' file, if the user is still there.
-    private func writing<Value: Sendable>(
-        _ body: (RecordsFile) throws -> Value
-    ) throws(SanguineError) -> Value? {
-        do {
-            return try serial.withLock { _ in
-                try guarded.withLock({ $0.records }).map(body)
-            }
-        } catch is RecordsFile.RestoreIsOver {
-            throw .cancelled  // Another range has dropped it.
-        } catch {
-            guarded.withLock { guarded in
-                if SQLiteFile.isDamage(error) {
-                    failed(error, &guarded)
-                } else {
-                    // The next try goes on in memory.
-                    try? guarded.records?.leaveDisk(because: error)
-                }
-            }
-            throw .store(.writeFailed("\(error)"))
-        }
     }
 
     // MARK: - Progress
@@ -234,12 +235,21 @@ extension SyncKeeper {
         set(progress: 0.99 * Double(done) / Double(max(1, whole)))
     }
 
-    private func set(progress: Double) {
-        guarded.withLock { guarded in
+    private func set(progress part: Double) {
+        state.withLock { state in
             // How far another user's was is nobody else's to know.
-            guard guarded.ending == nil else { return }
-            guarded.restored = progress
-            environment.restores.tell(progress)
+            guard !state.hasEnded else { return }
+            state.part = part
+            followers.tell(part)
         }
     }
+
+    /// How much of a long feed is restored, from 0 to 1.
+    var part: Double { state.withLock { $0.part } }
+
+    /// ``part``, now and after each change.
+    func parts() -> AsyncStream<Double> { state.withLock { followers.stream(from: $0.part) } }
+
+    /// Nothing is told any more: the user is gone.
+    func end() { state.withLock { $0.hasEnded = true } }
 }

@@ -1,0 +1,340 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// Asks for parts of one user's feed.
+struct FeedRequests: Sendable {
+    /// What a pull asks.
+    struct Ask: Sendable {
+        let since: Int64
+        /// The operations of which it asks whether they are done, with their sequence numbers.
+        let operations: [Identifier: Int64]
+        /// Up to where the base knows that deletions are forgotten.
+        let horizon: Int64
+
+        init(_ state: borrowing SyncState) {
+            let outbox = state.outbox
+            let unresolved = outbox.unresolved.prefix(WireLimits.operationsAsked)
+                .compactMap { outbox.items[$0] }
+            since = state.pullPosition
+            horizon = state.pullHorizon
+            operations = Dictionary(unresolved.map { ($0.id, $0.sequence) }) { first, _ in first }
+        }
+    }
+
+    let call: ServerCall
+
+    /// Asks for the part behind a number.
+    func page<Page: Decodable & Sendable>(
+        _ page: Page.Type,
+        since: Int64,
+        _ ask: Ask,
+        horizon: Int64
+    ) async throws(SanguineError) -> ServerCall.Answer<Page> {
+        var query = [
+            URLQueryItem(name: "since", value: "\(since)"),
+            URLQueryItem(name: "limit", value: "\(RecordLimits.pullChanges)"),
+            URLQueryItem(name: "horizon", value: "\(horizon)"),
+        ]
+        if !ask.operations.isEmpty {
+            let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
+            query.append(URLQueryItem(name: "operations", value: ids))
+        }
+        return try await call.get("/v1/sync/pull", query: query, as: page)
+    }
+
+    static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
+        // A server that does not say what became of them has not been asked.
+        let asked = answer.operations == nil ? [] : Set(ask.operations.values)
+        var batch = SyncState.FeedBatch(answer, since: ask.since, asked: asked)
+        batch.head = answer.hasMore ? max(answer.head, answer.next + 1) : answer.next
+        return batch
+    }
+}
+
+/// Reads one user's feed, by pulls and live, for ``UserRecords`` to take in.
+///
+/// Nothing is asked of the server before somebody uses records, or observes what the feed carries.
+///
+/// Invariants: at most one pull, one wait before the next and one live connection; none after
+/// ``end(_:)``.
+///
+/// Mutable state: `guarded`, by its mutex, never held over `await` or over the records.
+final class UserFeed: Sendable {
+    /// A pull, for all who want to know of its end.
+    private struct Run {
+        let number: UInt64
+        let outcome = OneShot<Void>()
+        var task: Task<Void, Never>?
+    }
+
+    private struct Guarded {
+        var isActive = false
+        var isLive = false
+        var hasEnded = false
+        var puller: Run?
+        var mustPullAgain = false
+        var failures = 0
+        var runs: UInt64 = 0
+        /// Waits for the next pull.
+        var polling: Task<Void, Never>?
+        var followings: [SignalFollowing] = []
+        var live: LiveFeed?
+
+        mutating func stopPolling() {
+            polling?.cancel()
+            polling = nil
+        }
+    }
+
+    private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+
+    let restore: FeedRestore
+    private let records: UserRecords
+    private let environment: OutboxEnvironment
+    private let requests: FeedRequests?
+    /// How often the feed is pulled in the foreground; `nil` for never.
+    private let pollInterval: Duration?
+    private let guarded = Mutex(Guarded())
+
+    /// Creates the feed; without a server `call` is `nil`, and nothing ever comes.
+    init(
+        _ records: UserRecords,
+        _ call: ServerCall?,
+        pollInterval: Duration?,
+        restores: Followers<Double>
+    ) {
+        self.records = records
+        self.pollInterval = pollInterval
+        environment = records.environment
+        requests = call.map { FeedRequests(call: $0) }
+        restore = FeedRestore(records, requests, restores)
+    }
+
+    // MARK: - Life
+
+    /// Opens what is needed, follows the app and the network, and asks for what is new.
+    func activate() {
+        let isNew = guarded.withLock { guarded in
+            guard !guarded.hasEnded, !guarded.isActive else { return false }
+            guarded.isActive = true
+            guard requests != nil else { return true }
+            let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
+            guarded.followings = [
+                lifecycle.isForeground.follow { [weak self] in self?.signalsChanged() },
+                connectivity.isOnline.follow { [weak self] in self?.signalsChanged() },
+            ]
+            return true
+        }
+        guard isNew else { return }
+        records.open()
+        pull()
+        followLive()
+    }
+
+    /// Whether somebody uses records.
+    var isActive: Bool { guarded.withLock { $0.isActive } }
+
+    /// Ends all that is under way.
+    ///
+    /// - Returns: What tells those who wait.
+    func end(_ reason: SanguineError) -> @Sendable () -> Void {
+        let ended = guarded.withLock { guarded in
+            defer { guarded = Guarded(isActive: guarded.isActive, hasEnded: true) }
+            return (guarded.puller, guarded.polling, guarded.live)
+        }
+        let (puller, polling, live) = ended
+        live?.close()
+        puller?.task?.cancel()
+        polling?.cancel()
+        restore.end()
+        return { puller?.outcome.resolve(.failure(reason)) }
+    }
+
+    /// The account has become known: there is a feed to ask for.
+    func signedIn() {
+        // A pull that is under way waits for the account, and goes on by itself.
+        if guarded.withLock({ $0.isActive && $0.puller == nil }) { pull() }
+    }
+
+    /// Sends what waits, and pulls to the head.
+    func synchronize() async throws(SanguineError) {
+        guard requests != nil else { throw .notConfigured("'server'") }
+        activate()
+        try await records.outbox.sendAll(.mutator)
+        if let pulling = pull() { try await pulling.value() }
+    }
+
+    private func signalsChanged() {
+        if environment.lifecycle.isForeground.value {
+            if environment.connectivity.isOnline.value { pull() }
+        } else {
+            guarded.withLock { $0.stopPolling() }
+        }
+    }
+
+    // MARK: - Pulling
+
+    /// Asks for what is new; once more if that is under way.
+    ///
+    /// - Returns: What tells of the end of it; `nil` without a server.
+    @discardableResult
+    func pull() -> OneShot<Void>? {
+        guard requests != nil, records.outbox.read({ $0.records != nil }) else { return nil }
+        return guarded.withLock { guarded -> OneShot<Void>? in
+            guard !guarded.hasEnded else { return nil }
+            guarded.mustPullAgain = true
+            if let puller = guarded.puller { return puller.outcome }
+            guarded.stopPolling()
+            guarded.runs += 1
+            var run = Run(number: guarded.runs)
+            let number = run.number
+            run.task = Task { [self] in await pull(run: number) }
+            guarded.puller = run
+            return run.outcome
+        }
+    }
+
+    private func pull(run: UInt64) async {
+        var more = false
+        var vain = 0
+        var failure: SanguineError?
+        while let ask = nextAsk(run, more: more && vain < RecordLimits.vainPulls, failure) {
+            do throws(SanguineError) {
+                more = try await pullPage(ask)
+                vain = records.outbox.read { $0.state.pullPosition } != ask.since ? 0 : vain + 1
+            } catch {
+                failure = error
+            }
+        }
+    }
+
+    /// What to ask next; `nil` if the run is over.
+    private func nextAsk(
+        _ run: UInt64,
+        more: Bool,
+        _ failure: SanguineError?
+    ) -> FeedRequests.Ask? {
+        let (goesOn, ended) = guarded.withLock { guarded -> (Bool, OneShot<Void>?) in
+            guard guarded.puller?.number == run else { return (false, nil) }
+            guard failure == nil, more || guarded.mustPullAgain else {
+                defer { guarded.puller = nil }
+                guarded.failures = failure == nil ? 0 : guarded.failures + 1
+                poll(&guarded)
+                return (false, guarded.puller?.outcome)
+            }
+            guarded.mustPullAgain = false
+            return (true, nil)
+        }
+        ended?.resolve(failure.map { .failure($0) } ?? .success(()))
+        return goesOn ? records.outbox.read { FeedRequests.Ask($0.state) } : nil
+    }
+
+    /// Has the feed pulled again after a while, if nothing else brings news.
+    private func poll(_ guarded: inout Guarded) {
+        // A live feed goes on from where the pull should have ended.
+        guard !guarded.isLive || guarded.failures > 0,
+            environment.lifecycle.isForeground.value
+        else { return }
+        var random = environment.random
+        let wait =
+            guarded.failures == 0
+            ? pollInterval
+            : Self.schedule.backoff(afterFailures: guarded.failures, using: &random)
+        guard let wait else { return }
+        guarded.polling?.cancel()
+        guarded.polling = Task { [weak self, delay = environment.delay] in
+            guard (try? await delay.sleep(for: wait)) != nil else { return }
+            self?.signalsChanged()
+        }
+    }
+
+    /// Returns whether there is more to pull.
+    private func pullPage(_ first: FeedRequests.Ask) async throws(SanguineError) -> Bool {
+        guard let requests else { throw .notConfigured("'server'") }
+        let ask = try await signedIn(first, requests.call.authorizer)
+        if let unfinished = try restore.unfinished() {
+            return try await restore.go(on: unfinished, ask)
+        }
+        // At the start it has no record, and may miss the deletion of none.
+        let horizon = ask.since == 0 ? 0 : ask.horizon
+        let answer = try await requests.page(
+            PullAnswer.self,
+            since: ask.since,
+            ask,
+            horizon: horizon
+        )
+        .value
+        if answer.hasMore, answer.reset || ask.since == 0 {
+            return try await restore.go(on: try restore.begin(with: answer), ask)
+        }
+        return records.receive(FeedRequests.batch(of: answer, to: ask))
+    }
+
+    /// Makes an account known before anything is asked: nobody has no feed.
+    private func signedIn(
+        _ ask: FeedRequests.Ask,
+        _ authorizer: any Authorizer
+    ) async throws(SanguineError) -> FeedRequests.Ask {
+        guard authorizer.account == nil else { return ask }
+        _ = try await authorizer.accessToken()
+        guard authorizer.account != nil else { throw .userChanged }
+        return records.outbox.read { FeedRequests.Ask($0.state) }
+    }
+
+    // MARK: - Live
+
+    /// Whether there is a server, and a transport for a connection that stays.
+    var canBeLive: Bool { requests?.call.exchange.transport is any StreamingTransport }
+
+    /// Follows the feed live from now on.
+    private func followLive() {
+        guard let requests, canBeLive else { return }
+        let live = guarded.withLock { guarded -> LiveFeed? in
+            guard !guarded.hasEnded, guarded.live == nil else { return nil }
+            let live = liveFeed(requests.call)
+            guarded.live = live
+            return live
+        }
+        live?.start()
+    }
+
+    private func liveFeed(_ call: ServerCall) -> LiveFeed {
+        LiveFeed(
+            call: call,
+            environment: LiveFeed.Environment(
+                lifecycle: environment.lifecycle,
+                connectivity: environment.connectivity,
+                delay: environment.delay,
+                random: environment.random
+            ),
+            handlers: LiveFeed.Handlers(
+                place: { [weak self] in self?.livePlace },
+                receive: { [weak self] batch in
+                    guard let self else { return }
+                    if records.receive(batch) { pull() }
+                },
+                pull: { [weak self] in _ = self?.pull() },
+                setLive: { [weak self] in self?.setLive($0) }
+            )
+        )
+    }
+
+    /// Whether a live connection stands: nothing is polled then.
+    private func setLive(_ isLive: Bool) {
+        guarded.withLock { guarded in
+            guarded.isLive = isLive
+            if isLive { guarded.stopPolling() }
+        }
+        if !isLive { pull() }
+    }
+
+    /// Where a live connection begins: where the last pull has ended.
+    private var livePlace: Int64? {
+        records.outbox.read { contents in
+            contents.records != nil && contents.state.isComplete
+                ? contents.state.pullPosition : nil
+        }
+    }
+}

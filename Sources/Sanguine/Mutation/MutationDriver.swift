@@ -1,0 +1,319 @@
+import Foundation
+import Logging
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// Mutations for any backend: shown as effects on the cache's entries, sent by the app's closure,
+/// and settled by what is fetched after that.
+///
+/// Invariant: the cache knows that a mutation was sent before it leaves, and that it is done before
+/// anything is fetched for it.
+///
+/// Mutable state: `ids`, by its mutex, held over nothing.
+final class MutationDriver: OutboxDriver {
+    let settling: MutationSettling
+    private let configuration: SanguineClient.Configuration
+    private let outbox: OutboxEngine
+    private let queries: QueryCache
+    /// The user's part of the cache.
+    private let user: Partition
+    private let registry: PagesRegistry
+    /// Has the models of those keys follow, if the main actor calls.
+    private let applyNow: @Sendable ([QueryKey]) -> Void
+    private let types: [String: any Mutation.Type]
+    private let ids = Mutex(ReplacedIds())
+
+    init(
+        _ outbox: OutboxEngine,
+        _ device: Device,
+        user: Partition,
+        applyNow: @escaping @Sendable ([QueryKey]) -> Void
+    ) {
+        self.outbox = outbox
+        self.user = user
+        self.applyNow = applyNow
+        (configuration, queries, registry) = (device.configuration, device.queries, device.pages)
+        settling = MutationSettling(outbox, device.queries)
+        types = Dictionary(configuration.mutations.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    // MARK: - Showing
+
+    /// Takes a mutation in: durable and visible when this returns.
+    func perform(_ mutation: some Mutation) throws(SanguineError) -> Receipt {
+        let name = type(of: mutation).name
+        guard types[name] != nil else {
+            throw .notConfigured("the mutation '\(name)' in 'mutations'")
+        }
+        var row = OutboxFile.Row(
+            id: outbox.environment.newId(),
+            kind: .mutation,
+            lane: mutation.lane,
+            name: name,
+            arguments: try OutboxFile.Row.arguments(of: mutation, .mutation)
+        )
+        var mutation: any Mutation = mutation
+        if let rewritten = ids.withLock({ $0 }).rewrite(row) {
+            (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
+        }
+        return try outbox.perform(row) { [mutation] _ in
+            { [self] row, contents in
+                add(row, isKnown: true, to: &contents)
+                return { [self] in showNew(row, mutation) }
+            }
+        }
+    }
+
+    func open(_ contents: inout OutboxContents) {}
+
+    func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown {
+        let mutation = mutation(of: row)
+        add(row, isKnown: mutation != nil, to: &contents)
+        guard let mutation, contents.state.outbox.items[row.sequence]?.isRefused == false else {
+            return {}
+        }
+        return { [self] in
+            showNew(row, mutation)
+            // An earlier process has not seen the end of it.
+            if case .acknowledged = row.phase { settling.refetch([row.sequence]) }
+        }
+    }
+
+    private func add(
+        _ row: OutboxFile.Row,
+        isKnown: Bool,
+        to contents: inout OutboxContents
+    ) {
+        var item = OutboxState.Item(
+            id: row.id,
+            sequence: row.sequence,
+            lane: row.lane,
+            kind: .mutation,
+            phase: row.phase
+        )
+        (item.mayBeDone, item.isArriving) = (row.mayBeDone, true)
+        // On disk it waits for a version of the app that knows it.
+        if !isKnown, !item.isRefused { item.phase = .refused(.unknownMutation) }
+        contents.rows[row.sequence] = row
+        contents.state.outbox.add(item)
+    }
+
+    /// Shows an operation that was just taken in.
+    private func showNew(_ row: OutboxFile.Row, _ mutation: any Mutation) {
+        show(row, mutation)
+        // An id may have become a real one meanwhile.
+        rewriteWaiting(only: row.sequence)
+        let present = outbox.read { $0.rows[row.sequence] }
+        guard let present, present.arguments != row.arguments || present.lane != row.lane,
+            let mutation = self.mutation(of: present)
+        else { return }
+        show(present, mutation)
+    }
+
+    private func show(_ row: OutboxFile.Row, _ mutation: any Mutation) {
+        var effects = effects(of: mutation, row.sequence)
+        for place in effects.indices {
+            if row.mayBeDone { effects[place].sentAt = 0 }
+            if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
+        }
+        queries.setEffects(effects, of: row.sequence, for: user)
+        applyNow(effects.map(\.query.key))
+    }
+
+    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
+        _ = contents.state.outbox.discard(sequence)
+        return { [queries, user] in queries.setEffects([], of: sequence, for: user) }
+    }
+
+    func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {
+        guard mutation(of: row) != nil else {
+            throw .notConfigured("the mutation '\(row.name)' in 'mutations'")
+        }
+    }
+
+    private func mutation(of row: OutboxFile.Row) -> (any Mutation)? {
+        guard let type = types[row.name] else { return nil }
+        return try? JSONDecoder().decode(type, from: row.arguments)
+    }
+
+    private func effects(of mutation: any Mutation, _ sequence: Int64) -> [Effect] {
+        var view = MutationEffects(registry: registry, cache: queries)
+        mutation.effects(on: &view)
+        return view.effects(of: sequence)
+    }
+
+    // MARK: - Ids
+
+    func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] {
+        let ids = ids.withLock { $0 }
+        return rows.map { row in
+            guard let rewritten = ids.rewrite(row) else { return row }
+            showAgain(rewritten)
+            return rewritten
+        }
+    }
+
+    /// Puts real ids in the place of temporary ones in what waits.
+    private func rewriteWaiting(only sequence: Int64) {
+        let ids = ids.withLock { $0 }
+        guard !ids.isEmpty else { return }
+        outbox.rewrite { contents in
+            guard contents.state.outbox.items[sequence]?.phase == .queued else { return [] }
+            return [contents.rows[sequence].flatMap { ids.rewrite($0) }].compactMap { $0 }
+        }
+    }
+
+    /// Shows what an operation does under real ids, if it is still there.
+    private func showAgain(_ row: OutboxFile.Row) {
+        func isThere() -> Bool { outbox.read { $0.rows[row.sequence] != nil } }
+        guard let mutation = mutation(of: row), isThere() else { return }
+        show(row, mutation)
+        // It may have been discarded meanwhile.
+        if !isThere() { queries.setEffects([], of: row.sequence, for: user) }
+    }
+
+    // MARK: - Sending
+
+    var canSend: Bool { true }
+
+    func isBack() { if configuration.connectivity.isOnline.value { settling.refetchAll() } }
+
+    func notSent(_ sequences: [Int64]) {
+        for sequence in sequences { queries.noteUnsent(sequence) }
+    }
+
+    func send(_ departure: OutboxDeparture) async throws(SanguineError) {
+        guard let row = departure.rows.first, let mutation = mutation(of: row) else {
+            throw .problem(.unknownMutation)
+        }
+        queries.noteSent(row.sequence)
+        outbox.changed()
+        let request = MutationRequest(id: row.id, backend: user.attempts.backend)
+        do throws(SanguineError) {
+            try await send(mutation, request)
+        } catch {
+            guard case .decoding = error else { throw error }
+            configuration.logger.error(
+                "A mutation's answer could not be read; it counts as done.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+        landed(departure, row, request)
+    }
+
+    // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
+    // stand for ever.
+    private func send(
+        _ mutation: any Mutation,
+        _ request: MutationRequest
+    ) async throws(SanguineError) {
+        let outcome = OneShot<Void>()
+        let work = Task {
+            do {
+                try await mutation.send(request)
+                outcome.resolve(.success(()))
+            } catch {
+                outcome.resolve(.failure(SanguineError(error)))
+            }
+        }
+        let deadline = Task { [delay = configuration.delay] in
+            guard (try? await delay.sleep(for: RecordLimits.mutationTimeout)) != nil else { return }
+            outcome.resolve(.failure(.transport(.timedOut)))
+        }
+        defer {
+            work.cancel()
+            deadline.cancel()
+        }
+        try await outcome.value()
+    }
+
+    private func landed(
+        _ departure: OutboxDeparture,
+        _ row: OutboxFile.Row,
+        _ request: MutationRequest
+    ) {
+        let (sequence, said) = (row.sequence, request.notes.said.withLock { $0 })
+        let ids = ids.withLock { ids in
+            ids.learn(said.replaced)
+            return ids
+        }
+        let head = configuration.clock.now().millisecondsSince1970
+        let result = PushResult(id: row.id, status: .applied, head: head)
+        let landing = outbox.land(departure, [result]) { contents in
+            guard !ids.isEmpty else { return [] }
+            let items = contents.state.outbox.items
+            return contents.rows.values.filter { waiting in
+                waiting.kind == .mutation
+                    && (waiting.sequence == sequence || items[waiting.sequence]?.phase == .queued)
+            }
+            .compactMap { ids.rewrite($0) }
+        }
+        guard let (records, rewritten) = landing else { return }
+        for row in rewritten { showAgain(row) }
+        var unsettled: [ErasedQuery] = []
+        for (query, box) in said.values
+        where !queries.settle(sequence, query, with: box, for: user) {
+            unsettled.append(query)
+        }
+        let rest = queries.acknowledge(sequence, said.conditions)
+        for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
+            queries.invalidate(query)
+        }
+        outbox.tell(records)
+        if rest.isEmpty { settling.settled(sequence) } else { settling.refetch([sequence]) }
+    }
+
+    // MARK: - Failures
+
+    func refused(_ departure: OutboxDeparture, _ problem: Problem) {
+        let results = departure.rows.map {
+            PushResult(id: $0.id, status: .refused, problem: problem)
+        }
+        guard let (records, _) = outbox.land(departure, results) else { return }
+        for row in departure.rows {
+            let touched = queries.effectQueries(of: row.sequence)
+            queries.setEffects([], of: row.sequence, for: user)
+            // Who refuses often knows something that is not shown yet.
+            for query in touched { queries.invalidate(query) }
+        }
+        outbox.tell(records)
+    }
+
+    func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {
+        switch error {
+        case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
+        case .problem(let problem) where problem.status == 401:
+            return .failed(.needsSignIn, wasSent: false)
+        case .problem(let problem):
+            // These say that the request was not worked on (RFC 9110, RFC 6585, RFC 8470).
+            let isTurnedAway = [408, 425, 429, 503].contains(problem.status)
+            let isBusy = isTurnedAway || problem.status >= 500
+            guard isBusy || problem.code == .operationInProgress else { return .refused(problem) }
+            let failure = error.retryAfter.map { OutboxState.Failure.retryAfter($0) } ?? .retry
+            return .failed(failure, wasSent: !isTurnedAway)
+        case .queryFailed(let text): return .refused(Self.unsendable(departure, text))
+        case .transport(.invalid), .conflictingQuery, .rangeTooLong:
+            return .refused(Self.unsendable(departure, "\(error)"))
+        default: return .failed(.retry, wasSent: true)
+        }
+    }
+
+    /// What no other try would cure.
+    private static func unsendable(_ departure: OutboxDeparture, _ reason: String) -> Problem {
+        let name = departure.rows.first?.name ?? ""
+        var problem = Problem(
+            .mutatorFailed,
+            "Fix the 'send' of '\(name)', then retry or discard the operation. It threw: \(reason)"
+        )
+        problem.title = "The mutation failed."
+        return problem
+    }
+}
+
+extension Problem {
+    static let unknownMutation = Problem(
+        .mutatorUnknown,
+        "Name the mutation in the configuration, as it was when it was performed."
+    )
+}

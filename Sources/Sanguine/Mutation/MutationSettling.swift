@@ -1,0 +1,134 @@
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// Ends the effects of mutations that a backend has done: what they have changed is fetched, until
+/// it shows that it contains them.
+///
+/// Mutable state: `guarded`, by its mutex, never held over `await` or over the cache.
+final class MutationSettling: Sendable {
+    private struct Guarded {
+        /// Fetches under way, and those that wait for their next try.
+        var fetches: [UInt64: Task<Void, Never>] = [:]
+        var waits: [UInt64: Task<Void, Never>] = [:]
+        /// How often what an operation has changed was fetched without showing that.
+        var tries: [Int64: Int] = [:]
+        var runs: UInt64 = 0
+        var hasEnded = false
+    }
+
+    private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+
+    private let outbox: OutboxEngine
+    private let queries: QueryCache
+    private let guarded = Mutex(Guarded())
+
+    init(_ outbox: OutboxEngine, _ queries: QueryCache) {
+        (self.outbox, self.queries) = (outbox, queries)
+    }
+
+    /// Ends all that is under way.
+    func end() {
+        let tasks = guarded.withLock { guarded in
+            defer { guarded = Guarded(hasEnded: true) }
+            return Array(guarded.fetches.values) + guarded.waits.values
+        }
+        for task in tasks { task.cancel() }
+    }
+
+    /// Has fetched what done operations have changed and nobody has fetched since.
+    func refetchAll() {
+        let sequences = outbox.read { contents in
+            contents.state.outbox.items.values.compactMap { item -> Int64? in
+                guard item.kind == .mutation, case .acknowledged = item.phase else { return nil }
+                return item.sequence
+            }
+        }
+        if !sequences.isEmpty { refetch(sequences) }
+    }
+
+    /// Does so, and returns when the fetches have ended.
+    func settleAll() async throws(SanguineError) {
+        refetchAll()
+        try await OutboxEngine.finish(guarded.withLock { Array($0.fetches.values) })
+        try await outbox.checkPresence()
+    }
+
+    /// Has fetched what those operations have changed.
+    ///
+    /// - Parameters:
+    ///   - sequences: The operations, which are done.
+    ///   - wait: How long to wait before that. Default: not at all.
+    func refetch(_ sequences: [Int64], after wait: Duration? = nil) {
+        guarded.withLock { guarded in
+            guard !guarded.hasEnded else { return }
+            guarded.runs += 1
+            let run = guarded.runs
+            let task = Task { [weak self, delay = outbox.environment.delay] in
+                if let wait {
+                    guard (try? await delay.sleep(for: wait)) != nil else { return }
+                }
+                for sequence in sequences { await self?.refetch(sequence) }
+                self?.guarded.withLock { guarded in
+                    (guarded.fetches[run], guarded.waits[run]) = (nil, nil)
+                }
+            }
+            if wait == nil {
+                guarded.fetches[run] = task
+            } else {
+                guarded.waits[run] = task
+            }
+        }
+    }
+
+    private func refetch(_ sequence: Int64) async {
+        for query in queries.effectQueries(of: sequence) {
+            guard !Task.isCancelled else { return }
+            if queries.forgetEffect(of: sequence, onUnknown: query) { continue }
+            _ = await queries.answer(to: query, refreshing: true, priority: nil)
+            guard !Task.isCancelled else { return }
+            // If that failed, or brought one page of many, the rest is known all the same.
+            queries.fold(sequence, into: query)
+        }
+        if !settled(sequence) { refetchLater(sequence) }
+    }
+
+    /// Has fetched again what does not show yet that it contains the operation.
+    private func refetchLater(_ sequence: Int64) {
+        guard outbox.read({ $0.rows[sequence] != nil }) else { return }
+        let wait = guarded.withLock { guarded -> Duration? in
+            let tries = guarded.tries[sequence, default: 0] + 1
+            guarded.tries[sequence] = tries
+            guard tries <= RecordLimits.settlingFetches else { return nil }
+            var random = outbox.environment.random
+            return Self.schedule.backoff(afterFailures: tries, using: &random)
+        }
+        if let wait { refetch([sequence], after: wait) }
+    }
+
+    /// An effect is over; if it was the last one, so is the operation.
+    ///
+    /// - Returns: Whether nothing of the operation is left to settle.
+    @discardableResult
+    func settled(_ sequence: Int64) -> Bool {
+        guard queries.effectQueries(of: sequence).isEmpty else { return false }
+        let records = outbox.change { $0.state.outbox.settle([sequence]) } ?? []
+        guard !records.isEmpty else { return true }
+        outbox.tell(records)
+        guarded.withLock { $0.tries[sequence] = nil }
+        outbox.changed()
+        // It leaves the disk after the values that contain it are there.
+        queries.afterWriting { [weak self] in self?.remove(sequence, records) }
+        return true
+    }
+
+    private func remove(_ sequence: Int64, _ records: [OutboxState.Record]) {
+        do {
+            guard try outbox.change({ _ in try outbox.write(records) }) != nil else { return }
+        } catch {
+            return outbox.report(error)
+        }
+        queries.noteRemoved(sequence)
+        outbox.file.tidyUpIfLong()
+    }
+}

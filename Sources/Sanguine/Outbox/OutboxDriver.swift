@@ -1,0 +1,84 @@
+import SanguineModel
+
+/// What an ``OutboxEngine`` does with operations of one kind: how one is shown, sent and settled.
+///
+/// What says that it is called under the outbox's lock runs no code of the app but mutators, which
+/// are pure, and calls nothing that takes that lock.
+protocol OutboxDriver: AnyObject, Sendable {
+    /// Whether there is somebody who can be asked.
+    var canSend: Bool { get }
+
+    /// Makes ready what operations of the kind change, before the first is taken in.
+    ///
+    /// Under the outbox's lock.
+    func open(_ contents: inout OutboxContents) throws
+
+    /// Takes an operation in that is on disk.
+    ///
+    /// Under the outbox's lock.
+    ///
+    /// - Returns: What shows it, to be called under no lock.
+    func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown
+
+    /// Takes an operation out that is off the disk already.
+    ///
+    /// Under the outbox's lock.
+    ///
+    /// - Returns: What hides it, to be called under no lock.
+    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown
+
+    /// Refuses what would only be refused again.
+    func checkRetry(_ row: OutboxFile.Row) throws(SanguineError)
+
+    /// The operations as they are to be sent: others may have become known of what they name.
+    func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row]
+
+    /// Sends operations, and takes in what became of them.
+    ///
+    /// - Throws: ``SanguineError`` if nothing is known to have become of any.
+    func send(_ departure: OutboxDeparture) async throws(SanguineError)
+
+    /// What a sending's error means.
+    func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict
+
+    /// The backend has refused operations for good.
+    func refused(_ departure: OutboxDeparture, _ problem: Problem)
+
+    /// Operations were not sent after all: what is read meanwhile has them not in it.
+    func notSent(_ sequences: [Int64])
+
+    /// The app or the network has come back.
+    func isBack()
+}
+
+/// What shows what has become of an operation, or hides it; called under no lock.
+typealias Shown = @Sendable () -> Void
+
+/// A user's operations and the records that they change: what the outbox's lock guards.
+struct OutboxContents {
+    var state: SyncState
+    /// Operations as they lie on disk, by sequence number.
+    var rows: [Int64: OutboxFile.Row] = [:]
+    /// The records' file, once somebody uses records.
+    var records: RecordsFile?
+    /// What the server has of the records.
+    var base = RecordsFile.Base.empty
+    /// Counts changes of what is visible of records.
+    var revision: UInt64 = 0
+    /// Whether a damaged file is about to be made anew.
+    var isRepairing = false
+}
+
+/// Operations on their way.
+struct OutboxDeparture: Sendable {
+    let flight: OutboxState.Flight
+    /// What must be durable before they leave.
+    let records: [OutboxState.Record]
+    var rows: [OutboxFile.Row]
+}
+
+/// What a sending's error means.
+enum OutboxVerdict {
+    case refused(Problem)
+    case failed(OutboxState.Failure, wasSent: Bool)
+}

@@ -1,0 +1,253 @@
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+// MARK: - Sending
+
+extension OutboxEngine {
+    private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+
+    /// Sends what waits and is not under way: each lane waits for its own flight alone.
+    func kick() {
+        let (shown, hasDeparted) = guarded.withLock { guarded -> ([Shown], Bool) in
+            guard guarded.ending == nil else { return ([], false) }
+            let kinds = guarded.sendable
+            let shown = kinds.contains(.mutator) ? notice(&guarded) : []
+            var hasDeparted = false
+            while let (flight, records) = guarded.contents.state.outbox.takeOff(of: kinds) {
+                hasDeparted = true
+                let rows = flight.sequences.compactMap { guarded.contents.rows[$0] }
+                let departure = OutboxDeparture(flight: flight, records: records, rows: rows)
+                guarded.flights[flight.number] = Flying(
+                    kind: flight.kind,
+                    task: Task { [weak self] in await self?.fly(departure) }
+                )
+            }
+            return (shown, hasDeparted)
+        }
+        for show in shown { show() }
+        if hasDeparted || !shown.isEmpty { changed() }
+    }
+
+    /// Whether anything is on its way.
+    var isSending: Bool { guarded.withLock { !$0.flights.isEmpty } }
+
+    /// Something has happened that makes another try worth it.
+    func wake() {
+        guarded.withLock { guarded in
+            guarded.contents.state.outbox.wake()
+            for task in guarded.waking.values { task.cancel() }
+            guarded.waking = [:]
+        }
+        kick()
+    }
+
+    private func fly(_ departure: OutboxDeparture) async {
+        var departure = departure
+        let number = departure.flight.number
+        let driver = guarded.withLock { $0.drivers[departure.flight.kind] }
+        guard let driver else { return }
+        departure.rows = driver.prepare(departure.rows)
+        do {
+            try write(departure)
+        } catch {
+            report(error)
+            failed(departure, driver, .store(.writeFailed("the outbox: \(error)")))
+            return land(departure)
+        }
+        // The user may have left while it was written.
+        guard isFlying(number) else { return }
+        do throws(SanguineError) {
+            try await driver.send(departure)
+        } catch {
+            if isFlying(number) { failed(departure, driver, error) }
+        }
+        land(departure)
+    }
+
+    private func isFlying(_ number: UInt64) -> Bool {
+        guarded.withLock { $0.flights[number] != nil }
+    }
+
+    /// Makes durable that operations are on their way, and how they are sent.
+    private func write(_ departure: OutboxDeparture) throws {
+        let rewritten = read { contents in
+            departure.rows.filter { row in
+                guard let old = contents.rows[row.sequence] else { return false }
+                return old.arguments != row.arguments || old.lane != row.lane
+            }
+        }
+        try file.write(departure.records, rewriting: rewritten)
+        guarded.withLock { $0.take(rewritten) }
+    }
+
+    /// A flight is over.
+    private func land(_ departure: OutboxDeparture) {
+        // What comes next takes off first, so that whoever waits sees no gap.
+        kick()
+        let wasFlying = guarded.withLock {
+            $0.flights.removeValue(forKey: departure.flight.number) != nil
+        }
+        guard wasFlying else { return }
+        changed()
+        file.tidyUpIfLong()
+    }
+
+    /// Takes in what has become of a flight's operations, durably.
+    ///
+    /// - Parameters:
+    ///   - departure: The flight.
+    ///   - results: What has become of them.
+    ///   - rewrite: Operations with other arguments, or in another lane; made durable in the same
+    ///     transaction. Under the outbox's lock.
+    /// - Returns: What was made durable, and the rewritten operations; `nil` if the user is gone.
+    func land(
+        _ departure: OutboxDeparture,
+        _ results: [PushResult],
+        _ rewrite: (borrowing OutboxContents) -> [OutboxFile.Row] = { _ in [] }
+    ) -> (records: [OutboxState.Record], rewritten: [OutboxFile.Row])? {
+        var failure: (any Error)?
+        let landing = guarded.withLock {
+            guarded -> (records: [OutboxState.Record], rewritten: [OutboxFile.Row])? in
+            let flight = departure.flight
+            guard guarded.flights[flight.number] != nil else { return nil }
+            let records = guarded.contents.state.outbox.land(flight.number, results)
+            for sequence in flight.sequences { guarded.failures[sequence] = nil }
+            let rows = rewrite(guarded.contents)
+            do { try file.write(records, rewriting: rows) } catch { failure = error }
+            guarded.take(rows)
+            return (records, rows)
+        }
+        if let failure { report(failure) }
+        return landing
+    }
+
+    /// Puts operations with other arguments, or in another lane, in the place of what they were.
+    func rewrite(_ body: (borrowing OutboxContents) -> [OutboxFile.Row]) {
+        var failure: (any Error)?
+        guarded.withLock { guarded in
+            let rows = body(guarded.contents)
+            do { try file.write([], rewriting: rows) } catch { failure = error }
+            guarded.take(rows)
+        }
+        if let failure { report(failure) }
+    }
+
+    // MARK: - Failures
+
+    private func failed(
+        _ departure: OutboxDeparture,
+        _ driver: any OutboxDriver,
+        _ error: SanguineError
+    ) {
+        switch driver.verdict(on: error, of: departure) {
+        case .refused(let problem): driver.refused(departure, problem)
+        case .failed(let failure, let wasSent):
+            wait(departure, failure, wasSent: wasSent, error)
+            let sequences = departure.flight.sequences
+            let unsent = read { contents in
+                sequences.filter { contents.state.outbox.items[$0]?.mayBeDone == false }
+            }
+            if !unsent.isEmpty { driver.notSent(unsent) }
+        }
+    }
+
+    private func wait(
+        _ departure: OutboxDeparture,
+        _ failure: OutboxState.Failure,
+        wasSent: Bool,
+        _ error: SanguineError
+    ) {
+        guarded.withLock { guarded in
+            let flight = departure.flight
+            guard guarded.ending == nil else { return }
+            for sequence in flight.sequences { guarded.failures[sequence] = error }
+            let waits = guarded.contents.state.outbox.fail(flight.number, failure, wasSent: wasSent)
+            var random = environment.random
+            for (line, failures) in waits {
+                var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
+                if case .retryAfter(let wanted) = failure {
+                    let bounded = min(wanted, ClientLimits.longestPause)
+                    wait = max(wait, Self.schedule.later(bounded, using: &random))
+                }
+                guarded.waking[line]?.cancel()
+                guarded.waking[line] = Task { [weak self, delay = environment.delay] in
+                    guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
+                    self.guarded.withLock { $0.contents.state.outbox.wake(line) }
+                    kick()
+                }
+            }
+        }
+    }
+
+    // MARK: - Until all is sent
+
+    /// Sends all of a kind that waits at present, and returns when it was answered.
+    ///
+    /// - Throws: ``SanguineError``: what the first that was not answered has failed with.
+    func sendAll(_ kind: OutboxState.Kind) async throws(SanguineError) {
+        try open(kind)
+        let last = guarded.withLock { guarded in
+            // Whoever insists is not kept by what the system thinks of the network.
+            guarded.contents.state.outbox.set(.offline, false)
+            return guarded.contents.state.outbox.items.keys.last ?? 0
+        }
+        wake()
+        while true {
+            try await Self.finish(guarded.withLock { $0.tasks(of: kind) })
+            try await checkPresence()
+            let waiting = try guarded.withLock { guarded throws(SanguineError) -> Int64? in
+                let outbox = guarded.contents.state.outbox
+                guard let first = outbox.unanswered(kind).first, first.sequence <= last else {
+                    return nil
+                }
+                if outbox.mustSignIn(kind) {
+                    let problem = Problem(.unauthenticated, "Sign in, then synchronize again.")
+                    throw guarded.failures[first.sequence] ?? .problem(problem)
+                }
+                return first.sequence
+            }
+            guard let waiting else { return }
+            if Task.isCancelled { throw .cancelled }
+            kick()
+            let failure = guarded.withLock { guarded -> SanguineError? in
+                guard guarded.ending == nil, guarded.tasks(of: kind).isEmpty else { return nil }
+                return guarded.failures[waiting]
+                    ?? .transport(.offline("the network went away meanwhile"))
+            }
+            if let failure { throw failure }
+        }
+    }
+
+    /// Returns when the tasks have ended, or throws when the caller's is cancelled.
+    static func finish(_ tasks: [Task<Void, Never>]) async throws(SanguineError) {
+        guard !tasks.isEmpty else { return }
+        let end = OneShot<Void>()
+        Task {
+            for task in tasks { await task.value }
+            end.resolve(.success(()))
+        }
+        try await end.value()
+    }
+}
+
+extension OutboxEngine.Guarded {
+    /// Takes in rows that were rewritten.
+    fileprivate mutating func take(_ rows: [OutboxFile.Row]) {
+        for row in rows where contents.rows[row.sequence] != nil {
+            contents.rows[row.sequence] = row
+            contents.state.outbox.move(row.sequence, to: row.lane)
+        }
+    }
+
+    fileprivate func tasks(of kind: OutboxState.Kind) -> [Task<Void, Never>] {
+        flights.values.filter { $0.kind == kind }.map(\.task)
+    }
+
+    /// The kinds that can be sent at present, all of whose operations are known.
+    fileprivate var sendable: [OutboxState.Kind] {
+        OutboxState.Kind.allCases.filter {
+            loaded.contains($0) && drivers[$0]?.canSend == true
+        }
+    }
+}

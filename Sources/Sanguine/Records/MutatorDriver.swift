@@ -1,0 +1,272 @@
+import Foundation
+import OrderedCollections
+import SanguineModel
+import Synchronization
+
+/// Mutators on records: rehearsed over the replay, pushed to the authority, settled by the feed.
+final class MutatorDriver: OutboxDriver {
+    // No mutable state.
+    private let records: UserRecords
+    private let outbox: OutboxEngine
+    private let call: ServerCall?
+    /// The device whose sequence numbers the operations have.
+    private let deviceId: @Sendable () throws(SanguineError) -> String
+
+    /// Creates the driver; `call` is `nil` in a companion, and where there is no server.
+    init(
+        _ records: UserRecords,
+        _ call: ServerCall?,
+        deviceId: @escaping @Sendable () throws(SanguineError) -> String = {
+            () throws(SanguineError) in throw .notConfigured("'server'")
+        }
+    ) {
+        self.records = records
+        outbox = records.outbox
+        self.call = call
+        self.deviceId = deviceId
+    }
+
+    // MARK: - Showing
+
+    /// Takes an operation in: durable and visible when this returns.
+    func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
+        let name = type(of: mutator).name
+        guard records.environment.schema.mutator(name) != nil else {
+            throw .notConfigured("the mutator '\(name)' in 'schema'")
+        }
+        guard mutator.lane.isPlainText(of: WireLimits.laneCharacters) else {
+            throw .problem(.badLane)
+        }
+        let row = OutboxFile.Row(
+            id: records.environment.newId(),
+            lane: mutator.lane,
+            name: name,
+            arguments: try OutboxFile.Row.arguments(of: mutator, .mutator)
+        )
+        records.use()
+        return try outbox.perform(row) { contents throws(SanguineError) in
+            let rehearsal = try rehearse(mutator, row.id, contents)
+            return { [self] row, contents in
+                let keys = admit(row, rehearsal, to: &contents)
+                return { [self] in
+                    records.observers.changed(keys)
+                    records.observers.applyNow(keys)
+                }
+            }
+        }
+    }
+
+    private func rehearse(
+        _ mutator: some Mutator,
+        _ id: Identifier,
+        _ contents: borrowing OutboxContents
+    ) throws(SanguineError) -> Replay.Rehearsal {
+        do {
+            return try contents.state.replay.rehearse(mutator, id: id, over: contents.base)
+        } catch let refusal as Refusal {
+            throw .problem(refusal.problem)
+        } catch {
+            throw .store(.readFailed("\(error)"))
+        }
+    }
+
+    func open(_ contents: inout OutboxContents) throws { try records.open(&contents) }
+
+    func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown {
+        let keys = admit(row, nil, to: &contents)
+        return { [records] in records.observers.changed(keys) }
+    }
+
+    private func admit(
+        _ row: OutboxFile.Row,
+        _ rehearsal: Replay.Rehearsal?,
+        to contents: inout OutboxContents
+    ) -> Set<RecordKey> {
+        let operation =
+            rehearsal.map {
+                Replay.Operation(sequence: row.sequence, id: row.id, mutator: $0.mutator)
+            } ?? records.operation(row)
+        var item = OutboxState.Item(
+            id: row.id,
+            sequence: row.sequence,
+            lane: row.lane,
+            phase: row.phase
+        )
+        item.mayBeDone = row.mayBeDone
+        contents.rows[row.sequence] = row
+        contents.revision += 1
+        let effects = records.attempt(&contents) { contents in
+            try contents.state.add(operation, as: item, rehearsed: rehearsal, over: contents.base)
+        }
+        guard let effects else {
+            // It is sent all the same, and is shown when the records can be read again.
+            contents.state.outbox.add(item)
+            return []
+        }
+        if contents.state.outbox.items[row.sequence] == nil {
+            // The process died after the base had it and before the outbox knew.
+            contents.rows[row.sequence] = nil
+            if !records.environment.isCompanion { try? outbox.write(effects.records) }
+        }
+        return effects.changed
+    }
+
+    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
+        contents.revision += 1
+        let effects = records.attempt(&contents) { contents in
+            try contents.state.discard(sequence, over: contents.base)
+        }
+        guard let keys = effects??.changed, !keys.isEmpty else { return {} }
+        return { [records] in
+            records.observers.changed(keys)
+            records.observers.applyNow(keys)
+        }
+    }
+
+    func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {}
+
+    // MARK: - Sending
+
+    var canSend: Bool { call != nil }
+
+    func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] { rows }
+
+    func send(_ departure: OutboxDeparture) async throws(SanguineError) {
+        let answer = try await push(departure)
+        let mustPull = records.take { state, base in
+            try state.landed(departure.flight.number, answer, over: base)
+        }
+        if mustPull { records.feed?.pull() }
+    }
+
+    func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {
+        switch error {
+        case .transport(.offline), .store: .failed(.retry, wasSent: false)
+        case .problem(let problem) where [401, 403].contains(problem.status):
+            .failed(.needsSignIn, wasSent: false)
+        case .problem(let problem):
+            // A proxy's refusal may come after the server has done it.
+            .failed(
+                error.retryAfter.map { .retryAfter($0) } ?? .retry,
+                wasSent: problem.code != .rateLimited && problem.code != .overloaded
+            )
+        default: .failed(.retry, wasSent: true)
+        }
+    }
+
+    func refused(_ departure: OutboxDeparture, _ problem: Problem) {}
+
+    func notSent(_ sequences: [Int64]) {}
+
+    func isBack() {}
+
+    // MARK: - Requests
+
+    /// Sends a flight in as many requests as its size needs.
+    ///
+    /// A request that the server cannot read is sent again one operation at a time, so that one
+    /// that it will never take is found, refused, and blocks nothing behind it.
+    private func push(_ departure: OutboxDeparture) async throws(SanguineError) -> PushAnswer {
+        var answer = PushAnswer(results: [], head: 0)
+        for chunk in Self.chunks(departure.rows) {
+            do throws(SanguineError) {
+                let part = try await post(chunk)
+                answer.results += part.results
+                answer.head = max(answer.head, part.head)
+            } catch  where error.isUnreadable && chunk.count > 1 {
+                let (results, failure) = await one(by: chunk)
+                answer.results += results
+                guard let failure else { continue }
+                guard answer.results.isEmpty else { break }
+                throw failure
+            } catch  where error.isUnreadable {
+                answer.results += Self.refusal(of: chunk, error)
+            } catch {
+                // What was answered is answered; the rest comes next, and fails then.
+                guard answer.results.isEmpty else { break }
+                throw error
+            }
+        }
+        let sent = Set(departure.rows.map(\.id))
+        guard answer.results.contains(where: { sent.contains($0.id) }) else {
+            throw .decoding("PushAnswer: 'results' has none of the operations")
+        }
+        return answer
+    }
+
+    private func one(
+        by operations: [PushedOperation]
+    ) async -> (results: [PushResult], failure: SanguineError?) {
+        var results: [PushResult] = []
+        for operation in operations {
+            do throws(SanguineError) {
+                results += try await post([operation]).results
+            } catch  where error.isUnreadable {
+                results += Self.refusal(of: [operation], error)
+            } catch {
+                return (results, error)
+            }
+        }
+        return (results, nil)
+    }
+
+    private func post(
+        _ operations: [PushedOperation]
+    ) async throws(SanguineError) -> PushAnswer {
+        guard let call else { throw .notConfigured("'server'") }
+        let body = PushRequest(device: try deviceId(), operations: operations)
+        guard let json = try? WireCoding.encode(body) else {
+            throw .problem(Problem(.malformedBody, "The operation cannot be written as JSON."))
+        }
+        return try await call.call("POST", "/v1/sync/push", json: json, as: PushAnswer.self).value
+    }
+
+    private static func chunks(_ rows: [OutboxFile.Row]) -> [[PushedOperation]] {
+        var chunks: [[PushedOperation]] = []
+        var bytes = 0
+        for row in rows {
+            if chunks.isEmpty || bytes + row.arguments.count > RecordLimits.pushBytes {
+                chunks.append([])
+                bytes = 0
+            }
+            chunks[chunks.count - 1].append(PushedOperation(row))
+            bytes += row.arguments.count
+        }
+        return chunks
+    }
+
+    private static func refusal(
+        of operations: [PushedOperation],
+        _ error: SanguineError
+    ) -> [PushResult] {
+        guard case .problem(let problem) = error else { return [] }
+        return operations.map { PushResult(id: $0.id, status: .refused, problem: problem) }
+    }
+}
+
+extension PushedOperation {
+    fileprivate init(_ row: OutboxFile.Row) {
+        let arguments = try? JSONDecoder().decode(JSONValue.self, from: row.arguments)
+        self.init(
+            id: row.id,
+            sequence: row.sequence,
+            lane: row.lane,
+            mutator: row.name,
+            arguments: arguments ?? .null
+        )
+    }
+}
+
+extension SanguineError {
+    /// Whether the server says that it will never take the request as it is.
+    ///
+    /// The server, by its own codes: of a proxy's status none says something of an operation, but
+    /// that it is too large.
+    fileprivate var isUnreadable: Bool {
+        guard case .problem(let problem) = self else { return false }
+        let codes: [ProblemCode] = [
+            .malformedBody, .malformedRequest, .unsupportedMediaType, .invalidContent,
+        ]
+        return problem.status == 413 || codes.contains(problem.code)
+    }
+}

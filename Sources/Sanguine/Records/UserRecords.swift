@@ -1,0 +1,395 @@
+import Foundation
+import Logging
+import SanguineModel
+import Synchronization
+
+/// One user's records: what the server has, on disk, with the user's own changes over it.
+///
+/// ``SyncState`` decides; this performs what its effects say, in their order. In an app's companion
+/// (a widget, say) the same object reads what the app has written.
+///
+/// Nothing is opened before somebody uses records, or an earlier process has left operations.
+///
+/// Invariants:
+///
+/// 1. Nothing is taken in or written once the user is gone. A pull asks for a token first, so a
+///    base is an account's, never nobody's.
+/// 2. Readers wait for the disk no longer than for the moment in which a page becomes visible.
+///
+/// Mutable state: what ``OutboxContents`` has of records, by the outbox's lock. A page of the feed
+/// is written under `serial`, and the outbox's lock is taken at its end alone. Lock order:
+/// `serial`, then the outbox's, then the databases.
+final class UserRecords: Sendable {
+    private struct Weak { weak var feed: UserFeed? }
+
+    /// Takes in what the feed has beside records: the balance, quotas, the account.
+    ///
+    /// The flag says that the feed has begun afresh, so that its numbers are others.
+    typealias Carry = @Sendable (RecordChange, _ isReset: Bool) -> Void
+
+    let outbox: OutboxEngine
+    let environment: OutboxEnvironment
+    let observers: RecordObservers
+    let unreadable: UnreadableRecords
+    private let carry: Carry
+    private let serial = Mutex(())
+    private let source = Mutex(Weak())
+
+    /// In a companion: looks whether the app shows another user by now, and sees to it if so.
+    private let isMoved: @Sendable () -> Bool
+
+    init(
+        _ outbox: OutboxEngine,
+        observers: RecordObservers,
+        isMoved: @escaping @Sendable () -> Bool = { false },
+        carry: @escaping Carry = { _, _ in }
+    ) {
+        self.outbox = outbox
+        self.observers = observers
+        self.carry = carry
+        self.isMoved = isMoved
+        environment = outbox.environment
+        unreadable = UnreadableRecords(logger: environment.logger)
+    }
+
+    /// Where the records come from; `nil` in a companion.
+    var feed: UserFeed? {
+        get { source.withLock { $0.feed } }
+        set { source.withLock { $0.feed = newValue } }
+    }
+
+    /// Somebody uses records.
+    func use() {
+        if environment.isCompanion { return refresh() }
+        feed?.activate()
+    }
+
+    /// Opens what is needed, if it is not open yet; a failure is reported.
+    func open() {
+        do throws(SanguineError) {
+            try outbox.open(.mutator)
+        } catch {
+            guard !hasEnded else { return }
+            environment.report("\(error)", "The records cannot be opened.")
+        }
+    }
+
+    /// Ends all access to a file that the outbox has let go.
+    func close(_ file: RecordsFile?) {
+        // A page that is being written comes wholly before.
+        serial.withLock { _ in file?.close() }
+    }
+
+    /// Whether the user is gone.
+    var hasEnded: Bool { outbox.ending != nil }
+
+    // MARK: - Opening
+
+    /// Opens the file, and puts its base under the operations.
+    ///
+    /// Under the outbox's lock.
+    func open(_ contents: inout OutboxContents) throws {
+        let records =
+            try contents.records
+            ?? RecordsFile(
+                folder: environment.folder,
+                schema: environment.schema,
+                isReader: environment.isCompanion,
+                report: { [environment] in environment.report($0, RecordsFile.meaning) }
+            )
+        contents.records = records
+        try rebase(&contents, on: records)
+    }
+
+    private func rebase(_ contents: inout OutboxContents, on records: RecordsFile) throws {
+        let place = try records.place()
+        contents.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
+        contents.revision += 1
+        try contents.state.restart(
+            at: place?.position ?? 0,
+            with: contents.rows.values.sorted { $0.sequence < $1.sequence }.map(operation),
+            over: contents.base
+        )
+    }
+
+    /// What a row stands for.
+    func operation(_ row: OutboxFile.Row) -> Replay.Operation {
+        let mutator = environment.schema.mutator(row.name)
+            .flatMap { try? JSONDecoder().decode($0, from: row.arguments) as any Mutator }
+        return Replay.Operation(
+            sequence: row.sequence,
+            id: row.id,
+            mutator: mutator ?? UnknownMutator(lane: row.lane)
+        )
+    }
+
+    // MARK: - Other processes
+
+    /// In a companion: takes in what the app has written since.
+    func refresh() {
+        do {
+            let versions = try outbox.change { contents -> [Int64] in
+                guard let records = contents.records else { return [] }
+                return [try records.version(), try outbox.file.version()]
+            }
+            guard let versions, versions.isEmpty || versions != seen.withLock({ $0 }) else {
+                return
+            }
+            if versions.isEmpty {
+                try outbox.open(.mutator)
+            } else {
+                outbox.read { $0.records }?.cache.clear()
+                try outbox.reload(.mutator)
+            }
+            seen.withLock { $0 = versions }
+            observers.changed(nil)
+        } catch {
+            // The app may not have made its files yet.
+            environment.logger.debug("Nothing can be read.", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// What the files' versions were when they were read; in a companion.
+    private let seen = Mutex<[Int64]>([])
+
+    /// Looks every now and then for what another process wrote, for as long as somebody observes.
+    func watch() {
+        guard environment.folder != nil else { return }
+        outbox.watch { [weak self] in
+            guard let self, !observers.isEmpty, !isMoved() else { return false }
+            if environment.isCompanion { refresh() } else { outbox.look() }
+            return true
+        }
+    }
+
+    // MARK: - Failures
+
+    /// Takes note of a failure of the file; a damaged one is restored from the server.
+    ///
+    /// Under the outbox's lock.
+    func failed(_ error: any Error, _ contents: inout OutboxContents) {
+        environment.logger.error("The records failed.", metadata: ["reason": "\(error)"])
+        guard SQLiteFile.isDamage(error), !environment.isCompanion, !contents.isRepairing else {
+            return environment.report("\(error)", RecordsFile.meaning)
+        }
+        contents.isRepairing = true
+        contents.base = .empty  // Nothing of it is shown, and operations are taken in.
+        Task { repair(error) }
+    }
+
+    /// What the body returns, or `nil` after a failure of the file.
+    ///
+    /// Under the outbox's lock.
+    func attempt<Value>(
+        _ contents: inout OutboxContents,
+        _ body: (inout OutboxContents) throws -> Value
+    ) -> Value? {
+        do {
+            return try body(&contents)
+        } catch {
+            failed(error, &contents)
+            return nil
+        }
+    }
+
+    private func repair(_ reason: any Error) {
+        serial.withLock { _ in
+            _ = outbox.change { contents in
+                contents.isRepairing = false
+                guard let records = contents.records else { return }
+                do {
+                    try records.begin(afresh: reason)
+                    try rebase(&contents, on: records)
+                } catch {
+                    environment.report("\(error)", RecordsFile.meaning)
+                }
+            }
+        }
+        observers.changed(nil)
+        feed?.pull()
+    }
+}
+
+// MARK: - Taking in
+
+extension UserRecords {
+    /// Takes a part of the feed in; returns whether the feed must be pulled.
+    func receive(_ batch: SyncState.FeedBatch) -> Bool {
+        // What is no record waits for nothing that records wait for.
+        if !hasEnded {
+            for change in batch.changes where change.isSystem { carry(change, batch.isReset) }
+        }
+        return take { state, base in try state.received(batch, over: base) }
+    }
+
+    /// Takes something of the server's in; returns whether the feed must be pulled.
+    func take(
+        _ body: (inout SyncState, RecordsFile.Base) throws -> SyncState.Effects
+    ) -> Bool {
+        let aftermath = serial.withLock { _ in
+            let taken = outbox.change { contents -> SyncState.Effects? in
+                guard contents.records != nil else { return nil }
+                contents.revision += 1
+                return attempt(&contents) { try body(&$0.state, $0.base) }
+            }
+            return (taken ?? nil).map { carryOut($0) } ?? Aftermath()
+        }
+        // The app's code, so under no lock.
+        if aftermath.hasWritten { environment.durableWrites?() }
+        return aftermath.mustPull
+    }
+
+    /// What is to be done after effects were performed, under no lock.
+    private struct Aftermath {
+        var mustPull = false
+        var hasWritten = false
+    }
+
+    /// Performs effects in their order, and those that they lead to.
+    ///
+    /// The caller holds `serial`.
+    private func carryOut(_ first: SyncState.Effects) -> Aftermath {
+        var next: SyncState.Effects? = first
+        var aftermath = Aftermath()
+        while let effects = next {
+            next = nil
+            aftermath.mustPull = aftermath.mustPull || effects.mustPull
+            defer { tell(effects) }
+            do {
+                try outbox.write(effects.records)
+            } catch StoreError.closed {
+                return Aftermath()  // The user has left meanwhile.
+            } catch {
+                // Without it a restart would show what the base has a second time.
+                environment.logger.error(
+                    "The outbox could not be written. The feed waits.",
+                    metadata: ["reason": "\(error)"]
+                )
+                aftermath.mustPull = false
+                return aftermath
+            }
+            guard let batch = effects.adopt else { continue }
+            next = adopt(batch)
+            let isChange = !batch.changes.isEmpty || batch.isReset
+            aftermath.hasWritten = aftermath.hasWritten || (next != nil && isChange)
+        }
+        outbox.changed()
+        return aftermath
+    }
+
+    private func tell(_ effects: SyncState.Effects) {
+        outbox.tell(effects.records)
+        if effects.isEverythingChanged {
+            observers.changed(nil)
+        } else if !effects.changed.isEmpty {
+            observers.changed(effects.changed)
+        }
+    }
+
+    // MARK: - The base
+
+    /// Makes a part of the feed the base.
+    private func adopt(_ batch: SyncState.FeedBatch) -> SyncState.Effects? {
+        guard let records = outbox.read({ $0.records }) else { return nil }
+        do {
+            let effects = try write(batch, to: records)
+            records.checkpoint()
+            if batch.isReset { try records.sweep() }
+            return effects
+        } catch {
+            records.rollback()
+            return recover(from: error, records, batch)
+        }
+    }
+
+    private func write(
+        _ batch: SyncState.FeedBatch,
+        to records: RecordsFile
+    ) throws -> SyncState.Effects? {
+        guard records.isOnDisk else {
+            // In memory readers would see what is written, so they wait; it does not take long.
+            return try outbox.change { contents in
+                let space = try records.begin(batch)
+                return try show(batch, in: space, of: records, &contents)
+            }
+        }
+        let space = try records.begin(batch)
+        let effects = try outbox.change { try show(batch, in: space, of: records, &$0) }
+        if effects == nil { records.rollback() }
+        return effects
+    }
+
+    private func show(
+        _ batch: SyncState.FeedBatch,
+        in space: Int64,
+        of records: RecordsFile,
+        _ contents: inout OutboxContents
+    ) throws -> SyncState.Effects {
+        try records.commit()
+        if batch.isReset {
+            records.cache.clear()
+        } else {
+            records.cache.forget(batch.changes.map { RecordKey($0.collection, $0.id) })
+        }
+        contents.base.space = space
+        contents.revision += 1
+        return try contents.state.adopted(batch, over: contents.base)
+    }
+
+    /// Goes on without the disk, or with a fresh file.
+    private func recover(
+        from error: any Error,
+        _ records: RecordsFile,
+        _ batch: SyncState.FeedBatch
+    ) -> SyncState.Effects? {
+        let canGoOn = outbox.change { contents in
+            guard records.isOnDisk, !SQLiteFile.isDamage(error) else {
+                failed(error, &contents)
+                return false
+            }
+            return attempt(&contents) { _ in try records.leaveDisk(because: error) } != nil
+        }
+        return canGoOn == true ? adopt(batch) : nil
+    }
+
+    /// Writes to the file beside the base, if the user is still there.
+    func writing<Value: Sendable>(
+        _ body: (RecordsFile) throws -> Value
+    ) throws(SanguineError) -> Value? {
+        do {
+            return try serial.withLock { _ in try outbox.read { $0.records }.map(body) }
+        } catch is RecordsFile.RestoreIsOver {
+            throw .cancelled  // Another range has dropped it.
+        } catch {
+            _ = outbox.change { contents in
+                if SQLiteFile.isDamage(error) {
+                    failed(error, &contents)
+                } else {
+                    // The next try goes on in memory.
+                    try? contents.records?.leaveDisk(because: error)
+                }
+            }
+            throw .store(.writeFailed("\(error)"))
+        }
+    }
+}
+
+extension RecordsFile {
+    /// What a failure of the file means to whoever reads the report.
+    static let meaning = "The records failed."
+}
+
+extension RecordChange {
+    /// Whether it is of what every account has, and no record of the app's.
+    fileprivate var isSystem: Bool { collection.hasPrefix("$") && !deleted }
+}
+
+/// Stands for an operation that this version of the app does not know: it is sent, and not shown.
+private struct UnknownMutator: Mutator {
+    static let name = "unknown"
+    let lane: String
+
+    func apply(to records: inout Records) throws {
+        throw Refusal(.mutatorUnknown, "Declare the mutator in the client's schema.")
+    }
+}
