@@ -14,6 +14,7 @@ import FoundationNetworking
 /// The real server on a durable store, and a bare Hummingbird route, in one process.
 struct BenchmarkedServer: Sendable {
     let port: Int
+    let adminPort: Int
     let barePort: Int
     let tokens: [String]
 
@@ -29,11 +30,12 @@ struct BenchmarkedServer: Sendable {
         defer { try? FileManager.default.removeItem(at: folder) }
         var settings = ServerSettings()
         settings.http.port = 0
+        settings.http.adminPort = 0
         settings.accounts.grant = 1_000_000_000
         // The limit is there, and never reached: what is measured is the path, not the refusal.
         settings.limits.requestsPerMinute = 60_000_000
         let storage = try SQLiteStorage(folder: folder)
-        let (serverPorts, serverPort) = AsyncStream.makeStream(of: Int.self)
+        let (serverPorts, serverPort) = AsyncStream.makeStream(of: SanguineServer.Ports.self)
         let (barePorts, barePort) = AsyncStream.makeStream(of: Int.self)
         let server = try await SanguineServer(
             storage: storage,
@@ -41,15 +43,18 @@ struct BenchmarkedServer: Sendable {
             settings: settings,
             accessLog: AccessLog(sink: NullSink()),
             logger: quiet
-        ) { serverPort.yield($0.http) }
+        ) { serverPort.yield($0) }
         let value = try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
             group.addTask { try await bare { barePort.yield($0) }.run() }
-            let port = await first(of: serverPorts)
+            guard let ports = await first(of: serverPorts) else {
+                throw BenchmarkError.noServer("it does not listen")
+            }
             let benchmarked = BenchmarkedServer(
-                port: port,
-                barePort: await first(of: barePorts),
-                tokens: try await signIn(port: port)
+                port: ports.http,
+                adminPort: ports.admin,
+                barePort: await first(of: barePorts) ?? 0,
+                tokens: try await signIn(port: ports.http)
             )
             let value = try await body(benchmarked)
             group.cancelAll()
@@ -78,9 +83,9 @@ struct BenchmarkedServer: Sendable {
         return logger
     }
 
-    private static func first(of ports: AsyncStream<Int>) async -> Int {
+    private static func first<Port>(of ports: AsyncStream<Port>) async -> Port? {
         for await port in ports { return port }
-        return 0
+        return nil
     }
 
     private static func signIn(port: Int) async throws -> [String] {

@@ -21,7 +21,10 @@ if !isServer {
         report.figures += try await ClientBenchmarks.run(only: figure)
     }
     if only == nil || only == "memory" { report.figures += try MemoryBenchmarks.run() }
-    if only == nil || only == "live" { report.figures += try await LiveBenchmarks.run() }
+    if only == nil || only == "live" {
+        report.figures += try await OtherDeviceBenchmarks.run()
+        report.figures += try await LiveBenchmarks.run()
+    }
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",

@@ -2,7 +2,8 @@
 ///
 /// One place, with units.
 public enum RecordLimits {
-    /// Operations of both kinds that one user may have in the outbox, the refused among them: 10,000.
+    /// Operations of both kinds that one user may have in the outbox, the refused among them:
+    /// 10,000.
     public static let operations = 10_000
     /// Bytes of an operation's arguments, as JSON: 128 KiB.
     public static let operationBytes = 1 << 17
