@@ -214,6 +214,8 @@ extension QueryCache {
             return ground.taking(landing)
         } commit: { change, record, guarded in
             guard guarded.user === user else { return nil }
+            // It is still in the outbox's file: the row must say that it contains it.
+            guarded.unremoved.insert(sequence)
             let effect = record.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
