@@ -197,7 +197,11 @@ extension SyncKeeper {
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon() throws(SanguineError) {
-        _ = try writing { try $0.abandonRestore() }
+        _ = try writing { records in
+            // Held back, it would become the base when all is known, and is swept away now.
+            guarded.withLock { $0.state.dropStaged() }
+            try records.abandonRestore()
+        }
         set(progress: 1)  // What follows may be no restore.
     }
 
