@@ -88,6 +88,7 @@ public struct MutationRequest: Sendable {
             return said.requests
         }
         var headers = headers
+        let id = backend.fault == .sendsUnderAnotherKey ? Identifier(at: id.moment) : id
         let key = number == 1 ? id.description : "\(id).\(number)"
         headers.setHeader("Idempotency-Key", ifMissing: key)
         var request = try TransportRequest(

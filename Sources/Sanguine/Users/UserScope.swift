@@ -69,9 +69,10 @@ final class UserScope: Sendable {
                 device.partition.attempts.backend.with(call),
                 configuration
             ),
-            sources: [balance]
+            sources: [balance],
+            queue: configuration.queue(EntryWriter.label)
         )
-        outbox = OutboxFile(place, floor: place == nil ? floor : nil)
+        outbox = OutboxFile(place, floor: floor, fault: configuration.plantedFault)
         let carrier = FeedCarrier(
             balance: balance,
             partition: partition,
