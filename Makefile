@@ -5,6 +5,7 @@ SWIFT ?= swift
 # What the formatter looks after; folders that do not exist yet are left out.
 FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
 SEEDS ?= 1..10000
+CLIENT_SEEDS ?= 1..400
 SCRIPTS := $(wildcard Scripts/*.sh) .ci/run
 RELEASE := --configuration release --scratch-path .build-release
 
@@ -34,9 +35,10 @@ bench: packages ## Measure a release build; prints a table, writes .build/bench.
 	mkdir -p .build
 	.build-release/release/Benchmarks
 
-simulate: packages ## Play the SEEDS (1..10000) of the simulation in a release build.
+simulate: packages ## Play SEEDS (1..10000) of the simulation, and CLIENT_SEEDS with real clients.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --seeds $(SEEDS)
+	.build-release/release/Simulate --clients --seeds $(CLIENT_SEEDS)
 
 leaks: packages ## Play the SEEDS (1..10000) of the game of users in a release build.
 	$(SWIFT) build $(RELEASE) --product Simulate

@@ -181,6 +181,7 @@ let package = Package(
         .executableTarget(
             name: "Simulate",
             dependencies: [
+                "Sanguine",
                 "Simulation",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -197,7 +198,9 @@ let package = Package(
         .testTarget(
             name: "SimulationTests",
             dependencies: [
+                "Sanguine",
                 "SanguineModel",
+                "Simulate",
                 "Simulation",
                 "TestSupport",
             ],

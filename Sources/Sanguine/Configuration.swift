@@ -112,6 +112,15 @@ extension SanguineClient {
         /// Default: none; the matrix then shows them when they were used, as undeclared.
         public var queries: [QueryDeclaration] = []
 
+        /// What writes behind the readers' backs, by its label.
+        ///
+        /// The simulation has one whose order follows from a seed.
+        package var queue: @Sendable (_ label: String) -> any SerialQueue = {
+            BackgroundQueue($0)
+        }
+        /// What the simulation is to find.
+        package var plantedFault: PlantedFault?
+
         /// Creates a configuration with the defaults of the platform.
         public init(server: URL? = nil) { self.server = server }
 

@@ -61,7 +61,8 @@ final class Device: Sendable {
             attempts: ReadAttempts(
                 QueryRequest.Backend(call: call, configuration: configuration),
                 configuration
-            )
+            ),
+            queue: configuration.queue(EntryWriter.label)
         )
         zone = StoredZone.zone(configuration.timeZone) ?? .gmt
         queries = QueryCache(

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Sanguine
 import Simulation
 
 /// Plays many seeds, on all cores, and prints those that fail.
@@ -18,14 +19,33 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The seeds, as first..last or a single one.")
     var seeds = "1..1000"
 
-    @Option(help: "How many events are played for each seed, before all comes to rest.")
-    var events = 150
+    @Option(
+        help: """
+            How many events are played for each seed, before all comes to rest. Default: 150; 400 \
+            for clients, whose jobs count as events.
+            """
+    )
+    var events: Int?
 
     @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: PlantedBug?
 
     @Flag(help: "Play people who hand a device on, with the real client, one game at a time.")
     var users = false
+
+    @Flag(help: "Play real clients over real files, all their jobs in the order of the seed.")
+    var clients = false
+
+    @Option(
+        help: """
+            A fault to plant in the clients: \
+            \(PlantedFault.allCases.map(\.rawValue).joined(separator: ", ")).
+            """
+    )
+    var fault: PlantedFault?
+
+    @Flag(help: "Print what each seed of the clients comes to: the same in each play.")
+    var traces = false
 
     @Option(help: "Which authority answers: real, a model of the contract, or both, compared.")
     var authority = AuthorityKind.real
@@ -35,6 +55,15 @@ struct Simulate: AsyncParsableCommand {
         let clock = ContinuousClock()
         let start = clock.now
         if users { return try await playUsers(range) }
+        if clients {
+            let games = ClientGames(
+                seeds: range,
+                events: events ?? 400,
+                fault: fault,
+                traces: traces
+            )
+            throw ExitCode(try games.play())
+        }
         let violations = await play(range)
         for violation in violations.prefix(10) { print(violation) }
         let all = range.count.formatted(.number.grouping(.never))
@@ -48,7 +77,7 @@ struct Simulate: AsyncParsableCommand {
         var (played, failed) = (0, 0)
         var tally: UserGameTally = [:]
         for seed in seeds where failed < 10 {
-            let (leak, turns) = await userLeak(seed: seed, steps: events)
+            let (leak, turns) = await userLeak(seed: seed, steps: events ?? 150)
             played += 1
             tally.merge(turns, uniquingKeysWith: +)
             if let leak { print(leak) }
@@ -97,7 +126,7 @@ struct Simulate: AsyncParsableCommand {
         for seed in seeds where violations.count < 10 {
             let found = await violation(
                 seed: seed,
-                events: events,
+                events: events ?? 150,
                 bug: bug,
                 authority: authority
             )
@@ -108,4 +137,5 @@ struct Simulate: AsyncParsableCommand {
 }
 
 extension PlantedBug: ExpressibleByArgument {}
+extension PlantedFault: ExpressibleByArgument {}
 extension AuthorityKind: ExpressibleByArgument {}

@@ -104,18 +104,27 @@ final class EntryWriter: Sendable {
     }
 
     private let guarded = Mutex(Guarded())
-    private let queue = DispatchQueue(label: "sanguine.entry-writer", qos: .utility)
+    private let queue: any SerialQueue
     private let store: ClientStore
     private let delay: any Clock<Duration>
     private let journal: MarkJournal?
     private let measured = Mutex<(@Sendable ([Measure]) -> Void)?>(nil)
 
+    /// What its queue is called in the debugger.
+    static let label = "sanguine.entry-writer"
+
     /// - Parameters:
     ///   - store: Where entries are written.
     ///   - delay: What waits before another try after a failure.
-    init(store: ClientStore, delay: any Clock<Duration>) {
+    ///   - queue: What writes. Default: a thread of the system's.
+    init(
+        store: ClientStore,
+        delay: any Clock<Duration>,
+        queue: any SerialQueue = BackgroundQueue(EntryWriter.label)
+    ) {
         self.store = store
         self.delay = delay
+        self.queue = queue
         journal = store.markJournal()
         // What an earlier process has invalidated and not written.
         for scope in journal?.read() ?? [] { markStale(scope) }

@@ -15,12 +15,13 @@ final class Partition: Sendable {
     init(
         store: ClientStore,
         attempts: ReadAttempts,
-        sources: [any EntrySource] = []
+        sources: [any EntrySource] = [],
+        queue: any SerialQueue
     ) {
         self.store = store
         self.attempts = attempts
         self.sources = Dictionary(sources.map { ($0.query.key, $0) }) { first, _ in first }
-        writer = EntryWriter(store: store, delay: attempts.delay)
+        writer = EntryWriter(store: store, delay: attempts.delay, queue: queue)
     }
 
     /// Whether somebody is known in whose name to fetch what is observed.

@@ -214,6 +214,15 @@ extension QueryCache {
             return ground.taking(landing)
         } commit: { change, record, guarded in
             guard guarded.user === user else { return nil }
+            // A base that has come since may be newer: what was sent again is answered as it was
+            // the first time.
+            if let effect = guarded.effects.list(of: record.key)?.effect(of: sequence),
+                record.box != nil, record.landedAt >= effect.sentAt ?? 0
+            {
+                return nil
+            }
+            // It is still in the outbox's file: the row must say that it contains it.
+            guarded.unremoved.insert(sequence)
             let effect = record.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),

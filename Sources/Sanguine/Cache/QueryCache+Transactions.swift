@@ -150,12 +150,14 @@ extension QueryCache {
     ) {
         let landing = change.landing
         drop(landing.settled, from: record, in: &guarded)
+        let number = guarded.nextNumber()
+        record.landedAt = number
         record.show(
             change.shown,
             of: landing.remaining.isEmpty ? nil : landing.base,
             notes: landing.notes,
             isEqual: change.isEqual,
-            number: guarded.nextNumber()
+            number: number
         )
         // After a restart nobody would know what such a value may contain.
         guard landing.notes.doubts.isEmpty else { return }

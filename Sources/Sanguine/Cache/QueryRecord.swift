@@ -58,6 +58,8 @@ class QueryRecord: @unchecked Sendable {
     var contained: Set<Int64> = []
     /// Names the base, as ``version`` names the value; stays 0 where there are no effects.
     var baseVersion: UInt64 = 0
+    /// The cache's count when a base came last; 0 for one that an earlier process has left.
+    var landedAt: UInt64 = 0
     /// Names the value: no other value of the key, before or after an eviction, has the number.
     var version: UInt64 = 0
     /// How often the value has changed since it was forgotten.
@@ -180,6 +182,7 @@ class QueryRecord: @unchecked Sendable {
         base = nil
         notes = BaseNotes()
         contained = []
+        landedAt = 0
         changes = 0
         measuredChanges = 0
         adaptive = AdaptiveState()

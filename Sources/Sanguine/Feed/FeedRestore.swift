@@ -221,7 +221,11 @@ final class FeedRestore: Sendable {
 
     /// Drops a restore whose beginning the server no longer knows how to complete.
     private func abandon() throws(SanguineError) {
-        _ = try records.writing { try $0.abandonRestore() }
+        _ = try records.writing { [outbox = records.outbox] file in
+            // Held back, it would become the base when all is known, and is swept away now.
+            _ = outbox.change { $0.state.dropStaged() }
+            try file.abandonRestore()
+        }
         set(progress: 1)  // What follows may be no restore.
     }
 

@@ -242,6 +242,9 @@ package struct SyncState {
         return effects
     }
 
+    /// What is held back and lies in a space of its own is dropped: the space goes.
+    mutating func dropStaged() { if held?.staged != nil { held = nil } }
+
     /// Where the next pull begins: after what is held back.
     package var pullPosition: Int64 { held?.next ?? position }
 

@@ -88,6 +88,7 @@ public struct MutationRequest: Sendable {
             return said.requests
         }
         var headers = headers
+        let id = backend.fault == .sendsUnderAnotherKey ? Identifier(at: id.moment) : id
         let key = number == 1 ? id.description : "\(id).\(number)"
         headers.setHeader("Idempotency-Key", ifMissing: key)
         var request = try TransportRequest(
@@ -113,8 +114,8 @@ public struct MutationRequest: Sendable {
     /// Takes a part of the answer as the new value of a query: it need not be fetched again.
     ///
     /// In one step with the end of the mutation's effect on it. If it is not known whether the
-    /// value has in it what other mutations did meanwhile, it is left aside, and the query is
-    /// fetched.
+    /// value has in it what other mutations did meanwhile, or if another value has come since the
+    /// mutation was first sent, it is left aside, and the query is fetched.
     public func settle<Value>(_ query: Query<Value>, _ value: Value) {
         guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }

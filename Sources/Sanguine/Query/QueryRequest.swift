@@ -23,6 +23,7 @@ public struct QueryRequest: Sendable {
         let queue: RequestQueue
         let retries: RetryGuard
         let batches: Batches
+        let fault: PlantedFault?
 
         init(call: ServerCall, configuration: SanguineClient.Configuration) {
             self.call = call
@@ -31,6 +32,7 @@ public struct QueryRequest: Sendable {
             queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
             retries = RetryGuard(clock: configuration.delay)
             batches = Batches(delay: configuration.delay)
+            fault = configuration.plantedFault
         }
 
         /// The same ways for another user.

@@ -54,17 +54,25 @@ final class OutboxFile: Sendable {
     private let isCompanion: Bool
     /// Every sequence number is larger than this.
     private let floor: Int64
+    private let fault: PlantedFault?
 
     /// Creates the outbox; nothing is opened before it is used.
     ///
     /// - Parameters:
     ///   - place: The user's folder; `nil` keeps it in memory.
     ///   - isCompanion: Whether the app's own process is another.
-    ///   - floor: What every sequence number is larger than. Default: the folder's.
-    init(_ place: UserFolders.Place?, isCompanion: Bool = false, floor: Int64? = nil) {
+    ///   - floor: What every sequence number is larger than, in memory. A folder has its own.
+    ///   - fault: What the simulation has planted. Default: nothing.
+    init(
+        _ place: UserFolders.Place?,
+        isCompanion: Bool = false,
+        floor: Int64 = 0,
+        fault: PlantedFault? = nil
+    ) {
+        self.fault = fault
         folder = place?.url
         folders = place?.folders
-        self.floor = floor ?? place?.firstSequence ?? 0
+        self.floor = place?.firstSequence ?? floor
         self.isCompanion = isCompanion
     }
 
@@ -183,7 +191,9 @@ final class OutboxFile: Sendable {
     func write(_ records: [OutboxState.Record], rewriting rows: [Row] = []) throws {
         guard !records.isEmpty || !rows.isEmpty else { return }
         try transaction { database in
-            for record in records { try Self.write(record, in: database) }
+            for record in records where fault?.loses(record) != true {
+                try Self.write(record, in: database)
+            }
             for row in rows {
                 try database.execute(
                     sql: "UPDATE operation SET lane = ?, arguments = ? WHERE sequence = ?",

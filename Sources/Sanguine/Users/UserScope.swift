@@ -65,13 +65,12 @@ final class UserScope: Sendable {
             store: store,
             account: self.authorizer.account
         )
+        let backend = device.partition.attempts.backend.with(call)
         partition = Partition(
             store: store,
-            attempts: ReadAttempts(
-                device.partition.attempts.backend.with(call),
-                configuration
-            ),
-            sources: [balance]
+            attempts: ReadAttempts(backend, configuration),
+            sources: [balance],
+            queue: configuration.queue(EntryWriter.label)
         )
         outbox = Self.outbox(device, place, floor)
         let carrier = FeedCarrier(balance: balance, partition: partition, queries: device.queries)
@@ -104,7 +103,8 @@ final class UserScope: Sendable {
             folder: place?.url,
             news: device.outboxNews
         ) { [log = device.log] in log.failure($0, "\($1)") }
-        return OutboxEngine(environment, OutboxFile(place, floor: place == nil ? floor : nil))
+        let fault = device.configuration.plantedFault
+        return OutboxEngine(environment, OutboxFile(place, floor: floor, fault: fault))
     }
 
     /// Goes on with what an earlier process, or an earlier stay, has left.

@@ -76,6 +76,8 @@ package final class Users: Sendable {
         }
     }
 
+    private var fault: PlantedFault? { device.configuration.plantedFault }
+
     /// The present user.
     var present: UserScope { scope.withLock { $0 } }
 
@@ -271,7 +273,7 @@ package final class Users: Sendable {
 
     private func remove(_ user: UserScope, keepingOutbox: Bool) {
         if !keepingOutbox { user.outbox.file.close() }
-        guard let place = user.place else { return }
+        guard let place = user.place, fault != .keepsFolder else { return }
         remove(place, keepingOutbox: keepingOutbox)
         device.log.removed(place.url)
     }
@@ -315,7 +317,7 @@ package final class Users: Sendable {
         let account = user.authorizer.account
         let hasGuests = device.configuration.server != nil && account == nil
         takeOver(for: user) { former in
-            former.account.map { $0 == account } ?? hasGuests
+            former.account.map { $0 == account || fault == .takesOverAnybodys } ?? hasGuests
         }
     }
 

@@ -38,14 +38,17 @@ struct SettlingTests {
         #expect(second.plays(1) == 1)
     }
 
-    @Test func `a death before the operation has left the disk shows it once`() async throws {
+    @Test(arguments: [false, true])
+    func `a death before the operation has left the disk shows it once`(
+        takesAnswer: Bool
+    ) async throws {
         let client = try await stored()
         _ = try client.users.present.outbox.file.version()
         try execute(
             "CREATE TRIGGER t BEFORE DELETE ON operation BEGIN SELECT RAISE(ABORT, 'no'); END",
             in: OutboxFile.name
         )
-        try client.perform(PlayTrack(track: 1))
+        try client.perform(PlayTrack(track: 1, takesAnswer: takesAnswer))
         try await client.settle()
         client.queries.flush()
         // What a clock says that was set back meanwhile changes nothing.

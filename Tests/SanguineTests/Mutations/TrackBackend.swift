@@ -32,6 +32,8 @@ struct PlayTrack: Mutation {
     static let name = "track.play"
     let track: Int
     var lane = "play"
+    /// Whether the answer is taken as the new value.
+    var takesAnswer = false
 
     func effects(on view: inout MutationEffects) {
         view.update(.track(track)) { $0.plays += 1 }
@@ -39,7 +41,8 @@ struct PlayTrack: Mutation {
     }
 
     func send(_ request: MutationRequest) async throws {
-        try await request.post("tracks/\(track)/play")
+        let played = try await request.post("tracks/\(track)/play", as: Track.self)
+        if takesAnswer { request.settle(.track(track), played) }
     }
 }
 
@@ -88,7 +91,8 @@ struct AppendTrack: Mutation {
 final class TrackBackend: Sendable {
     struct State {
         var tracks: [Int: Track] = [:]
-        var keys: Set<String> = []
+        /// What each key was answered with, for whoever asks again.
+        var answers: [String: Track] = [:]
         /// What the next writes are answered with, done or not.
         var writeFaults: [(isDone: Bool, answer: ScriptedTransport.Answer)] = []
         /// What the next reads are answered with.
@@ -138,7 +142,8 @@ final class TrackBackend: Sendable {
         }
         let fault = state.writeFaults.isEmpty ? nil : state.writeFaults.removeFirst()
         if let fault, !fault.isDone { return fault.answer }
-        if state.keys.insert(request.headers["Idempotency-Key"] ?? "").inserted {
+        let key = request.headers["Idempotency-Key"] ?? ""
+        if state.answers[key] == nil {
             switch (request.method, path.last) {
             case ("DELETE", _): state.tracks[id] = nil
             case (_, "play"): state.tracks[id]?.plays += 1
@@ -150,8 +155,9 @@ final class TrackBackend: Sendable {
                 state.tracks[id]?.title = body?["title"] ?? ""
             default: state.tracks[id] = state.tracks[id] ?? Track(id: id)
             }
+            state.answers[key] = state.tracks[id] ?? Track(id: id)
         }
-        return fault?.answer ?? .json(["ok": true])
+        return fault?.answer ?? .json(state.answers[key])
     }
 
     private static func page(_ url: URL, _ state: State) -> Page<Track> {

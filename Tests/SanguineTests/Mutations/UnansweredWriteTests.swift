@@ -31,6 +31,29 @@ struct UnansweredWriteTests {
         return try await fetch.finished()
     }
 
+    @Test(arguments: [false, true])
+    func `an answer that is replayed does not undo what came after it`(
+        isRestarted: Bool
+    ) async throws {
+        var client = try fixture.client()
+        _ = try await client.value(of: .track(1))
+        // Done, and its answer is lost: the next sending gets it as it was.
+        fixture.backend.failWrite(.status(500), done: true)
+        try client.perform(PlayTrack(track: 1, takesAnswer: true))
+        try await eventually("a write") { fixture.network.requests.contains(where: \.isWrite) }
+        let later = try client.perform(PlayTrack(track: 1, lane: "other"))
+        #expect(try await later.outcome == .applied)
+        try await eventually("the later one to settle") { client.outbox.pending.count == 1 }
+        if isRestarted {
+            client.queries.flush()
+            client = try fixture.client(seed: 2, in: try fixture.death())
+            #expect(client.plays(1) == 2)
+        }
+        try await client.synchronize()
+        try await client.settle()
+        #expect(client.plays(1) == 2)
+    }
+
     @Test(arguments: [0, 1])
     func `what others change is shown while an adding write is in flight`(
         plays: Int

@@ -131,6 +131,39 @@ import Testing
         #expect(client.records(Counter.self).count == 8_999 && client.count("c8999") == nil)
     }
 
+    @Test func `a restore that is dropped while its base is held back hides nothing that was done`()
+        async throws
+    {
+        let fixture = filled(1_500)
+        let client = try fixture.client()
+        fixture.network.hold()
+        let first = try client.add("c7", by: 1)
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { $0.isWrite }
+        #expect(try await first.outcome == .applied)
+        // Two pages; the third request is the catching up.
+        for requests in 3...4 {
+            try await fixture.network.releaseFirst { !$0.isWrite }
+            try await fixture.network.waitForRequests(requests)
+        }
+        // Sent after that was asked: nobody knows whether the restored base contains it.
+        let second = try client.add("c8", by: 1)
+        try await fixture.network.waitForRequests(5)
+        fixture.authority.delete(Counter.self, .of("c1499"))
+        fixture.authority.forgetDeletions()
+        try await fixture.network.releaseFirst { !$0.isWrite }
+        try await fixture.network.waitForRequests(6)
+        try await fixture.network.releaseFirst { !$0.isWrite }
+        try await fixture.network.waitForRequests(7)
+        try await fixture.network.releaseFirst { $0.isWrite }
+        #expect(try await second.outcome == .applied)
+        #expect(client.count("c7") == 1)
+        fixture.network.release()
+        try await client.synchronize()
+        #expect(client.count("c7") == 8 && client.count("c8") == 9)
+        #expect(client.count("c1499") == nil && client.outbox.pending.isEmpty)
+    }
+
     @Test func `a restore begins when it is known whose it is`() async throws {
         let fixture = filled(5_000)
         let account = Identifier(at: fixture.wall.now())

@@ -1,0 +1,160 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+
+// What has to be so after each step.
+extension ClientGame {
+    func check() throws {
+        for index in devices.indices { try check(index) }
+        for mark in network.backend.doubled {
+            throw finding("Exactly once: the backend made '\(mark)' twice")
+        }
+    }
+
+    /// Looks at all that the public API of a device shows.
+    func check(_ index: Int, isLaunched: Bool = false) throws {
+        let view = ClientGameView(devices[index].process.client, network)
+        note(view.digest, isQuiet: true)
+        if view.person != devices[index].stay.person {
+            devices[index].stay = .init(person: view.person)
+        }
+        if isLaunched {
+            // What had not come to the disk yet is fetched again, and then shown as it is.
+            devices[index].stay.seen = devices[index].stay.seen.filter { seen in
+                view.marks.contains { seen.hasPrefix("\($0.place): ") }
+            }
+        }
+        try checkSignOut(index)
+        for (place, marks) in view.marks {
+            try checkMarks(marks, at: place, of: view.person, index)
+        }
+        for place in devices[index].deeds where deeds[place].person == view.person {
+            try check(place, in: view, index)
+        }
+        for (place, marks) in view.marks {
+            devices[index].stay.seen.formUnion(marks.map { "\(place): \($0)" })
+        }
+    }
+
+    private func checkMarks(
+        _ marks: [String],
+        at place: String,
+        of person: Person?,
+        _ index: Int
+    ) throws {
+        if let other = marks.first(where: { mark in
+            person.map { !mark.hasPrefix($0.mark) } ?? true
+        }) {
+            let who = person?.rawValue ?? "nobody"
+            throw finding("No leak: device \(index) shows \(who) '\(other)' in \(place)")
+        }
+        guard Set(marks).count < marks.count else { return }
+        throw finding("No flicker: device \(index) shows a mark twice in \(place): \(marks)")
+    }
+
+    /// What has become of a deed, as far as its own device knows.
+    private func check(
+        _ place: Int,
+        in view: ClientGameView,
+        _ index: Int
+    ) throws {
+        guard !deeds[place].isUncertain else { return }
+        if let refused = view.refused[deeds[place].id] {
+            guard deeds[place].isPoison else {
+                throw finding("'\(deeds[place].mark)' was refused: \(refused.problem.detail)")
+            }
+            if !deeds[place].isRefused { count(.refusal) }
+            deeds[place].isRefused = true
+        }
+        let deed = deeds[place]
+        if deed.isOver {
+            for shown in deed.places where view.marks(at: shown)?.contains(deed.mark) == true {
+                throw finding("device \(index) shows '\(deed.mark)' in \(shown), which is over")
+            }
+            if deed.isRefused, !deed.isDiscarded, view.refused[deed.id] == nil {
+                throw finding("Nothing lost: '\(deed.mark)' has left the tray of device \(index)")
+            }
+            return
+        }
+        let isPending = view.pending[deed.id] != nil
+        if !isPending { deeds[place].isSettled = true }
+        if !isPending, !isDone(place) {
+            throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
+        }
+        try checkShown(deed, place, in: view, index, isPending: isPending)
+    }
+
+    private func checkShown(
+        _ deed: Deed,
+        _ place: Int,
+        in view: ClientGameView,
+        _ index: Int,
+        isPending: Bool
+    ) throws {
+        let stay = devices[index].stay
+        for shown in deed.places {
+            guard let marks = view.marks(at: shown), !marks.contains(deed.mark) else { continue }
+            let isSeen = stay.seen.contains("\(shown): \(deed.mark)")
+            let isMissed =
+                switch deed.kind {
+                case .tally: isSeen || stay.deeds.contains(place)
+                case .board: isSeen
+                // What is done may lie behind the rows that are held.
+                case .entry: isSeen && isPending
+                }
+            guard isMissed else { continue }
+            throw finding("No flicker: device \(index) shows '\(deed.mark)' in \(shown) no more")
+        }
+    }
+
+    /// Whether the other end has done it.
+    func isDone(_ place: Int) -> Bool {
+        if deeds[place].isDone { return true }
+        let deed = deeds[place]
+        let isDone: Bool
+        switch deed.kind {
+        case .tally:
+            let account = network.account(deed.person)
+            let result = account.flatMap { network.authority.result(of: deed.id, account: $0) }
+            isDone = result?.status == .applied
+            if isDone { count(.record) }
+        case .board, .entry:
+            isDone = network.backend.count(deed.mark) > 0
+            if isDone { count(.board) }
+        }
+        deeds[place].isDone = isDone
+        return isDone
+    }
+
+    // MARK: - Files
+
+    /// Looks at the files as soon as a sign-out has done what it does on the device.
+    private func checkSignOut(_ index: Int) throws {
+        guard let leaving = devices[index].leaving else { return }
+        if leaving.isOver { devices[index].leaving = nil }
+        guard leaving.hasBegun, !devices[index].isFarewellSeen else { return }
+        devices[index].isFarewellSeen = true
+        if devices[index].process.client.outbox.ofOthers > 0 { count(.leftBehind) }
+        try checkFiles(index)
+    }
+
+    /// Looks at every byte of a device's folder: nothing of anybody but the present user is there,
+    /// but the operations that wait for their owner's return.
+    func checkFiles(_ index: Int) throws {
+        let device = devices[index]
+        let present = device.process.client.accountId.flatMap { network.person($0) }
+        let files = try UserGameFiles.contents(of: device.process.folder)
+        for other in Person.allCases where other != present {
+            let mayWait = device.deeds.map { deeds[$0] }
+                .filter { $0.person == other && !$0.isDiscarded && !$0.isSettled }
+            let mark = Data(other.mark.utf8)
+            for (name, data) in files.sorted(by: { $0.key < $1.key }) {
+                if !mayWait.isEmpty, name.contains("/sanguine-outbox") { continue }
+                guard data.range(of: mark) != nil else { continue }
+                let who = present?.rawValue ?? "nobody"
+                throw finding("No leak: \(name) of device \(index) says '\(other.mark)' to \(who)")
+            }
+        }
+    }
+}

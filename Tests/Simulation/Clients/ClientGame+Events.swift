@@ -1,0 +1,283 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+/// How many calls a process has under way.
+///
+/// Mutable state: their number, by its mutex.
+final class CallCount: Sendable {
+    private let count = Mutex(0)
+
+    var isZero: Bool { count.withLock { $0 == 0 } }
+
+    func begin() { count.withLock { $0 += 1 } }
+    func end() { count.withLock { $0 -= 1 } }
+}
+
+/// The metered calls that came back with their answer.
+///
+/// Mutable state: the inputs, by their mutex.
+final class WatchedCalls: Sendable {
+    private let inputs = Mutex<Set<String>>([])
+
+    func add(_ input: String) { _ = inputs.withLock { $0.insert(input) } }
+
+    var all: Set<String> { inputs.withLock { $0 } }
+}
+
+// What happens between two jobs.
+extension ClientGame {
+    func event() throws {
+        let device = Int.random(in: 0..<devices.count, using: &random)
+        let kind = Int.random(in: 0..<100, using: &random)
+        switch kind {
+        case 0..<48: carry()
+        case 48..<66: perform(device)
+        case 66..<74: read(device)
+        case 74..<79: synchronize(device)
+        case 79..<85: changeElsewhere()
+        case 85..<87: call(device)
+        case 87..<91: pass()
+        case 91..<94: drop(device)
+        case 94..<96: die(device)
+        case 96..<97: signOut(device)
+        default: disturb(device)
+        }
+    }
+
+    /// A message goes on, or meets with something.
+    private func carry() {
+        let messages = network.messages
+        guard !messages.isEmpty else { return }
+        let message = messages[Int.random(in: 0..<messages.count, using: &random)]
+        let what = message.answer == nil ? "request" : "answer"
+        let line = "\(what) \(message.request.method) \(message.request.url.path())"
+        let kind = Int.random(in: 0..<20, using: &random)
+        if message.caller == nil, message.answer == nil { count(.late) }
+        if message.isStream { count(.live) }
+        switch kind {
+        case 0:
+            note("\(line) is lost")
+            count(.loss)
+            network.lose(message.number, isLate: false)
+        case 1:
+            note("\(line) is lost, or late")
+            count(.loss)
+            network.lose(message.number, isLate: true)
+        case 2 where message.answer == nil && !message.isStream:
+            note("\(line) comes twice")
+            count(.double)
+            network.double(message.number)
+            network.deliver(message.number)
+        default:
+            note(line)
+            network.deliver(message.number)
+        }
+    }
+
+    private func perform(_ index: Int) {
+        let device = devices[index]
+        guard let account = device.process.client.accountId, let person = network.person(account)
+        else { return }
+        let poison = chance(8) ? Deed.poison : ""
+        let mark = "\(person.mark)\(deeds.count)-\(poison)"
+        // Some wait for each other, and some do not.
+        let lane = chance(3) ? mark : "lane \(Int.random(in: 0...1, using: &random))"
+        let number = Int.random(in: GameBoard.numbers, using: &random)
+        let client = device.process.client
+        let kind: Deed.Kind
+        let result: Result<Receipt, any Error>
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0, 1:
+            let tallies = chance(3) ? GameTally.ids : [GameTally.ids[number]]
+            kind = .tally(tallies)
+            let mutator = MarkTally(mark: mark, tallies: tallies, lane: lane)
+            result = Result { try client.perform(mutator) }
+        case 2, 3:
+            kind = .board(number)
+            let mutation = MarkBoard(mark: mark, board: number, lane: lane, settles: chance(3))
+            result = Result { try client.perform(mutation) }
+        default:
+            kind = .entry
+            result = Result { try client.perform(AddEntry(mark: mark, lane: lane)) }
+        }
+        note("device \(index) performs \(kind) \(mark) in \(lane)")
+        guard let receipt = try? result.get() else { return note("which is not taken: \(result)") }
+        var deed = Deed(id: receipt.id, mark: mark, kind: kind, person: person)
+        deed.isUncertain = device.process.remains != nil
+        deeds.append(deed)
+        devices[index].deeds.append(deeds.count - 1)
+        devices[index].stay.deeds.insert(deeds.count - 1)
+    }
+
+    private func read(_ index: Int) {
+        let client = devices[index].process.client
+        let number = Int.random(in: GameBoard.numbers, using: &random)
+        let kind = Int.random(in: 0..<7, using: &random)
+        note("device \(index) reads \(kind)")
+        Task {
+            switch kind {
+            case 0: _ = try? await client.value(of: .balance)
+            case 1: _ = try? await client.refresh(.balance)
+            case 2: _ = try? await client.value(of: .board(number))
+            case 3: _ = try? await client.refresh(.board(number))
+            case 4: try? await client.load(.entries)
+            case 5: try? await client.refresh(.entries)
+            default: try? await client.loadNext(.entries)
+            }
+        }
+    }
+
+    private func synchronize(_ index: Int) {
+        let client = devices[index].process.client
+        note("device \(index) synchronizes")
+        Task { try? await client.synchronize() }
+    }
+
+    /// Another device of a person's, or support, changes something.
+    private func changeElsewhere() {
+        let person: Person = chance(3) ? .bob : .ada
+        guard let account = network.account(person) else { return }
+        let mark = "\(person.mark)else-\(step)"
+        let number = Int.random(in: GameBoard.numbers, using: &random)
+        let kind = Int.random(in: 0..<6, using: &random)
+        note("elsewhere \(kind) of \(person)")
+        switch kind {
+        case 0:
+            let id = GameTally.ids[number]
+            try? network.authority.change(of: account) { records in
+                var tally = records.get(GameTally.self, id) ?? GameTally(id: id)
+                tally.marks.append(mark)
+                records.set(tally)
+            }
+        case 1:
+            network.backend.change(person) {
+                $0.boards[number, default: GameBoard()].marks.append(mark)
+            }
+        case 2: network.backend.change(person) { $0.entries.insert(GameEntry(id: mark), at: 0) }
+        case 3: network.authority.grant(20, to: account)
+        case 4: try? network.authority.spend(3, of: account)
+        default: network.authority.forgetDeletions(of: account)
+        }
+    }
+
+    private func call(_ index: Int) {
+        let (client, calls) = (devices[index].process.client, devices[index].process.calls)
+        guard client.accountId != nil else { return }
+        let input = "call \(step)"
+        note("device \(index) makes \(input)")
+        count(.call)
+        calls.begin()
+        Task { [answered] in
+            if (try? await client.call(GameCall(input: input))) != nil { answered.add(input) }
+            calls.end()
+        }
+    }
+
+    private func pass() {
+        let next = delay.timeToNextWake ?? .seconds(1)
+        let time = chance(3) ? .seconds(Int.random(in: 1...400, using: &random)) : next
+        note("\(time) pass")
+        advance(by: time)
+    }
+
+    func advance(by time: Duration) {
+        wall.advance(by: time)
+        delay.advance(by: time)
+    }
+
+    /// Somebody looks after the outbox: discards what waits or was refused, or retries it.
+    private func drop(_ index: Int) {
+        let device = devices[index]
+        let outbox = device.process.client.outbox
+        let mine = device.deeds.filter { !deeds[$0].isDiscarded && !deeds[$0].isUncertain }
+        let refused = Set(outbox.refused.map(\.id))
+        let pending = Set(outbox.pending.map(\.id))
+        let open = mine.filter {
+            refused.contains(deeds[$0].id) || pending.contains(deeds[$0].id)
+        }
+        guard let place = open.randomElement(using: &random) else { return }
+        let id = deeds[place].id
+        if refused.contains(id), chance(2) {
+            note("device \(index) retries \(deeds[place].mark)")
+            guard let receipt = try? outbox.retry(id) else { return }
+            guard device.process.remains == nil else {
+                (deeds[place].isUncertain, deeds[place].otherId) = (true, receipt.id)
+                return
+            }
+            (deeds[place].id, deeds[place].isRefused) = (receipt.id, false)
+            devices[index].stay.deeds.insert(place)
+            return
+        }
+        note("device \(index) discards \(deeds[place].mark)")
+        let isTaken = (try? outbox.discard(id)) != nil
+        if device.process.remains != nil {
+            deeds[place].isUncertain = true
+        } else if isTaken {
+            deeds[place].isDiscarded = true
+            count(.discard)
+        }
+    }
+
+    // MARK: - Ends
+
+    private func die(_ index: Int) {
+        if chance(2) {
+            count(.death)
+            note("device \(index) dies")
+            devices[index].process.die()
+        } else {
+            let looks = Int.random(in: 0...6, using: &random)
+            note("device \(index) is to die at look \(looks)")
+            count(.deathWithin)
+            devices[index].process.doom(after: looks)
+        }
+    }
+
+    private func signOut(_ index: Int) {
+        let device = devices[index]
+        guard device.leaving == nil, device.process.client.accountId != nil else { return }
+        let next: Person = chance(2) ? .ada : .bob
+        note("device \(index) is signed out, and \(next) takes it")
+        count(.signOut)
+        let leaving = ClientGameDevice.Leaving()
+        devices[index].leaving = leaving
+        let client = device.process.client
+        network.setHolder(next, of: index)
+        Task {
+            leaving.begin()
+            await client.signOut()
+            leaving.end()
+        }
+    }
+
+    private func disturb(_ index: Int) {
+        let process = devices[index].process
+        let kind = Int.random(in: 0..<8, using: &random)
+        note("disturbance \(kind)")
+        switch kind {
+        case 0: network.authority.expireTokens()
+        case 1: network.authority.endStreams()
+        case 2:
+            if process.lifecycle.isForeground.value {
+                process.lifecycle.enterBackground()
+            } else {
+                process.lifecycle.enterForeground()
+            }
+        case 3:
+            if process.connectivity.isOnline.value {
+                process.connectivity.disconnect()
+            } else {
+                process.connectivity.connect()
+            }
+        case 4: network.authority.ping()
+        case 5:
+            let problem = Problem(.overloaded, "Wait.", retryAfter: 2)
+            network.authority.fail(chance(2) ? "/v1/sync/push" : "/v1/sync/pull", with: problem)
+        case 6: if chance(4) { network.authority.endSessions() }
+        default: process.client.invalidateAll()
+        }
+    }
+}

@@ -1,0 +1,216 @@
+package import Foundation
+package import Sanguine
+import SanguineModel
+import SanguineTesting
+
+/// What the game of clients found.
+package struct ClientGameFinding: Error, CustomStringConvertible {
+    package let seed: UInt64
+    package let step: Int
+    package let detail: String
+    let trace: [String]
+
+    package var description: String {
+        """
+        seed \(seed), step \(step): \(detail)
+        The last steps: \(trace.joined(separator: "; "))
+        Replay it with: make simulate SEEDS=1..1 CLIENT_SEEDS=\(seed)..\(seed)
+        """
+    }
+}
+
+/// What makes a game of clients worth its name: where one never happens, nothing is proven.
+package enum ClientGameTurn: String, CaseIterable, Sendable {
+    case death = "deaths between two jobs"
+    case deathWithin = "deaths within a job"
+    case signOut = "sign-outs"
+    case leftBehind = "sign-outs with operations left behind"
+    case loss = "messages lost"
+    case late = "requests that came after their caller had given up"
+    case double = "requests that came twice"
+    case refusal = "operations refused"
+    case discard = "operations discarded"
+    case board = "mutations done by the app's own backend"
+    case record = "operations done by the authority"
+    case call = "metered calls"
+    case live = "live connections"
+    case restore = "long feeds"
+}
+
+/// How a game ended.
+package struct ClientGameResult: Sendable {
+    /// What was found; `nil` if all guarantees held.
+    package var finding: ClientGameFinding?
+    /// The same for the same seed, whatever the machine does.
+    package var trace: UInt64
+    package var jobs: Int
+    package var tally: [ClientGameTurn: Int]
+}
+
+/// Real clients over real files, in an order of all their jobs that follows from a seed.
+///
+/// One to three devices of two people: they read, write, call, discard, sign out and come back;
+/// processes die between two jobs, or within one; messages are lost, doubled and late; records,
+/// values, lists and balances change elsewhere. After each job all that the public API shows is
+/// looked at, and after a sign-out and a launch every byte of the folder.
+///
+/// Played by one thread, which has to have taken over all jobs, see ``JobQueue/takeOver()``.
+package final class ClientGame {
+    let seed: UInt64
+    var random: SplitMix64
+    let network: ClientGameNetwork
+    let wall = ManualWallClock()
+    let delay = ManualClock()
+    let world: ClientGameProcess.World
+    let root: URL
+    var devices: [ClientGameDevice] = []
+    var deeds: [Deed] = []
+    var step = 0
+    var jobs = 0
+    var processes = 0
+    var tally: [ClientGameTurn: Int] = [:]
+    /// Calls whose answer has come, by what was said.
+    let answered = WatchedCalls()
+    private var lines: [String] = []
+    private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+
+    /// - Parameters:
+    ///   - seed: What all follows from.
+    ///   - fault: What is wrong with the client. Default: nothing.
+    ///   - folder: Where its files are kept, in a folder of the seed's.
+    /// - Throws: What a client or the system threw.
+    package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
+        self.seed = seed
+        random = SplitMix64(seed: seed)
+        // A long feed is restored in ranges: rarely, because it takes a while.
+        let isLong = seed.isMultiple(of: 16)
+        network = ClientGameNetwork(seed: seed, clock: wall, isLong: isLong)
+        world = .init(network: network, wall: wall, delay: delay, fault: fault)
+        root = folder.appending(path: "game-\(seed)")
+        try? FileManager.default.removeItem(at: root)
+        if isLong { tally[.restore] = 1 }
+        for number in 0..<Int.random(in: 1...3, using: &random) {
+            network.setHolder(number == 2 ? .bob : .ada, of: number)
+            let folder = root.appending(path: "device-\(number)")
+            devices.append(.init(number: number, process: try launch(number, in: folder)))
+        }
+    }
+
+    /// Plays the seed.
+    ///
+    /// - Parameter events: How many steps are played before all comes to rest.
+    /// - Returns: What was found, and what happened.
+    package func play(events: Int) -> ClientGameResult {
+        var finding: ClientGameFinding?
+        do {
+            for _ in 0..<events { try turn() }
+            try rest()
+        } catch let found as ClientGameFinding {
+            finding = found
+        } catch {
+            finding = self.finding("the game itself failed: \(error)")
+        }
+        for device in devices { device.process.end() }
+        // What the ended clients still have to do is theirs, and no longer of the game.
+        while JobQueue.shared.count > 0 { JobQueue.shared.run(0) }
+        try? FileManager.default.removeItem(at: root)
+        return ClientGameResult(finding: finding, trace: hash, jobs: jobs, tally: tally)
+    }
+
+    /// One step: a job runs, or something happens.
+    private func turn() throws {
+        step += 1
+        if JobQueue.shared.count > 0, !chance(4) {
+            try runJob()
+        } else {
+            try event()
+        }
+        try buryTheDead()
+        try check()
+    }
+
+    /// Runs whichever job is drawn.
+    func runJob() throws {
+        let count = JobQueue.shared.count
+        let index = Int.random(in: 0..<count, using: &random)
+        jobs += 1
+        note("job \(index) of \(count)", isQuiet: true)
+        JobQueue.shared.run(index)
+    }
+
+    // MARK: - Devices
+
+    func launch(_ device: Int, in folder: URL) throws -> ClientGameProcess {
+        processes += 1
+        let process = try ClientGameProcess(
+            world,
+            device: device,
+            number: processes,
+            folder: folder,
+            seed: seed,
+            isOnline: !chance(4)
+        )
+        if chance(2) { process.follow() }
+        return process
+    }
+
+    /// Launches the app again where a process has died.
+    func buryTheDead() throws {
+        for index in devices.indices {
+            guard let remains = devices[index].process.remains else { continue }
+            let dead = devices[index].process
+            dead.end()
+            let folder = root.appending(path: "device-\(index)-\(processes + 1)")
+            try FileManager.default.moveItem(at: remains.get(), to: folder)
+            devices[index].leaving = nil
+            devices[index].process = try launch(index, in: folder)
+            note("device \(index) is launched again")
+            try findOut(index)
+            try check(index, isLaunched: true)
+            try checkFiles(index)
+        }
+    }
+
+    /// Learns from the disk what has become of what was under way when the process died.
+    private func findOut(_ index: Int) throws {
+        let view = ClientGameView(devices[index].process.client, network)
+        for place in devices[index].deeds where deeds[place].isUncertain {
+            guard deeds[place].person == view.person else { continue }
+            deeds[place].isUncertain = false
+            let ids = [deeds[place].id, deeds[place].otherId].compactMap { $0 }
+            deeds[place].otherId = nil
+            guard let id = ids.first(where: { view.pending[$0] != nil || view.refused[$0] != nil })
+            else {
+                deeds[place].isDiscarded = true
+                devices[index].stay.deeds.remove(place)
+                continue
+            }
+            deeds[place].id = id
+            deeds[place].isRefused = view.refused[id] != nil
+        }
+    }
+
+    // MARK: - Chance and trace
+
+    /// Whether one of so many comes up.
+    func chance(_ odds: Int) -> Bool { Int.random(in: 0..<odds, using: &random) == 0 }
+
+    func count(_ turn: ClientGameTurn) { tally[turn, default: 0] += 1 }
+
+    /// Makes a line a part of the trace.
+    ///
+    /// - Parameters:
+    ///   - line: The line.
+    ///   - isQuiet: Whether it says too little to be printed.
+    func note(_ line: @autoclosure () -> String, isQuiet: Bool = false) {
+        let line = line()
+        for byte in line.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        guard !isQuiet else { return }
+        lines.append("\(step): \(line)")
+        if lines.count > 80 { lines.removeFirst(40) }
+    }
+
+    func finding(_ detail: String) -> ClientGameFinding {
+        ClientGameFinding(seed: seed, step: step, detail: detail, trace: lines.suffix(30))
+    }
+}

@@ -1,0 +1,145 @@
+import Foundation
+import Sanguine
+import SanguineModel
+
+// The app of the game of clients. Whatever is done leaves a mark of its own, so that it can be seen
+// in any view and at any time whether it is in it: not, once, or twice.
+
+/// A record that collects marks; nobody ever takes one out.
+struct GameTally: Record {
+    static let collection = RecordCollection("gameTallies")
+    static let ids = ["t0", "t1"].compactMap { RecordID($0) }
+    let id: RecordID
+    var marks: [String] = []
+}
+
+/// What a long feed is made of.
+struct GameFiller: Record {
+    static let collection = RecordCollection("gameFillers")
+    let id: RecordID
+    var turn: Int
+}
+
+/// Leaves its mark in one tally, or in all of them at once.
+struct MarkTally: Mutator {
+    static let name = "game.mark"
+    let mark: String
+    let tallies: [RecordID]
+    let lane: String
+
+    func apply(to records: inout Records) throws {
+        for id in tallies {
+            var tally = records.get(GameTally.self, id) ?? GameTally(id: id)
+            tally.marks.append(mark)
+            records.set(tally)
+        }
+    }
+}
+
+/// A value of the app's own backend that collects marks.
+struct GameBoard: Codable, Sendable, Equatable {
+    static let numbers = 0...1
+    var marks: [String] = []
+}
+
+/// Leaves its mark on a board; it adds, so that doing it twice shows.
+struct MarkBoard: Mutation {
+    static let name = "game.board"
+    let mark: String
+    let board: Int
+    let lane: String
+    /// Whether the answer is taken as the new value.
+    let settles: Bool
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.board(board)) { $0.marks.append(mark) }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        let path = "boards/\(board)"
+        if settles {
+            let marked = try await request.post(path, ["mark": mark], as: GameBoard.self)
+            request.settle(.board(board), marked)
+        } else {
+            try await request.post(path, ["mark": mark])
+        }
+    }
+}
+
+/// A row of a list, which is its own mark.
+struct GameEntry: Codable, Sendable, Equatable, Identifiable {
+    let id: String
+}
+
+/// Puts a row on top of the list.
+struct AddEntry: Mutation {
+    static let name = "game.entry"
+    let mark: String
+    let lane: String
+
+    func effects(on view: inout MutationEffects) {
+        view.insert(GameEntry(id: mark), into: .entries)
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("entries", ["mark": mark])
+    }
+}
+
+/// A call that costs tokens.
+struct GameCall: FunctionCall {
+    static let name = "game"
+    static let expectedCost: Int64 = 7
+    static let price: Int64 = 5
+    let input: String
+    typealias Output = String
+}
+
+extension Query where Value == GameBoard {
+    static func board(_ number: Int) -> Self {
+        Query("board", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+            try await request.get("boards/\(number)")
+        }
+    }
+}
+
+extension Pages where Item == GameEntry {
+    static var entries: Self {
+        Pages("entries", path: "entries", policy: .fresh(for: .minutes(5)).stored(.onDisk), size: 3)
+    }
+}
+
+extension RecordSchema {
+    static let clientGame = RecordSchema(
+        collections: [GameTally.collection, GameFiller.collection],
+        mutators: [MarkTally.self]
+    )
+}
+
+/// What one person's device is to do; also what the oracle expects of it.
+struct Deed {
+    enum Kind { case tally([RecordID]), board(Int), entry }
+
+    var id: Identifier
+    let mark: String
+    let kind: Kind
+    let person: Person
+    /// Whether the process died while it was taken in, retried or dropped: its disk alone knows.
+    var isUncertain = false
+    /// The id that it has if it was retried in that moment.
+    var otherId: Identifier?
+    /// Whether the other end was seen to have done it.
+    var isDone = false
+    /// Whether it was seen to be neither waiting nor refused: it is over, and done.
+    var isSettled = false
+    /// Whether it was seen in the tray.
+    var isRefused = false
+    /// Whether it was dropped before anybody had it.
+    var isDiscarded = false
+
+    /// Stands in the marks that both ends refuse to do.
+    static let poison = "POISON"
+
+    var isPoison: Bool { mark.contains(Self.poison) }
+    var isOver: Bool { isRefused || isDiscarded }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Sanguine
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+/// The app's own backend: what every person has on it, and the answers by their idempotency keys.
+///
+/// It is unwell as a seed says: it answers 503 and does nothing, or does what was asked and answers
+/// 500. What it was asked twice under one key it does once.
+///
+/// Mutable state: `state`, by its mutex.
+final class ClientGameBackend: Sendable {
+    struct Shelf: Sendable {
+        var boards: [Int: GameBoard] = [:]
+        /// The newest first.
+        var entries: [GameEntry] = []
+    }
+
+    private struct State {
+        var shelves: [Person: Shelf] = [:]
+        /// How often each mark was made.
+        var made: [String: Int] = [:]
+        var answers: [String: TransportResponse] = [:]
+        var random: SplitMix64
+        var isWell = false
+    }
+
+    private let state: Mutex<State>
+
+    init(seed: UInt64) { state = Mutex(State(random: SplitMix64(seed: seed))) }
+
+    /// What a person has.
+    func shelf(_ person: Person) -> Shelf { state.withLock { $0.shelves[person] ?? Shelf() } }
+
+    /// How often that mark was made by a request.
+    func count(_ mark: String) -> Int { state.withLock { $0.made[mark] ?? 0 } }
+
+    /// The marks that were made more than once.
+    var doubled: [String] {
+        state.withLock { $0.made.filter { $0.value > 1 }.keys.sorted() }
+    }
+
+    /// It answers as it should from now on.
+    func recover() { state.withLock { $0.isWell = true } }
+
+    /// Does what somebody else does there.
+    func change(_ person: Person, _ body: (inout Shelf) -> Void) {
+        state.withLock { body(&$0.shelves[person, default: Shelf()]) }
+    }
+
+    func answer(_ request: TransportRequest, of person: Person) -> TransportResponse {
+        state.withLock { state in
+            let chance = state.isWell ? 99 : Int.random(in: 0..<100, using: &state.random)
+            if chance < 6 { return Self.refusal(503, "busy") }
+            guard request.method == "POST" else { return read(request, of: person, state) }
+            let key = request.headers["Idempotency-Key"] ?? ""
+            if let answer = state.answers[key] { return answer }
+            let answer = write(request, of: person, &state)
+            state.answers[key] = answer
+            // Done, and not said.
+            return chance < 12 && answer.status < 300 ? Self.refusal(500, "unwell") : answer
+        }
+    }
+
+    private func read(
+        _ request: TransportRequest,
+        of person: Person,
+        _ state: State
+    ) -> TransportResponse {
+        let shelf = state.shelves[person] ?? Shelf()
+        guard request.url.path() == "/entries" else {
+            return Self.json(shelf.boards[Self.board(request)] ?? GameBoard())
+        }
+        let items = URLComponents(string: request.url.absoluteString)?.queryItems ?? []
+        func parameter(_ name: String) -> String? { items.first { $0.name == name }?.value }
+        let limit = parameter("limit").flatMap { Int($0) } ?? 3
+        var entries = shelf.entries[...]
+        if let cursor = parameter("cursor") {
+            let place = entries.firstIndex { $0.id == cursor } ?? -1
+            entries = entries[(place + 1)...]
+        }
+        let page = Array(entries.prefix(limit))
+        return Self.json(
+            Page(items: page, hasMore: entries.count > limit, nextCursor: page.last?.id)
+        )
+    }
+
+    private func write(
+        _ request: TransportRequest,
+        of person: Person,
+        _ state: inout State
+    ) -> TransportResponse {
+        let body = try? JSONDecoder().decode([String: String].self, from: request.body ?? Data())
+        guard let mark = body?["mark"], !mark.contains(Deed.poison) else {
+            return Self.refusal(422, "refused")
+        }
+        state.made[mark, default: 0] += 1
+        var shelf = state.shelves[person] ?? Shelf()
+        defer { state.shelves[person] = shelf }
+        guard request.url.path() != "/entries" else {
+            shelf.entries.insert(GameEntry(id: mark), at: 0)
+            return TransportResponse(status: 204)
+        }
+        let board = Self.board(request)
+        shelf.boards[board, default: GameBoard()].marks.append(mark)
+        return Self.json(shelf.boards[board] ?? GameBoard())
+    }
+
+    private static func board(_ request: TransportRequest) -> Int {
+        Int(request.url.lastPathComponent) ?? 0
+    }
+
+    private static func json(_ value: some Encodable) -> TransportResponse {
+        TransportResponse(
+            status: 200,
+            headers: ["content-type": "application/json"],
+            body: (try? JSONEncoder().encode(value)) ?? Data()
+        )
+    }
+
+    private static func refusal(_ status: Int, _ title: String) -> TransportResponse {
+        TransportResponse(
+            status: status,
+            headers: ["content-type": "application/problem+json"],
+            body: Data(#"{"title":"\#(title)","status":\#(status)}"#.utf8)
+        )
+    }
+}

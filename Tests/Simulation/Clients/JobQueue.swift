@@ -1,0 +1,112 @@
+import Foundation
+import Sanguine
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// All tasks of the process, cut into their jobs, of which one runs at a time: whichever is drawn.
+///
+/// A job is what a task does between two suspensions. The runtime hands each one to a hook, for
+/// those of the main actor to an executor that is said to be the main one; here they wait until
+/// they are drawn. So the interleaving of a whole client follows from a seed.
+///
+/// What is not a job of a task escapes: threads, dispatch queues, timers of the system, and
+/// `Task.yield`. The client of the game has none of them, see ``JobQueue/Work``.
+///
+/// Mutable state: `waiting`, by its mutex. Jobs run outside of it.
+package final class JobQueue: Sendable {
+    /// The runtime has no such hook.
+    package struct NoHook: Error, CustomStringConvertible {
+        let name: String
+
+        package var description: String { "This Swift runtime has no '\(name)'." }
+    }
+
+    private struct Job {
+        let job: UnownedJob
+        let isMain: Bool
+    }
+
+    static let shared = JobQueue()
+
+    private let waiting = Mutex<[Job]>([])
+    private let main = MainJobs()
+
+    private init() {}
+
+    /// Takes all jobs of the process from now on; there is no way back.
+    ///
+    /// - Throws: ``NoHook``.
+    package static func takeOver() throws {
+        let library = dlopen(nil, RTLD_LAZY)
+        func set(_ name: String, _ hook: UnsafeRawPointer) throws {
+            guard let symbol = dlsym(library, name) else { throw NoHook(name: name) }
+            symbol.assumingMemoryBound(to: UnsafeRawPointer?.self).pointee = hook
+        }
+        let any: EnqueueHook = { job, _ in JobQueue.shared.add(job, isMain: false) }
+        let main: MainHook = { _ in JobQueue.shared.main.asUnownedSerialExecutor() }
+        try set("swift_task_enqueueGlobal_hook", unsafeBitCast(any, to: UnsafeRawPointer.self))
+        try set("swift_task_getMainExecutor_hook", unsafeBitCast(main, to: UnsafeRawPointer.self))
+    }
+
+    // The runtime's own types: each hook is given what it stands in for.
+    private typealias EnqueueHook = @convention(thin) (UnownedJob, UnsafeRawPointer) -> Void
+    private typealias MainHook = @convention(thin) (UnsafeRawPointer) -> UnownedSerialExecutor
+
+    fileprivate func add(_ job: UnownedJob, isMain: Bool) {
+        waiting.withLock { $0.append(Job(job: job, isMain: isMain)) }
+    }
+
+    /// How many jobs wait.
+    var count: Int { waiting.withLock { $0.count } }
+
+    /// Runs one of them, on this thread.
+    func run(_ index: Int) {
+        let job = waiting.withLock { $0.remove(at: index) }
+        // The executor of whatever has none of its own is nothing, twice.
+        let generic = unsafeBitCast((0, 0), to: UnownedSerialExecutor.self)
+        job.job.runSynchronously(on: job.isMain ? main.asUnownedSerialExecutor() : generic)
+    }
+}
+
+/// Stands for the main thread.
+private final class MainJobs: SerialExecutor {
+    func enqueue(_ job: consuming ExecutorJob) {
+        JobQueue.shared.add(UnownedJob(job), isMain: true)
+    }
+
+    func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+        UnownedSerialExecutor(ordinary: self)
+    }
+}
+
+extension JobQueue {
+    /// What a client writes with behind its readers' backs: each piece is a job.
+    ///
+    /// Mutable state: `waiting`, by its mutex, never held over the work.
+    final class Work: SerialQueue {
+        private let waiting = Mutex<[@Sendable () -> Void]>([])
+
+        func async(_ work: @escaping @Sendable () -> Void) {
+            waiting.withLock { $0.append(work) }
+            Task.detached { [self] in _ = next() }
+        }
+
+        func sync(_ work: () -> Void) {
+            while next() {}  // tidy: allow busy-wait: each turn does a piece of work.
+            work()
+        }
+
+        private func next() -> Bool {
+            let work = waiting.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            work?()
+            return work != nil
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import Sanguine
+import Simulation
+import TestSupport
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Real clients in an order of all their jobs that follows from a seed, see ``ClientGame``.
+///
+/// Each game has a process of its own: it takes all jobs of the process.
+@Suite("Game of clients", .bounded(.seconds(240)))
+struct ClientGameTests {
+    @Test(arguments: [1...20, 21...40] as [ClosedRange<UInt64>])
+    func `whatever fails, real clients keep the guarantees`(
+        seeds: ClosedRange<UInt64>
+    ) async throws {
+        let played = try await Player.play(seeds)
+        #expect(played.status == 0, "\(played.output)")
+    }
+
+    @Test(arguments: PlantedFault.allCases)
+    func `a planted fault is found within fifty seeds`(fault: PlantedFault) async throws {
+        let played = try await Player.play(1...50, "--fault", fault.rawValue)
+        #expect(played.status == 0, "No seed shows \(fault.rawValue): the game is blind to it.")
+        #expect(played.output.contains("seed "))
+    }
+
+    @Test func `a seed comes to the same in each play`() async throws {
+        // One of them with a long feed.
+        let first = try await Player.play(11...16, "--traces")
+        let second = try await Player.play(11...16, "--traces")
+        #expect(first.output.split(separator: "\n").count == 6)
+        #expect(first.output == second.output)
+    }
+}
+
+/// A process that plays games of clients.
+private struct Player {
+    let status: Int32
+    let output: String
+
+    /// Plays the seeds to their end, or as long as the test has time.
+    static func play(_ seeds: ClosedRange<UInt64>, _ arguments: String...) async throws -> Player {
+        let process = Process()
+        process.executableURL = executable
+        process.arguments =
+            ["--clients", "--seeds", "\(seeds.lowerBound)..\(seeds.upperBound)"] + arguments
+        // It plays by itself then, and starts no other that could outlive it.
+        process.environment = ProcessInfo.processInfo.environment
+            .merging(["SWIFT_DETERMINISTIC_HASHING": "1"]) { $1 }
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let number = process.processIdentifier
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { end in  // tidy: allow unbounded-wait: it is killed.
+                let reader = output.fileHandleForReading
+                Thread.detachNewThread {
+                    let data = try? reader.readToEnd()
+                    process.waitUntilExit()  // tidy: allow unbounded-wait: it is killed.
+                    let text = String(decoding: data ?? Data(), as: UTF8.self)
+                    end.resume(returning: Player(status: process.terminationStatus, output: text))
+                }
+            }
+        } onCancel: {
+            kill(number, SIGKILL)
+        }
+    }
+
+    /// Beside the bundle of the tests, wherever that was built.
+    private static var executable: URL {
+        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+        let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])
+        return tests.deletingLastPathComponent().appending(path: "Simulate")
+    }
+}
