@@ -31,8 +31,8 @@ struct ListEffect: Sendable {
     let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
     /// Folds it into a list, if it was not.
     let folded: @Sendable (ValueBox, Effect) -> ValueBox
-    /// Who has the rows as they are shown; made if there is nobody.
-    let keeper: @Sendable () -> (any AnyPagesKeeper)?
+    /// Folds all that is done into the rows as they are shown.
+    let fold: @Sendable () -> Void
 }
 
 /// The effects of all operations that are not settled, by key.

@@ -13,7 +13,7 @@ extension QueryCache {
             let writer = guarded.partition(query.policy.audience).writer
             let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
             let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
-            guarded.records[query.key]?.state.note(generation: guarded.marks.generation)
+            guarded.entries[query.key]?.state.note(generation: guarded.marks.generation)
             return (writer, mark)
         }
         if let mark { writer.journal(mark) }
@@ -38,7 +38,7 @@ extension QueryCache {
             marks = [guarded.device.writer, guarded.user.writer].map { ($0, $0.markStale(scope)) }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
-                for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
+                for record in guarded.entries.all { Self.sync(record, with: guarded.marks) }
                 guarded.marks.forget()
             }
             return refetch(in: &guarded, generation: generation) { record in
@@ -67,7 +67,7 @@ extension QueryCache {
                     || !record.state.isFresh(.untilMidnight, at: now, in: zone)
             }
             let generation = guarded.marks.invalidate()
-            for record in guarded.records.values where isMeant(record) {
+            for record in guarded.entries.all where isMeant(record) {
                 record.state.note(generation: generation)
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
@@ -79,7 +79,7 @@ extension QueryCache {
     /// Fetches an observed entry again although it may be fresh, as polling does.
     func refetch(_ key: QueryKey) {
         let ending = guarded.withLock { guarded -> Ending? in
-            guard !guarded.isClosed, let record = guarded.records[key] else { return nil }
+            guard !guarded.isClosed, let record = guarded.entries[key] else { return nil }
             let effect = record.state.refetch(nextFlight: guarded.nextNumber())
             return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
         }
@@ -94,7 +94,7 @@ extension QueryCache {
 
     /// Whether anybody observes one of the entries.
     func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
-        guarded.withLock { !$0.observed.isDisjoint(with: keys) }
+        guarded.withLock { !$0.entries.observed.isDisjoint(with: keys) }
     }
 
     /// Has the hook told when somebody observes what the feed carries.
@@ -112,13 +112,11 @@ extension QueryCache {
     func sweep() {
         let now = clock.now()
         let writers = guarded.withLock { guarded in
-            for (key, record) in guarded.records {
-                guard !record.state.isInUse, let held = record.state.held,
-                    record.policy.end(of: held.asOf) <= now
-                else { continue }
-                guarded.records[key] = nil
-                guarded.bytes -= record.cost
+            let over = guarded.entries.all.filter { record in
+                !record.state.isInUse
+                    && record.state.held.map { record.policy.end(of: $0.asOf) <= now } ?? false
             }
+            for record in over { guarded.entries.remove(record.key) }
             return [guarded.device.writer, guarded.user.writer]
         }
         for writer in writers { writer.removeEntries(keptUntil: now) }
@@ -130,8 +128,8 @@ extension QueryCache {
         generation: UInt64,
         where isMeant: (QueryRecord) -> Bool
     ) -> [Ending] {
-        guarded.observed.compactMap { key in
-            guard let record = guarded.records[key], isMeant(record) else { return nil }
+        guarded.entries.observed.compactMap { key in
+            guard let record = guarded.entries[key], isMeant(record) else { return nil }
             let effect = record.state.invalidate(
                 generation: generation,
                 nextFlight: guarded.nextNumber()

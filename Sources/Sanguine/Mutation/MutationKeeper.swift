@@ -60,20 +60,17 @@ final class MutationKeeper: Sendable {
     let outbox: OutboxFile
     let configuration: SanguineClient.Configuration
     let types: [String: any Mutation.Type]
-    let registry: PagesRegistry
 
     init(
         configuration: SanguineClient.Configuration,
         queries: QueryCache,
         user: Partition,
-        registry: PagesRegistry,
         outbox: OutboxFile,
         news: OutboxNews
     ) {
         self.configuration = configuration
         self.queries = queries
         self.user = user
-        self.registry = registry
         self.outbox = outbox
         self.news = news
         types = Dictionary(configuration.mutations.map { ($0.name, $0) }) { first, _ in first }
@@ -199,7 +196,7 @@ final class MutationKeeper: Sendable {
     }
 
     func effects(of mutation: any Mutation, _ sequence: Int64) -> [Effect] {
-        var view = MutationEffects(registry: registry, cache: queries)
+        var view = MutationEffects(cache: queries)
         mutation.effects(on: &view)
         return view.effects(of: sequence)
     }

@@ -82,7 +82,6 @@ final class UserScope: Sendable {
             configuration: configuration,
             queries: device.queries,
             user: partition,
-            registry: device.pages,
             outbox: outbox,
             news: device.outboxNews
         )

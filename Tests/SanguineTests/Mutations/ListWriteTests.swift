@@ -90,4 +90,20 @@ struct ListWriteTests {
         try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
         #expect(client.rows.last?.plays == 1)
     }
+
+    @Test func `an operation that is discarded is told for rows that the cache does not have`()
+        async throws
+    {
+        let fixture = TrackFixture(tracks: 1...40)
+        let client = try fixture.client()
+        try await client.load(.tracks)
+        while client.rows.count < 36 { try await client.loadNext(.tracks) }
+        let last = try #require(client.rows.last?.id)
+        fixture.connectivity.disconnect()
+        let updates = client.updates(of: .tracks)
+        let receipt = try client.perform(PlayTrack(track: last))
+        try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
+        try client.outbox.discard(receipt.id)
+        try await updates.first("the last row without it") { $0.items.last?.plays == 0 }
+    }
 }
