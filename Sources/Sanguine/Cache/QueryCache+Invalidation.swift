@@ -32,10 +32,11 @@ extension QueryCache {
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
         var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard !guarded.isClosed else { return [] }
+        changeSeveral {
+            for (writer, mark) in marks { writer.journal(mark) }
+        } _: { guarded in
             // In one step with the memory: between two a landing would write a fresh old row.
-            marks = [guarded.device.writer, guarded.user.writer].map { ($0, $0.markStale(scope)) }
+            marks = guarded.writers.map { ($0, $0.markStale(scope)) }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
                 for record in guarded.entries.all { Self.sync(record, with: guarded.marks) }
@@ -45,9 +46,6 @@ extension QueryCache {
                 scope.covers(key: record.key.text, policy: record.policy)
             }
         }
-        for (writer, mark) in marks { writer.journal(mark) }
-        for ending in endings { ending.perform() }
-        deliver()
         for (writer, _) in marks where writer.isBehind { writer.flush() }
     }
 
@@ -57,8 +55,7 @@ extension QueryCache {
     /// midnight, what was fetched since.
     func invalidate(event: RefetchEvents) {
         let now = clock.now()
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard !guarded.isClosed else { return [] }
+        changeSeveral { guarded in
             let zone = guarded.zone
             func isMeant(_ record: QueryRecord) -> Bool {
                 let events = record.policy.refetchEvents.intersection(event)
@@ -72,18 +69,25 @@ extension QueryCache {
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
         }
-        for ending in endings { ending.perform() }
-        deliver()
     }
 
     /// Fetches an observed entry again although it may be fresh, as polling does.
     func refetch(_ key: QueryKey) {
-        let ending = guarded.withLock { guarded -> Ending? in
-            guard !guarded.isClosed, let record = guarded.entries[key] else { return nil }
+        changeSeveral { guarded in
+            guard let record = guarded.entries[key] else { return [] }
             let effect = record.state.refetch(nextFlight: guarded.nextNumber())
-            return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
+            return [perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))]
         }
-        ending?.perform()
+    }
+
+    /// Plays an event on several entries in one step, and does something before anybody is told.
+    private func changeSeveral(
+        before work: () -> Void = {},
+        _ event: (inout Guarded) -> [Ending]
+    ) {
+        let endings = guarded.withLock { $0.isClosed ? [] : event(&$0) }
+        work()
+        for ending in endings { ending.perform() }
         deliver()
     }
 
@@ -117,7 +121,7 @@ extension QueryCache {
                     && record.state.held.map { record.policy.end(of: $0.asOf) <= now } ?? false
             }
             for record in over { guarded.entries.remove(record.key) }
-            return [guarded.device.writer, guarded.user.writer]
+            return guarded.writers
         }
         for writer in writers { writer.removeEntries(keptUntil: now) }
     }

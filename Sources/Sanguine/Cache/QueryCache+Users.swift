@@ -64,7 +64,7 @@ extension QueryCache {
                 )
                 return (ending, finish)
             }
-            return (endings, [guarded.device.writer, guarded.user.writer])
+            return (endings, guarded.writers)
         }
         for (ending, finish) in endings {
             ending.perform()

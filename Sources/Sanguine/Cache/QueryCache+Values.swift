@@ -25,16 +25,6 @@ extension QueryCache {
         }
     }
 
-    /// The box of the present value, if it is of the query's type.
-    func held(by query: ErasedQuery) -> (box: ValueBox, version: UInt64)? {
-        guarded.withLock { guarded in
-            guard let record = guarded.entries[query.key], record.serves(query),
-                let box = record.box
-            else { return nil }
-            return (box, record.version)
-        }
-    }
-
     /// Has a value measured and stored, behind everybody's back.
     func keep(
         _ box: ValueBox,

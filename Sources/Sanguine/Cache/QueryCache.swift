@@ -47,6 +47,8 @@ final class QueryCache: Sendable {
             return lastNumber
         }
 
+        var writers: [EntryWriter] { [device.writer, user.writer] }
+
         func partition(_ audience: Policy.Audience) -> Partition {
             audience == .user ? user : device
         }
@@ -125,18 +127,12 @@ final class QueryCache: Sendable {
 
     /// As ``cached(_:)``, and not counted: for the client's own look-ups.
     func peek<Value>(_ query: Query<Value>) -> Value? {
-        peek(query.erased)?.value(as: Value.self)
-    }
-
-    private func peek(_ query: ErasedQuery) -> ValueBox? {
-        if let box = held(by: query)?.box { return box }
-        restore(query)
-        return held(by: query)?.box
+        restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }
 
     // What the first look-up of a value finds on disk.
     private func restored(_ query: ErasedQuery) -> ValueBox? {
-        let box = peek(query)
+        let box = restoredGround(of: query).value?.shown
         let counters = metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
         return box
@@ -154,16 +150,7 @@ final class QueryCache: Sendable {
     }
 
     /// Whether the value counts as true without asking again.
-    func isFresh<Value>(_ query: Query<Value>) -> Bool {
-        let query = query.erased
-        restore(query)
-        let now = clock.now()
-        return guarded.withLock { guarded in
-            guard let record = guarded.entries[query.key] else { return false }
-            Self.sync(record, with: guarded.marks)
-            return record.isFresh(query.policy, at: now, in: guarded.zone)
-        }
-    }
+    func isFresh<Value>(_ query: Query<Value>) -> Bool { restoredGround(of: query.erased).isFresh }
 
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     ///
@@ -317,7 +304,7 @@ final class QueryCache: Sendable {
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        _ = peek(query)
+        restore(query.erased)
         var shown: ValueBox?
         let isTaken = transact(query.erased) { ground -> Change? in
             guard var value = ground.value?.base.value(as: Value.self) else { return nil }
