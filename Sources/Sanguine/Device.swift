@@ -114,7 +114,7 @@ final class Device: Sendable {
             }
             for polled in effect.polls { queries?.refetch(polled) }
         }
-        queries.onObserved { [weak events] key, policy, isObserved in
+        queries.observation.onFollowed { [weak events] key, policy, isObserved in
             let (polling, followsDays) = (policy.polling, policy.followsDays)
             guard polling != nil || followsDays else { return }
             if isObserved {

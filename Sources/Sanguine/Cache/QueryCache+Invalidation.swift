@@ -91,19 +91,9 @@ extension QueryCache {
         deliver()
     }
 
-    /// Has the hook told which entries are observed that are polled or follow the days.
-    func onObserved(_ hook: @escaping ObservationHook) {
-        observationHook.withLock { $0 = hook }
-    }
-
     /// Whether anybody observes one of the entries.
     func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
         guarded.withLock { !$0.entries.observed.isDisjoint(with: keys) }
-    }
-
-    /// Has the hook told when somebody observes what the feed carries.
-    func onCarriedObserved(_ hook: @escaping @Sendable () -> Void) {
-        carriedHook.withLock { $0 = hook }
     }
 
     /// The zone of the user's days.

@@ -41,7 +41,8 @@ extension QueryCache {
             guard let effect = event(record, &guarded) else { return nil }
             guarded.entries.use(record)
             let ending = perform(effect, on: record, in: &guarded, answer: answer())
-            noteObservation(of: record, in: &guarded)
+            let isNew = guarded.entries.list(record)
+            observation.note(record, isNew: isNew, in: &guarded.deliveries)
             evict(from: &guarded)
             mustDeliver = !guarded.deliveries.isEmpty
             return ending
@@ -88,30 +89,6 @@ extension QueryCache {
             guard !batch.isEmpty else { return }
             for delivery in batch { delivery() }
         }
-    }
-
-    // Two queries of one key may have different policies; the one used last counts.
-    private func noteObservation(of record: QueryRecord, in guarded: inout Guarded) {
-        let isObserved = record.state.isObserved
-        if guarded.entries.list(record), isObserved, FeedCarrier.keys.contains(record.key) {
-            guarded.deliveries.append { [weak self] in self?.carriedHook.withLock { $0 }?() }
-        }
-        guard isObserved || record.toldPolicy != nil else { return }
-        var policy = record.policy
-        policy.polling = policy.polling ?? polling[record.key]
-        let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
-        let next = isFollowed ? policy : nil
-        guard
-            next?.polling != record.toldPolicy?.polling
-                || next?.followsDays != record.toldPolicy?.followsDays
-        else { return }
-        // Told like observers: in order, and outside of the lock.
-        guarded.deliveries.append { [key = record.key, old = record.toldPolicy, weak self] in
-            let hook = self?.observationHook.withLock { $0 }
-            if let old { hook?(key, old, false) }
-            if let next { hook?(key, next, true) }
-        }
-        record.toldPolicy = next
     }
 
     private func record(

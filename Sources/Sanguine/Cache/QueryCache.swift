@@ -54,19 +54,11 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
-    /// longer is.
-    typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
-
     let guarded: Mutex<Guarded>
     private let lastWaiter = Atomic<UInt64>(0)
     let clock: any WallClock
     let metrics: ClientMetrics
-    /// How often what is observed is fetched, if its policy says nothing of it.
-    let polling: [QueryKey: Duration]
-    let observationHook = Mutex<ObservationHook?>(nil)
-    /// Is told when one of those entries is observed that the feed carries.
-    let carriedHook = Mutex<(@Sendable () -> Void)?>(nil)
+    let observation: ObservationHooks
     let settledHook = Mutex<SettledHook?>(nil)
     let registry: QueryRegistry
     /// What brings lists, by their keys.
@@ -86,7 +78,7 @@ final class QueryCache: Sendable {
         self.registry = registry
         self.clock = clock
         self.metrics = metrics
-        self.polling = polling
+        observation = ObservationHooks(polling: polling)
         // Until there is a user what is theirs is kept with what is the device's.
         let entries = EntryTable(limit: memoryBytes)
         guarded = Mutex(Guarded(entries: entries, device: device, user: device, zone: zone))

@@ -75,7 +75,7 @@ class QueryRecord: @unchecked Sendable {
     var waiters: [UInt64: Waiter] = [:]
     /// Whether the table lists it among those that are observed.
     var isListed = false
-    /// The policy under which the observation hook was told that the entry is observed.
+    /// The policy under which ``ObservationHooks`` has told that the entry is observed.
     var toldPolicy: Policy?
     /// How often the value really changes, if its policy wants to know.
     var adaptive = AdaptiveState()

@@ -39,7 +39,7 @@ package final class Users: Sendable {
         scope = Mutex(first)
         device.queries.onSettled { [weak self] in self?.present.mutations.settled($0) }
         device.records.observe { [weak self] in self?.present.sync }
-        device.queries.onCarriedObserved { [weak self] in self?.present.follow() }
+        device.queries.observation.onCarried { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
         begin(first)()
