@@ -242,5 +242,9 @@ extension [Effect] {
 
 extension Effect {
     /// Whether it is one of those, and was not found to have reached nobody since.
-    func isIn(_ doubts: Set<Int64>) -> Bool { sentAt != nil && doubts.contains(sequence) }
+    ///
+    /// Of one that was done before this process began it is not known when it was sent.
+    func isIn(_ doubts: Set<Int64>) -> Bool {
+        (sentAt != nil || acknowledgedAt != nil) && doubts.contains(sequence)
+    }
 }
