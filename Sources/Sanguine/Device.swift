@@ -4,8 +4,8 @@ import Synchronization
 
 /// What outlives users: the ways to the network, what the device keeps, and who observes.
 ///
-/// The tables of entries, lists and ranges are here, too: they have one memory, and whoever
-/// observes goes on with the next user. What they hold of a user is that user's ``Partition``.
+/// The table of entries is here, too: they share one memory, and whoever observes goes on with the
+/// next user. What the table holds of a user is that user's ``Partition``.
 final class Device: Sendable {
     // No mutable state of its own: each part guards its own.
     let configuration: SanguineClient.Configuration
@@ -20,8 +20,6 @@ final class Device: Sendable {
     /// What the device keeps, whoever is there.
     let partition: Partition
     let queries: QueryCache
-    let pages = PagesRegistry()
-    let ranges: RangeKeepers
     let records: RecordObservers
     let outboxNews = OutboxNews()
     let restores = Followers<Double>()
@@ -74,7 +72,6 @@ final class Device: Sendable {
             polling: configuration.polling,
             registry: QueryRegistry(declared: configuration.declaredQueries)
         )
-        ranges = RangeKeepers(queries: queries)
         records = RecordObservers(turn: turn)
         events = EventKeeper(configuration: configuration, zone: zone)
         connectEvents()
@@ -83,16 +80,7 @@ final class Device: Sendable {
     /// Puts another user's values in the place of the present one's.
     ///
     /// - Returns: What is to be done under no lock: who waited is answered, who observes is told.
-    func change(to user: Partition) -> @Sendable () -> Void {
-        // The lists first: the cache fetches through them what is observed.
-        pages.change(to: user)
-        ranges.change(to: user)
-        let finish = queries.change(to: user)
-        // What was made in between.
-        pages.change(to: user)
-        ranges.change(to: user)
-        return finish
-    }
+    func change(to user: Partition) -> @Sendable () -> Void { queries.change(to: user) }
 
     /// Has the models of those keys follow before this returns, if the main actor calls.
     ///
@@ -110,8 +98,6 @@ final class Device: Sendable {
 
     /// Ends all that is under way.
     func close() {
-        pages.close()
-        ranges.close()
         queries.close()
         records.close()
         outboxNews.finish()
@@ -129,7 +115,7 @@ final class Device: Sendable {
             }
             for polled in effect.polls { queries?.refetch(polled) }
         }
-        queries.onObserved { [weak events] key, policy, isObserved in
+        queries.observation.onFollowed { [weak events] key, policy, isObserved in
             let (polling, followsDays) = (policy.polling, policy.followsDays)
             guard polling != nil || followsDays else { return }
             if isObserved {

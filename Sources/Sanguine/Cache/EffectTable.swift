@@ -31,8 +31,8 @@ struct ListEffect: Sendable {
     let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
     /// Folds it into a list, if it was not.
     let folded: @Sendable (ValueBox, Effect) -> ValueBox
-    /// Who has the rows as they are shown; made if there is nobody.
-    let keeper: @Sendable () -> (any AnyPagesKeeper)?
+    /// Folds all that is done into the rows as they are shown.
+    let fold: @Sendable () -> Void
 }
 
 /// The effects of all operations that are not settled, by key.
@@ -242,5 +242,9 @@ extension [Effect] {
 
 extension Effect {
     /// Whether it is one of those, and was not found to have reached nobody since.
-    func isIn(_ doubts: Set<Int64>) -> Bool { sentAt != nil && doubts.contains(sequence) }
+    ///
+    /// Of one that was done before this process began it is not known when it was sent.
+    func isIn(_ doubts: Set<Int64>) -> Bool {
+        (sentAt != nil || acknowledgedAt != nil) && doubts.contains(sequence)
+    }
 }

@@ -12,17 +12,16 @@ extension QueryCache {
         guarded.withLock { $0.effects.list(of: key) }
     }
 
-    /// The value without effects, restored if need be.
-    func base<Value>(of query: Query<Value>) -> (value: Value, ground: Ground)? {
-        _ = peek(query)
-        return heldBase(of: query)
+    /// The value without effects, restored if need be, and whose it is.
+    func base<Value>(of query: Query<Value>) -> (value: Value, partition: Partition)? {
+        let ground = restoredGround(of: query.erased)
+        return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
     }
 
-    /// The value without effects, if it is in memory, and what proves that it is still there.
-    func heldBase<Value>(of query: Query<Value>) -> (value: Value, ground: Ground)? {
-        let ground = ground(of: query.erased)
-        guard let value = ground.value?.base.value(as: Value.self) else { return nil }
-        return (value, ground)
+    /// The entry as it is, restored if need be.
+    func restoredGround(of query: ErasedQuery) -> Ground {
+        restore(query)
+        return ground(of: query)
     }
 
     /// Does something when all that waits now is on disk, whosever it is.
@@ -49,13 +48,16 @@ extension QueryCache {
             }
             let missing = effects.filter { effect in
                 effect.acknowledgedAt == nil
-                    || guarded.records[effect.query.key]?.contained.contains(sequence) != true
+                    || guarded.entries[effect.query.key]?.contained.contains(sequence) != true
             }
             let number = guarded.nextNumber()
             return guarded.effects.set(missing, of: sequence, number: number)
         }
-        for query in changed ?? [] { show(query) }
-        for effect in effects { effect.list?.keeper()?.effectsChanged() }
+        for query in changed ?? [] {
+            show(query)
+            // More rows may be shown than the entry has.
+            if query.comesInParts { tellObservers(of: query.key) {} }
+        }
         return changed != nil
     }
 
@@ -82,7 +84,7 @@ extension QueryCache {
             guarded.effects.note(sequence, number: number, changesShown: true) { $0.sentAt = nil }
             let queries = guarded.effects.queries(of: sequence)
             func which(_ isMeant: (BaseNotes) -> Bool) -> [ErasedQuery] {
-                queries.filter { guarded.records[$0.key].map { isMeant($0.notes) } ?? false }
+                queries.filter { guarded.entries[$0.key].map { isMeant($0.notes) } ?? false }
             }
             return (which { $0.doubts.contains(sequence) }, which(\.isPatched))
         }
@@ -127,7 +129,7 @@ extension QueryCache {
     func fold(_ sequence: Int64, into query: ErasedQuery) {
         let effect = effects(on: query.key)?.effect(of: sequence)
         guard let effect, effect.acknowledgedAt != nil, effect.isReached == nil else { return }
-        if let list = effect.list { list.keeper()?.fold() } else { foldBase(of: effect) }
+        if let list = effect.list { list.fold() } else { foldBase(of: effect) }
     }
 
     /// Makes an effect a part of the base that the cache has.
@@ -174,11 +176,11 @@ extension QueryCache {
         restore(query)
         if !evenInUse, let list = effects(on: query.key)?.effect(of: sequence)?.list {
             let isKnown = guarded.withLock { guarded in
-                guarded.records[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
+                guarded.entries[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
             }
-            // The keeper may have rows although a refresh failed: they get the effect for good, at
+            // The source may have rows although a refresh failed: they get the effect for good, at
             // once or when what is under way has landed.
-            if !isKnown { list.keeper()?.fold() }
+            if !isKnown { list.fold() }
             return !isKnown
         }
         return change(query, creating: true) { record, guarded in

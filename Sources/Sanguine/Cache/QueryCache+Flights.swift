@@ -17,24 +17,12 @@ extension QueryCache {
         let departure = clock.now()
         let source = partition.sources[query.key]
         let counters = query.countsFlights ? metrics.named(query.name) : nil
-        let ticket = counters?.flightBegan()
-        var plan = query.plan
-        plan.metrics = counters
-        let attempted = AttemptCount()
-        plan.attempts = attempted
-        let outcome: Result<ValueBox, SanguineError>
-        if let source {
+        let outcome = await counted(query.plan, by: counters) { plan in
+            guard let source else {
+                return await partition.attempts.fetch(plan, priority: priority, query.fetch)
+            }
             // It has attempts, and a time for them, of its own.
-            outcome = await source.fetched(by: partition.attempts.request(plan, priority))
-        } else {
-            outcome = await partition.attempts.fetch(plan, priority: priority, query.fetch)
-        }
-        if let ticket {
-            counters?.flightEnded(
-                ticket,
-                outcome: FlightOutcome(outcome),
-                attempts: attempted.value
-            )
+            return await source.fetched(by: partition.attempts.request(plan, priority))
         }
         switch outcome {
         case .success(let box):
@@ -47,6 +35,26 @@ extension QueryCache {
         case .failure(let error):
             fail(query, flight: flight, with: error)
         }
+    }
+
+    /// Fetches, and counts it as a flight.
+    func counted<Value: Sendable>(
+        _ plan: FetchPlan,
+        by counters: NamedMetrics?,
+        _ fetch: (FetchPlan) async -> Result<Value, SanguineError>
+    ) async -> Result<Value, SanguineError> {
+        guard let counters else { return await fetch(plan) }
+        let ticket = counters.flightBegan()
+        let attempted = AttemptCount()
+        var plan = plan
+        (plan.metrics, plan.attempts) = (counters, attempted)
+        let outcome = await fetch(plan)
+        counters.flightEnded(
+            ticket,
+            outcome: FlightOutcome(outcome),
+            attempts: attempted.value
+        )
+        return outcome
     }
 
     private func land(
@@ -177,7 +185,7 @@ extension QueryCache {
                 return nil
             }
             record.query = query
-            guarded.use(record)
+            guarded.entries.use(record)
             if !refreshing, let box = record.box,
                 record.isFresh(query.policy, at: now, in: guarded.zone)
             {

@@ -13,7 +13,7 @@ extension QueryCache {
             let writer = guarded.partition(query.policy.audience).writer
             let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
             let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
-            guarded.records[query.key]?.state.note(generation: guarded.marks.generation)
+            guarded.entries[query.key]?.state.note(generation: guarded.marks.generation)
             return (writer, mark)
         }
         if let mark { writer.journal(mark) }
@@ -32,22 +32,20 @@ extension QueryCache {
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
         var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard !guarded.isClosed else { return [] }
+        changeSeveral {
+            for (writer, mark) in marks { writer.journal(mark) }
+        } _: { guarded in
             // In one step with the memory: between two a landing would write a fresh old row.
-            marks = [guarded.device.writer, guarded.user.writer].map { ($0, $0.markStale(scope)) }
+            marks = guarded.writers.map { ($0, $0.markStale(scope)) }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
-                for record in guarded.records.values { Self.sync(record, with: guarded.marks) }
+                for record in guarded.entries.all { Self.sync(record, with: guarded.marks) }
                 guarded.marks.forget()
             }
             return refetch(in: &guarded, generation: generation) { record in
                 scope.covers(key: record.key.text, policy: record.policy)
             }
         }
-        for (writer, mark) in marks { writer.journal(mark) }
-        for ending in endings { ending.perform() }
-        deliver()
         for (writer, _) in marks where writer.isBehind { writer.flush() }
     }
 
@@ -57,8 +55,7 @@ extension QueryCache {
     /// midnight, what was fetched since.
     func invalidate(event: RefetchEvents) {
         let now = clock.now()
-        let endings = guarded.withLock { guarded -> [Ending] in
-            guard !guarded.isClosed else { return [] }
+        changeSeveral { guarded in
             let zone = guarded.zone
             func isMeant(_ record: QueryRecord) -> Bool {
                 let events = record.policy.refetchEvents.intersection(event)
@@ -67,39 +64,36 @@ extension QueryCache {
                     || !record.state.isFresh(.untilMidnight, at: now, in: zone)
             }
             let generation = guarded.marks.invalidate()
-            for record in guarded.records.values where isMeant(record) {
+            for record in guarded.entries.all where isMeant(record) {
                 record.state.note(generation: generation)
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
         }
-        for ending in endings { ending.perform() }
-        deliver()
     }
 
     /// Fetches an observed entry again although it may be fresh, as polling does.
     func refetch(_ key: QueryKey) {
-        let ending = guarded.withLock { guarded -> Ending? in
-            guard !guarded.isClosed, let record = guarded.records[key] else { return nil }
+        changeSeveral { guarded in
+            guard let record = guarded.entries[key] else { return [] }
             let effect = record.state.refetch(nextFlight: guarded.nextNumber())
-            return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
+            return [perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))]
         }
-        ending?.perform()
-        deliver()
     }
 
-    /// Has the hook told which entries are observed that are polled or follow the days.
-    func onObserved(_ hook: @escaping ObservationHook) {
-        observationHook.withLock { $0 = hook }
+    /// Plays an event on several entries in one step, and does something before anybody is told.
+    private func changeSeveral(
+        before work: () -> Void = {},
+        _ event: (inout Guarded) -> [Ending]
+    ) {
+        let endings = guarded.withLock { $0.isClosed ? [] : event(&$0) }
+        work()
+        for ending in endings { ending.perform() }
+        deliver()
     }
 
     /// Whether anybody observes one of the entries.
     func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
-        guarded.withLock { !$0.observed.isDisjoint(with: keys) }
-    }
-
-    /// Has the hook told when somebody observes what the feed carries.
-    func onCarriedObserved(_ hook: @escaping @Sendable () -> Void) {
-        carriedHook.withLock { $0 = hook }
+        guarded.withLock { !$0.entries.observed.isDisjoint(with: keys) }
     }
 
     /// The zone of the user's days.
@@ -112,14 +106,12 @@ extension QueryCache {
     func sweep() {
         let now = clock.now()
         let writers = guarded.withLock { guarded in
-            for (key, record) in guarded.records {
-                guard !record.state.isInUse, let held = record.state.held,
-                    record.policy.end(of: held.asOf) <= now
-                else { continue }
-                guarded.records[key] = nil
-                guarded.bytes -= record.cost
+            let over = guarded.entries.all.filter { record in
+                !record.state.isInUse
+                    && record.state.held.map { record.policy.end(of: $0.asOf) <= now } ?? false
             }
-            return [guarded.device.writer, guarded.user.writer]
+            for record in over { guarded.entries.remove(record.key) }
+            return guarded.writers
         }
         for writer in writers { writer.removeEntries(keptUntil: now) }
     }
@@ -130,8 +122,8 @@ extension QueryCache {
         generation: UInt64,
         where isMeant: (QueryRecord) -> Bool
     ) -> [Ending] {
-        guarded.observed.compactMap { key in
-            guard let record = guarded.records[key], isMeant(record) else { return nil }
+        guarded.entries.observed.compactMap { key in
+            guard let record = guarded.entries[key], isMeant(record) else { return nil }
             let effect = record.state.invalidate(
                 generation: generation,
                 nextFlight: guarded.nextNumber()

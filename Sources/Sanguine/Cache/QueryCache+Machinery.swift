@@ -2,8 +2,7 @@ import SanguineModel
 import Synchronization
 
 extension QueryCache {
-    /// Tells observers something, outside of the lock.
-    typealias Delivery = @Sendable () -> Void
+    typealias Delivery = DeliveryQueue.Delivery
 
     /// What is left to do outside of the lock.
     struct Ending: Sendable {
@@ -39,13 +38,12 @@ extension QueryCache {
                 let record = record(of: query, creating: creating, in: &guarded)
             else { return nil }
             Self.sync(record, with: guarded.marks)
-            let costBefore = record.cost
             guard let effect = event(record, &guarded) else { return nil }
-            guarded.bytes += record.cost - costBefore
-            guarded.use(record)
+            guarded.entries.use(record)
             let ending = perform(effect, on: record, in: &guarded, answer: answer())
-            noteObservation(of: record, in: &guarded)
-            if guarded.bytes > guarded.evictAt { evict(from: &guarded) }
+            let isNew = guarded.entries.list(record)
+            observation.note(record, isNew: isNew, in: &guarded.deliveries)
+            evict(from: &guarded)
             mustDeliver = !guarded.deliveries.isEmpty
             return ending
         }
@@ -84,59 +82,13 @@ extension QueryCache {
     }
 
     /// Tells observers what they are to be told, unless another thread is at it.
-    ///
-    /// That thread then tells this, too: so observers hear of changes in their order, and a change
-    /// that an observer makes is told after the one that it was told of.
     func deliver() {
-        let mayBegin = guarded.withLock { guarded in
-            guard !guarded.deliveries.isEmpty, !guarded.isDelivering else { return false }
-            guarded.isDelivering = true
-            return true
-        }
-        guard mayBegin else { return }
+        guard guarded.withLock({ $0.deliveries.begin() }) else { return }
         while true {
-            let batch = guarded.withLock { guarded in
-                defer { guarded.deliveries.removeAll(keepingCapacity: true) }
-                if guarded.deliveries.isEmpty { guarded.isDelivering = false }
-                return guarded.deliveries
-            }
+            let batch = guarded.withLock { $0.deliveries.next() }
             guard !batch.isEmpty else { return }
             for delivery in batch { delivery() }
         }
-    }
-
-    // Two queries of one key may have different policies; the one used last counts.
-    private func noteObservation(of record: QueryRecord, in guarded: inout Guarded) {
-        let isObserved = record.state.isObserved
-        if isObserved != record.isListed {
-            record.isListed = isObserved
-            if isObserved {
-                guarded.observed.insert(record.key)
-                if FeedCarrier.keys.contains(record.key) {
-                    guarded.deliveries.append { [weak self] in
-                        self?.carriedHook.withLock { $0 }?()
-                    }
-                }
-            } else {
-                guarded.observed.remove(record.key)
-            }
-        }
-        guard isObserved || record.toldPolicy != nil else { return }
-        var policy = record.policy
-        policy.polling = policy.polling ?? polling[record.key]
-        let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
-        let next = isFollowed ? policy : nil
-        guard
-            next?.polling != record.toldPolicy?.polling
-                || next?.followsDays != record.toldPolicy?.followsDays
-        else { return }
-        // Told like observers: in order, and outside of the lock.
-        guarded.deliveries.append { [key = record.key, old = record.toldPolicy, weak self] in
-            let hook = self?.observationHook.withLock { $0 }
-            if let old { hook?(key, old, false) }
-            if let next { hook?(key, next, true) }
-        }
-        record.toldPolicy = next
     }
 
     private func record(
@@ -144,46 +96,32 @@ extension QueryCache {
         creating: Bool,
         in guarded: inout Guarded
     ) -> QueryRecord? {
-        if let record = guarded.records[query.key] { return record }
+        if let record = guarded.entries[query.key] { return record }
         guard creating else { return nil }
         let record = query.record(
             guarded.partition(query.policy.audience),
             metrics: metrics.named(query.name)
         )
-        guarded.records[query.key] = record
-        guarded.bytes += record.cost
+        guarded.entries.add(record)
         registry.saw(query.name, query.policy)
         return record
     }
 
-    /// Forgets the entries that were not used for longest, down to nine tenths of the limit.
+    /// Forgets entries if they cost too much.
     func evict(from guarded: inout Guarded) {
-        guard guarded.bytes > guarded.evictAt else { return }
-        let target = memoryBytes / 10 * 9  // Some room, or each new value would sort them again.
-        let candidates = guarded.records.values
-            .filter { !$0.state.isInUse }
-            .sorted { $0.lastUse < $1.lastUse }
-        var evicted = 0
-        for record in candidates {
-            guard guarded.bytes > target else { break }
-            guarded.records[record.key] = nil
-            guarded.effects.list(of: record.key)?.forgetShown()
-            guarded.bytes -= record.cost
-            evicted += 1
+        let evicted = guarded.entries.evict()
+        guard !evicted.isEmpty else { return }
+        for key in evicted { guarded.effects.list(of: key)?.forgetShown() }
+        guarded.deliveries.append { [metrics] in
+            metrics.note(.evicted(entries: evicted.count))
         }
-        // What is in use cannot go: then it is tried again when a tenth more has come.
-        guarded.evictAt =
-            guarded.bytes > target
-            ? guarded.bytes + memoryBytes / 10 : memoryBytes
-        guard evicted > 0 else { return }
-        guarded.deliveries.append { [metrics, evicted] in metrics.note(.evicted(entries: evicted)) }
     }
 
     /// What the values in memory cost, in bytes.
-    var memoryCost: Int { guarded.withLock { $0.bytes } }
+    var memoryCost: Int { guarded.withLock { $0.entries.bytes } }
 
     /// How many callers wait for the query.
     func waiterCount<Value>(of query: Query<Value>) -> Int {
-        guarded.withLock { $0.records[query.key]?.state.waiterCount ?? 0 }
+        guarded.withLock { $0.entries[query.key]?.state.waiterCount ?? 0 }
     }
 }

@@ -24,13 +24,14 @@ extension QueryCache {
         var value: Value?
         /// `nil` if there are no effects.
         var list: EffectTable.List?
+        /// The generation that the entry is in; `nil` if there is none.
+        var generation: UInt64?
+        /// Whether the value counts as true without asking again.
+        var isFresh = false
+        /// Whether the key is that of a query with values of another type.
+        var isConflicting = false
 
         var effects: [Effect] { list?.effects ?? [] }
-
-        func hasSameValue(as other: Ground) -> Bool {
-            partition === other.partition && value?.version == other.value?.version
-                && value?.baseVersion == other.value?.baseVersion
-        }
 
         /// Another base in the place of the one that is there, under the same effects.
         func amended(_ base: ValueBox) -> Change {
@@ -99,13 +100,22 @@ extension QueryCache {
 
     /// The entry as it is.
     func ground(of query: ErasedQuery) -> Ground {
-        guarded.withLock { guarded in
-            let list = guarded.effects.list(of: query.key)
-            guard let record = guarded.records[query.key], record.serves(query) else {
-                let partition = guarded.partition(query.policy.audience)
-                return Ground(partition: partition, value: nil, list: list)
+        let now = clock.now()
+        return guarded.withLock { guarded in
+            var ground = Ground(
+                partition: guarded.partition(query.policy.audience),
+                list: guarded.effects.list(of: query.key)
+            )
+            guard let record = guarded.entries[query.key] else { return ground }
+            guard record.serves(query) else {
+                ground.isConflicting = true
+                return ground
             }
-            let value = record.box.map { box in
+            Self.sync(record, with: guarded.marks)
+            ground.partition = record.partition
+            ground.generation = record.state.generation
+            ground.isFresh = record.isFresh(query.policy, at: now, in: guarded.zone)
+            ground.value = record.box.map { box in
                 Ground.Value(
                     shown: box,
                     base: record.base ?? box,
@@ -114,7 +124,7 @@ extension QueryCache {
                     notes: record.notes
                 )
             }
-            return Ground(partition: record.partition, value: value, list: list)
+            return ground
         }
     }
 
@@ -125,7 +135,8 @@ extension QueryCache {
         in guarded: borrowing Guarded
     ) -> Bool {
         guard record.partition === ground.partition,
-            guarded.effects.list(of: record.key)?.version == ground.list?.version
+            guarded.effects.list(of: record.key)?.version == ground.list?.version,
+            ground.generation.map({ $0 == record.state.generation }) ?? true
         else { return false }
         guard let value = ground.value else { return record.box == nil }
         return record.version == value.version && record.baseVersion == value.baseVersion

@@ -12,6 +12,8 @@ extension QueryCache {
     /// - Returns: What is to be done under no lock.
     func change(to user: Partition) -> @Sendable () -> Void {
         begin(user)
+        // What comes in parts first: what is observed is fetched through it.
+        let parts = [lists.change(to: user), stretches.change(to: user)]
         let endings = guarded.withLock { guarded -> [Ending] in
             guard !guarded.isClosed else { return [] }
             let former = guarded.user
@@ -20,16 +22,15 @@ extension QueryCache {
             // Operations are the user's, whosoever the values are.
             guarded.effects = EffectTable()
             guarded.unremoved = []
-            return guarded.records.values.compactMap { record in
+            return guarded.entries.all.compactMap { record in
                 guard record.partition === former else {
                     guard let base = record.base else { return nil }
                     record.show(base, of: nil, isEqual: false, number: guarded.nextNumber())
                     return perform(.nothing, on: record, in: &guarded, answer: .failure(.cancelled))
                 }
                 let next = user.isSomebodys ? guarded.nextNumber() : nil
-                guarded.bytes -= record.cost
                 record.pass(to: user)
-                guarded.bytes += record.cost
+                guarded.entries.measure(record, 0)
                 let effect = record.state.reset(nextFlight: next)
                 return perform(effect, on: record, in: &guarded, answer: .failure(.userChanged))
             }
@@ -37,6 +38,7 @@ extension QueryCache {
         let device = guarded.withLock { $0.device.writer }
         device.anonymize()
         return { [self] in
+            for part in parts { part() }
             for ending in endings { ending.perform() }
             for source in user.sources.values { sourceChanged(source.query) }
             deliver()
@@ -45,11 +47,13 @@ extension QueryCache {
 
     /// Ends all that is under way, and writes what waits to be written.
     func close() {
+        lists.close()
+        stretches.close()
         let (endings, writers) = guarded.withLock {
             guarded -> ([(Ending, Delivery)], [EntryWriter]) in
             guard !guarded.isClosed else { return ([], []) }
             guarded.isClosed = true
-            let endings = guarded.records.values.map { record in
+            let endings = guarded.entries.all.map { record in
                 let finish = record.takeObservers()
                 let effect = record.state.close()
                 let ending = perform(
@@ -60,7 +64,7 @@ extension QueryCache {
                 )
                 return (ending, finish)
             }
-            return (endings, [guarded.device.writer, guarded.user.writer])
+            return (endings, guarded.writers)
         }
         for (ending, finish) in endings {
             ending.perform()

@@ -25,16 +25,6 @@ extension QueryCache {
         }
     }
 
-    /// The box of the present value, if it is of the query's type.
-    func held(by query: ErasedQuery) -> (box: ValueBox, version: UInt64)? {
-        guarded.withLock { guarded in
-            guard let record = guarded.records[query.key], record.serves(query),
-                let box = record.box
-            else { return nil }
-            return (box, record.version)
-        }
-    }
-
     /// Has a value measured and stored, behind everybody's back.
     func keep(
         _ box: ValueBox,
@@ -70,13 +60,10 @@ extension QueryCache {
         guarded.withLock { guarded in
             for measure in measures {
                 // The measure of a value that was changed since is still the best there is.
-                guard let record = guarded.records[measure.key], record.changes > 0
+                guard let record = guarded.entries[measure.key], record.changes > 0
                 else { continue }
-                guarded.bytes -= record.cost
-                record.cost =
-                    ClientLimits.entryOverheadBytes + measure.key.text.utf8.count
-                    + (measure.bytes ?? 0)
-                guarded.bytes += record.cost
+                let bytes = measure.key.text.utf8.count + (measure.bytes ?? 0)
+                guarded.entries.measure(record, bytes)
             }
             evict(from: &guarded)
         }
@@ -88,7 +75,7 @@ extension QueryCache {
     func restore(_ query: ErasedQuery) {
         guard query.policy.tier == .onDisk else { return }
         let (isNeeded, partition, invalidations) = guarded.withLock { guarded in
-            let record = guarded.records[query.key]
+            let record = guarded.entries[query.key]
             return (
                 record?.isLookedUp != true && !guarded.isClosed,
                 record?.partition ?? guarded.partition(query.policy.audience),
@@ -138,7 +125,7 @@ extension QueryCache {
                 isEqual: false,
                 number: guarded.nextNumber()
             )
-            record.cost = ClientLimits.entryOverheadBytes + entry.cost
+            guarded.entries.measure(record, entry.cost)
             return .nothing
         }
     }

@@ -27,9 +27,7 @@ import Synchronization
 /// alone: see ``ErasedQuery``.
 final class QueryCache: Sendable {
     struct Guarded {
-        var records: [QueryKey: QueryRecord] = [:]
-        /// The keys of the records that somebody observes.
-        var observed: Set<QueryKey> = []
+        var entries: EntryTable
         var marks = InvalidationMarks()
         /// What operations that are not settled do to values.
         var effects = EffectTable()
@@ -40,14 +38,8 @@ final class QueryCache: Sendable {
         var user: Partition
         /// The zone of the user's days.
         var zone: TimeZone
-        var bytes = 0
-        /// Past how many bytes entries are evicted.
-        var evictAt: Int
-        var uses: UInt64 = 0
         var lastNumber: UInt64 = 0  // Of flights, observers and versions alike.
-        /// What observers are still to be told, in its order.
-        var deliveries: [Delivery] = []
-        var isDelivering = false
+        var deliveries = DeliveryQueue()
         var isClosed = false
 
         mutating func nextNumber() -> UInt64 {
@@ -55,32 +47,24 @@ final class QueryCache: Sendable {
             return lastNumber
         }
 
+        var writers: [EntryWriter] { [device.writer, user.writer] }
+
         func partition(_ audience: Policy.Audience) -> Partition {
             audience == .user ? user : device
         }
-
-        mutating func use(_ record: QueryRecord) {
-            uses &+= 1
-            record.lastUse = uses
-        }
     }
-
-    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
-    /// longer is.
-    typealias ObservationHook = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     let guarded: Mutex<Guarded>
     private let lastWaiter = Atomic<UInt64>(0)
     let clock: any WallClock
-    let memoryBytes: Int
     let metrics: ClientMetrics
-    /// How often what is observed is fetched, if its policy says nothing of it.
-    let polling: [QueryKey: Duration]
-    let observationHook = Mutex<ObservationHook?>(nil)
-    /// Is told when one of those entries is observed that the feed carries.
-    let carriedHook = Mutex<(@Sendable () -> Void)?>(nil)
+    let observation: ObservationHooks
     let settledHook = Mutex<SettledHook?>(nil)
     let registry: QueryRegistry
+    /// What brings lists, by their keys.
+    let lists = PartsTable(limit: PageLimits.listsKept)
+    /// What brings values by days or numbers.
+    let stretches = PartsTable(limit: RangeLimits.keepers)
 
     init(
         device: Partition,
@@ -93,11 +77,11 @@ final class QueryCache: Sendable {
     ) {
         self.registry = registry
         self.clock = clock
-        self.memoryBytes = memoryBytes
         self.metrics = metrics
-        self.polling = polling
+        observation = ObservationHooks(polling: polling)
         // Until there is a user what is theirs is kept with what is the device's.
-        guarded = Mutex(Guarded(device: device, user: device, zone: zone, evictAt: memoryBytes))
+        let entries = EntryTable(limit: memoryBytes)
+        guarded = Mutex(Guarded(entries: entries, device: device, user: device, zone: zone))
         begin(device)
     }
 
@@ -123,10 +107,10 @@ final class QueryCache: Sendable {
 
     private func cached(_ query: ErasedQuery) -> ValueBox? {
         let box = guarded.withLock { guarded -> ValueBox? in
-            guard let record = guarded.records[query.key], record.serves(query),
+            guard let record = guarded.entries[query.key], record.serves(query),
                 let box = record.box
             else { return nil }
-            guarded.use(record)
+            guarded.entries.use(record)
             record.metrics.hit()
             return box
         }
@@ -135,18 +119,12 @@ final class QueryCache: Sendable {
 
     /// As ``cached(_:)``, and not counted: for the client's own look-ups.
     func peek<Value>(_ query: Query<Value>) -> Value? {
-        peek(query.erased)?.value(as: Value.self)
-    }
-
-    private func peek(_ query: ErasedQuery) -> ValueBox? {
-        if let box = held(by: query)?.box { return box }
-        restore(query)
-        return held(by: query)?.box
+        restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }
 
     // What the first look-up of a value finds on disk.
     private func restored(_ query: ErasedQuery) -> ValueBox? {
-        let box = peek(query)
+        let box = restoredGround(of: query).value?.shown
         let counters = metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
         return box
@@ -157,23 +135,14 @@ final class QueryCache: Sendable {
         let query = query.erased
         restore(query)
         let snapshot = guarded.withLock { guarded -> QueryRecord.Snapshot? in
-            guard let record = guarded.records[query.key], record.serves(query) else { return nil }
+            guard let record = guarded.entries[query.key], record.serves(query) else { return nil }
             return record.snapshot
         }
         return snapshot?.state(of: Value.self) ?? QueryState()
     }
 
     /// Whether the value counts as true without asking again.
-    func isFresh<Value>(_ query: Query<Value>) -> Bool {
-        let query = query.erased
-        restore(query)
-        let now = clock.now()
-        return guarded.withLock { guarded in
-            guard let record = guarded.records[query.key] else { return false }
-            Self.sync(record, with: guarded.marks)
-            return record.isFresh(query.policy, at: now, in: guarded.zone)
-        }
-    }
+    func isFresh<Value>(_ query: Query<Value>) -> Bool { restoredGround(of: query.erased).isFresh }
 
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     ///
@@ -261,6 +230,19 @@ final class QueryCache: Sendable {
         }
     }
 
+    /// Has observers told that what an entry's source has beside the value is another; then does
+    /// the rest, at once if nobody observes.
+    func tellObservers(of key: QueryKey, then rest: @escaping Delivery) {
+        let isObserved = guarded.withLock { guarded in
+            guard let record = guarded.entries[key], record.state.isObserved else { return false }
+            record.changesBeside += 1
+            if let delivery = record.publish() { guarded.deliveries.append(delivery) }
+            guarded.deliveries.append(rest)
+            return true
+        }
+        if isObserved { deliver() } else { rest() }
+    }
+
     // MARK: - Writing
 
     /// Sets a value as if a flight had brought it.
@@ -271,27 +253,31 @@ final class QueryCache: Sendable {
     ///   - value: The new value.
     ///   - query: Whose value it is.
     ///   - partition: The partition for which it is true. Default: the present one.
-    ///   - version: The version of the value that it was made of. Default: any.
-    ///   - generation: The generation in which it was made. Default: any.
-    /// - Returns: Whether it was taken: not if its partition is gone, the value was changed or
-    ///   invalidated since, or the client is closed.
+    /// - Returns: Whether it was taken: not if its partition is gone, or the client is closed.
     @discardableResult
     func set<Value>(
         _ value: Value,
         for query: Query<Value>,
-        in partition: Partition? = nil,
-        replacing version: UInt64? = nil,
-        of generation: UInt64? = nil
+        in partition: Partition? = nil
     ) -> Bool {
-        let (box, query) = (ValueBox.of(value), query.erased)
+        let box = ValueBox.of(value)
         let partition = partition ?? self.partition(of: query.policy)
+        return set(query.erased) { $0.partition === partition ? box : nil }
+    }
+
+    /// Sets what is made of the entry as it is; it is made again if the entry is changed or
+    /// invalidated meanwhile.
+    ///
+    /// - Parameters:
+    ///   - query: Whose value it is.
+    ///   - make: Makes it, under no lock; `nil` to leave the entry as it is.
+    /// - Returns: Whether it was taken.
+    @discardableResult
+    func set(_ query: ErasedQuery, _ make: (Ground) -> ValueBox?) -> Bool {
         let arrival = Arrival(of: query, at: clock.now())
         return transact(query, creating: true) { ground in
-            ground.partition === partition ? ground.amended(box) : nil
+            make(ground).map { ground.amended($0) }
         } commit: { change, record, guarded in
-            guard version.map({ $0 == record.version }) ?? true,
-                generation.map({ $0 == record.state.generation }) ?? true
-            else { return nil }
             let effect = record.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
@@ -310,7 +296,7 @@ final class QueryCache: Sendable {
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        _ = peek(query)
+        restore(query.erased)
         var shown: ValueBox?
         let isTaken = transact(query.erased) { ground -> Change? in
             guard var value = ground.value?.base.value(as: Value.self) else { return nil }
@@ -319,55 +305,41 @@ final class QueryCache: Sendable {
             shown = change.shown
             return change
         } commit: { change, record, guarded in
-            amend(change, record, in: &guarded)
+            // A flight from before must not overwrite it.
+            guard let held = record.state.held,
+                let effect = record.state.amend(generation: guarded.marks.next())
+            else { return nil }
+            take(change, Arrival(of: record.query, at: held.asOf), record, in: &guarded)
+            return effect
         }
         return isTaken ? shown?.value(as: Value.self) : nil
     }
 
-    /// Puts a fuller value in the place of the one that is held, without making it newer.
+    /// Puts a fuller value in the place of the one that is in memory, without making it newer.
     ///
     /// For a list that grew at its end: its beginning is as old as it was.
     ///
     /// - Parameters:
-    ///   - value: The fuller value.
     ///   - query: Whose value it is.
-    ///   - known: The value that it was made of.
     ///   - size: What the value costs, in bytes of its JSON: asked for a value that is not stored,
     ///     so that it is not encoded for that alone.
-    /// - Returns: Whether that was still the value.
-    @discardableResult
-    func amend<Value>(
-        _ value: Value,
-        for query: Query<Value>,
-        replacing known: Ground,
-        size: (@Sendable () -> Int?)? = nil
-    ) -> Bool {
-        let box = ValueBox.of(value)
-        return transact(query.erased) { ground in
-            ground.hasSameValue(as: known) ? ground.amended(box) : nil
-        } commit: { change, record, guarded in
-            amend(change, record, isChange: false, size: size, in: &guarded)
+    ///   - make: Makes the fuller value of the one without effects and of whose it is, under no
+    ///     lock; `nil` to do nothing.
+    func extend<Value>(
+        _ query: Query<Value>,
+        size: @escaping @Sendable (Value) -> Int?,
+        _ make: (Value, Partition) -> Value?
+    ) {
+        transact(query.erased) { ground -> (change: Change, value: Value)? in
+            let base = ground.value?.base.value(as: Value.self)
+            guard let base, let value = make(base, ground.partition) else { return nil }
+            return (ground.amended(.of(value)), value)
+        } commit: { plan, record, guarded in
+            guard let held = record.state.held else { return nil }
+            let (change, value) = plan
+            let arrival = Arrival(of: record.query, at: held.asOf)
+            take(change, arrival, size: { size(value) }, record, in: &guarded)
+            return .nothing
         }
-    }
-
-    // Under the lock.
-    private func amend(
-        _ change: Change,
-        _ record: QueryRecord,
-        isChange: Bool = true,
-        size: (@Sendable () -> Int?)? = nil,
-        in guarded: inout Guarded
-    ) -> EntryState.Effect? {
-        guard let held = record.state.held else { return nil }
-        var effect = EntryState.Effect.nothing
-        if isChange {
-            // A flight from before must not overwrite it.
-            guard let amended = record.state.amend(generation: guarded.marks.next()) else {
-                return nil
-            }
-            effect = amended
-        }
-        take(change, Arrival(of: record.query, at: held.asOf), size: size, record, in: &guarded)
-        return effect
     }
 }

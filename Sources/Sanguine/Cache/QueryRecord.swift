@@ -30,6 +30,7 @@ class QueryRecord: @unchecked Sendable {
     // app's code under the cache's lock.
     private struct Told: Equatable {
         var version: UInt64
+        var changesBeside: UInt64
         var asOf: Timestamp?
         var isFetching: Bool
         var error: SanguineError?
@@ -42,7 +43,7 @@ class QueryRecord: @unchecked Sendable {
     /// The revision of the source's value that is shown, where there is a source.
     var sourceRevision: UInt64 = 0
     var flight: Task<Void, Never>?
-    /// The cache's count of uses when this one was last used; the smallest is evicted first.
+    /// The table's count of uses when this one was last used; the smallest is evicted first.
     var lastUse: UInt64 = 0
     /// What the entry costs of the memory's limit, in bytes.
     var cost = ClientLimits.entryOverheadBytes
@@ -64,6 +65,8 @@ class QueryRecord: @unchecked Sendable {
     var version: UInt64 = 0
     /// How often the value has changed since it was forgotten.
     var changes: UInt64 = 0
+    /// How often what the source has beside the value has changed.
+    var changesBeside: UInt64 = 0
     /// The count of changes when the value was last sent to be measured.
     var measuredChanges: UInt64 = 0
     /// The revision of the marks that the state knows of.
@@ -72,9 +75,9 @@ class QueryRecord: @unchecked Sendable {
     var query: ErasedQuery
     /// Who waits for the flight under way or the next one.
     var waiters: [UInt64: Waiter] = [:]
-    /// Whether the cache lists it among those that are observed.
+    /// Whether the table lists it among those that are observed.
     var isListed = false
-    /// The policy under which the observation hook was told that the entry is observed.
+    /// The policy under which ``ObservationHooks`` has told that the entry is observed.
     var toldPolicy: Policy?
     /// How often the value really changes, if its policy wants to know.
     var adaptive = AdaptiveState()
@@ -187,7 +190,6 @@ class QueryRecord: @unchecked Sendable {
         measuredChanges = 0
         adaptive = AdaptiveState()
         version += 1
-        cost = ClientLimits.entryOverheadBytes
     }
 
     /// Starts the flight of that number.
@@ -226,6 +228,7 @@ class QueryRecord: @unchecked Sendable {
     private var news: Told {
         Told(
             version: version,
+            changesBeside: changesBeside,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
             error: state.error

@@ -69,13 +69,9 @@ public struct MutationEffects {
     private var queries: [ErasedQuery] = []
     private var bodies: [QueryKey: [@Sendable (ValueBox, Effect) -> ValueBox]] = [:]
     private var lists: [QueryKey: ListEffect] = [:]
-    private let registry: PagesRegistry
     private let cache: QueryCache
 
-    init(registry: PagesRegistry, cache: QueryCache) {
-        self.registry = registry
-        self.cache = cache
-    }
+    init(cache: QueryCache) { self.cache = cache }
 
     /// Changes a query's value.
     ///
@@ -127,7 +123,7 @@ public struct MutationEffects {
         _ pages: Pages<Item>,
         _ body: @escaping @Sendable (inout PageList<Item>, Effect) -> Void
     ) {
-        let query = registry.keeper(of: pages, in: cache).entry.erased
+        let query = cache.source(of: pages).entry.erased
         add(query) { box, effect in
             guard var list = box.value(as: PageList<Item>.self),
                 !list.folded.contains(effect.sequence)
@@ -145,10 +141,7 @@ public struct MutationEffects {
                 else { return box }
                 return .of(list.folding(effect.sequence, rows: changed.rows))
             },
-            keeper: { [weak registry, weak cache] in
-                guard let registry, let cache else { return nil }
-                return registry.keeper(of: pages, in: cache)
-            }
+            fold: { [weak cache] in cache?.source(of: pages).fold() }
         )
     }
 

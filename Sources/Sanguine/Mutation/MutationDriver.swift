@@ -18,7 +18,6 @@ final class MutationDriver: OutboxDriver {
     private let queries: QueryCache
     /// The user's part of the cache.
     private let user: Partition
-    private let registry: PagesRegistry
     /// Has the models of those keys follow, if the main actor calls.
     private let applyNow: @Sendable ([QueryKey]) -> Void
     private let types: [String: any Mutation.Type]
@@ -33,7 +32,7 @@ final class MutationDriver: OutboxDriver {
         self.outbox = outbox
         self.user = user
         self.applyNow = applyNow
-        (configuration, queries, registry) = (device.configuration, device.queries, device.pages)
+        (configuration, queries) = (device.configuration, device.queries)
         settling = MutationSettling(outbox, device.queries)
         types = Dictionary(configuration.mutations.map { ($0.name, $0) }) { first, _ in first }
     }
@@ -138,7 +137,7 @@ final class MutationDriver: OutboxDriver {
     }
 
     private func effects(of mutation: any Mutation, _ sequence: Int64) -> [Effect] {
-        var view = MutationEffects(registry: registry, cache: queries)
+        var view = MutationEffects(cache: queries)
         mutation.effects(on: &view)
         return view.effects(of: sequence)
     }

@@ -6,11 +6,13 @@ import SanguineModel
 /// adds, finds in a row that is held what it was before; of a row that is not, nobody knows.
 ///
 /// Pure, but for the app's code in the effects: built under no lock.
-struct PageLanding<Item: PageItem> where Item.ID: Sendable {
+struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
     /// The page without the effects that remain.
     private(set) var page: Page<Item>
     /// The operations that a row of the page may contain: their effects are not applied to it.
-    private(set) var doubts: [Item.ID: Set<Int64>] = [:]
+    ///
+    /// `nil` if the list has no effects.
+    private(set) var doubts: [Item.ID: Set<Int64>]?
 
     /// Judges a page.
     ///
@@ -21,6 +23,8 @@ struct PageLanding<Item: PageItem> where Item.ID: Sendable {
     ///     already are left out.
     init(_ page: Page<Item>, over held: PageList<Item>, effects: [Effect]) {
         self.page = page
+        guard !effects.isEmpty else { return }
+        doubts = [:]
         let remaining = effects.filter { !held.folded.contains($0.sequence) }
         guard remaining.contains(where: { $0.sentAt != nil }) else { return }
         let adding = Self.adding(remaining, to: page.items)
@@ -35,7 +39,7 @@ struct PageLanding<Item: PageItem> where Item.ID: Sendable {
             {
                 self.page.items[place] = patched
             } else {
-                doubts[row.id] = Set(own.map(\.sequence))
+                doubts?[row.id] = Set(own.map(\.sequence))
             }
         }
     }

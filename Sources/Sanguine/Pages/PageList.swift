@@ -26,7 +26,7 @@ struct PageMark: Codable, Hashable, Sendable {
 /// shows them copies nothing; the marks say where pages begin.
 ///
 /// Invariants: the marks' counts are positive and sum to the number of rows; no id stands twice.
-struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sendable {
+struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var rows: [Item] = []
     var marks: [PageMark] = []
     /// The cursor that follows the last row; `nil` at the list's end.
@@ -39,8 +39,6 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
     var doubts: [Item.ID: Set<Int64>] = [:]
     /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
     var revision: UInt64 = 0
-
-    private enum CodingKeys: String, CodingKey { case rows, marks, next, round }
 
     /// Whether both show the same: when and how the rows came is no difference.
     static func == (one: Self, other: Self) -> Bool {
@@ -148,6 +146,41 @@ struct PageList<Item: PageItem>: Codable, Sendable, Equatable where Item.ID: Sen
             }
         }
         marks = joined
+    }
+}
+
+extension PageList: Codable {
+    private enum CodingKeys: String, CodingKey { case rows, marks, next, round, doubted }
+
+    /// The operations that a row may contain, by its place: an id need not be `Codable`.
+    private struct Doubted: Codable {
+        let row: Int
+        let operations: Set<Int64>
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        rows = try container.decode([Item].self, forKey: .rows)
+        marks = try container.decode([PageMark].self, forKey: .marks)
+        next = try container.decodeIfPresent(String.self, forKey: .next)
+        round = try container.decode(UInt64.self, forKey: .round)
+        let doubted = try container.decodeIfPresent([Doubted].self, forKey: .doubted) ?? []
+        for doubted in doubted where rows.indices.contains(doubted.row) {
+            doubts[rows[doubted.row].id] = doubted.operations
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(rows, forKey: .rows)
+        try container.encode(marks, forKey: .marks)
+        try container.encodeIfPresent(next, forKey: .next)
+        try container.encode(round, forKey: .round)
+        guard !doubts.isEmpty else { return }
+        let doubted = rows.indices.compactMap { row in
+            doubts[rows[row].id].map { Doubted(row: row, operations: $0) }
+        }
+        try container.encode(doubted, forKey: .doubted)
     }
 }
 

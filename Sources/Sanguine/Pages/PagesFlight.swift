@@ -13,7 +13,7 @@ enum PagesLoad: Hashable, Sendable {
 }
 
 /// One request for a page, for the shell to send.
-struct PagesRequest: Hashable, Sendable {
+struct PagesRequest: PartRequest, Hashable {
     /// Its number: what brings the answer back, and what a cancellation names.
     var number: UInt64
     var load: PagesLoad
@@ -86,6 +86,8 @@ struct PagesFlight<Item: PageItem>: Sendable where Item.ID: Sendable {
     var round: UInt64
     /// The row that must stay reachable.
     var anchor: Item.ID?
+    /// When its first request was sent, by the cache's count; its rows are as old as that.
+    var sentAt: UInt64?
     /// Whether it walks from the beginning, because its cursor has expired.
     var isRecovering = false
 }

@@ -48,10 +48,10 @@ where Item.ID: Sendable {
     ///
     /// Set it from the scroll position, `nil` at the top. Default: `nil`.
     @ObservationIgnored public var anchor: Item.ID? {
-        didSet { keeper.setAnchor(anchor) }
+        didSet { source.setAnchor(anchor) }
     }
 
-    @ObservationIgnored private let keeper: PagesKeeper<Item>
+    @ObservationIgnored private let source: PagesSource<Item>
     /// What the other properties are: observed ones cost more to read than a page to append.
     @ObservationIgnored private var shown = PagesSnapshot<Item>()
     /// Which rows ``items`` are.
@@ -59,13 +59,14 @@ where Item.ID: Sendable {
     @ObservationIgnored private var following: Following?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
 
-    init(_ keeper: PagesKeeper<Item>, turn: MainTurn) {
-        self.keeper = keeper
+    init(_ source: PagesSource<Item>, turn: MainTurn) {
+        self.source = source
         let owner = turn.newOwner()
-        let observer = PagesKeeper<Item>.Observer { [weak self] in
-            turn.schedule({ self?.applyNewest() }, for: owner)
-        }
-        following = keeper.observe(observer, priority: .visible).map { Following($0) }
+        let observer = PagesSource<Item>.Observer(
+            tell: { [weak self] _ in turn.schedule({ self?.applyNewest() }, for: owner) },
+            finish: {}
+        )
+        following = source.observe(observer, priority: .visible).map { Following($0) }
         applyNewest()
     }
 
@@ -92,8 +93,8 @@ where Item.ID: Sendable {
     /// - Parameter force: Whether to ask although the list is fresh by its policy. Default: yes,
     ///   for this is what a reader who pulls the list down wants.
     public func refresh(force: Bool = true) async {
-        _ = try? await keeper.queries.value(
-            of: keeper.entry,
+        _ = try? await source.queries.value(
+            of: source.entry,
             refreshing: force,
             priority: .visible
         )
@@ -104,7 +105,7 @@ where Item.ID: Sendable {
     public func retry() async {
         if nextError != nil { await loadNext() }
         guard error != nil else { return }
-        if keeper.failedHeadLoad == .previous { await loadPrevious() } else { await refresh() }
+        if source.failedHeadLoad == .previous { await loadPrevious() } else { await refresh() }
     }
 
     /// Tells that a row is shown.
@@ -112,21 +113,21 @@ where Item.ID: Sendable {
     /// Near the list's end the next page is loaded ahead, unless that has just failed. A row from
     /// before the last refresh is asked for again.
     public func itemAppeared(_ id: Item.ID) {
-        guard keeper.show(id), prefetching == nil else { return }
-        prefetching = Task { [weak self, keeper] in
-            try? await keeper.load(.next, priority: .prefetch)
+        guard source.show(id), prefetching == nil else { return }
+        prefetching = Task { [weak self, source] in
+            try? await source.load(.next, priority: .prefetch)
             self?.prefetching = nil
         }
     }
 
     private func load(_ load: PagesLoad) async {
         // Every reader learns of the failure through the state, this one included.
-        try? await keeper.load(load, priority: .visible)
+        try? await source.load(load, priority: .visible)
         applyNewest()
     }
 
     func applyNewest() {
-        let (state, rows, span) = keeper.look(since: span)
+        let (state, rows, span) = source.look(since: span)
         let before = shown
         shown = state
         self.span = span

@@ -58,6 +58,7 @@ extension PagesState {
                 var recovery = flight
                 recovery.chain = PageChain(start: nil)
                 recovery.isRecovering = true
+                recovery.sentAt = nil
                 recovery.round = list.round + 1
                 proceed(with: recovery, limit: PageLimits.largestSize, &effect)
             }
@@ -178,7 +179,7 @@ extension PagesState {
         reviewsLeft = PageLimits.refreshRequests
         restartOther(than: .refresh, &effect)
         answer(.refresh, error: nil, in: &effect)
-        effect.hasNewList = true
+        effect.hasNewBase = true
     }
 
     /// Puts a chain into the list, in the place of the rows for which it stands.
@@ -218,7 +219,9 @@ extension PagesState {
             rows: front.rows + chain.rows + back.rows,
             marks: front.marks + marks + back.marks,
             next: back.rows.isEmpty ? chain.next : end?.start ?? list.next,
-            round: round
+            round: round,
+            folded: list.folded,
+            doubts: list.doubts
         )
         merged.joinSmallMarks(upTo: pageSize)
         if flight.load == .previous, !flight.isRecovering {
@@ -236,7 +239,7 @@ extension PagesState {
             failedHeadLoad = nil
         }
         if flight.load != .next { answer(flight.load, error: nil, in: &effect) }
-        effect.hasNewList = true
+        effect.hasNewBase = true
     }
 
     /// Keeps the list within its limit: what is farther from the reader's row goes, or its end.
@@ -294,7 +297,7 @@ extension PagesState {
         while list.marks.count > pageLimit { removeFirstMark() }
         tailError = nil
         answer(.next, error: nil, in: &effect)
-        effect.hasNewList = true
+        effect.hasNewBase = true
     }
 
     /// The rows that were seen in a later round than that.

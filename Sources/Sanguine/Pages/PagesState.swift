@@ -5,7 +5,7 @@ import SanguineModel
 ///
 /// Two lanes, because they do not disturb each other: at the *head* the list is refreshed, a page
 /// reviewed, or the page before loaded; at the *tail* the next page is loaded. Each method records
-/// one event and returns what the caller must now do, see ``Effect``. No I/O, no clock.
+/// one event and returns what ``Parts`` must now do. No I/O, no clock.
 ///
 /// **Refreshing** asks for the first page only. If that connects with the rows that are held, see
 /// ``PageAlignment``, it takes the place of those for which it stands, and the others stay behind
@@ -34,20 +34,8 @@ import SanguineModel
 /// 3. No id stands twice; marks are not empty and sum to the rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
 /// 5. Requests are numbered upwards; only one that is under way can land.
-struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
-    /// What the owner of the state must do now, in this order.
-    struct Effect: Sendable {
-        /// The requests to cancel.
-        var cancel: [UInt64] = []
-        /// The waiters to answer; with the error, or `nil` for success.
-        var answer: [(waiter: UInt64, error: SanguineError?)] = []
-        /// The requests to send.
-        var start: [PagesRequest] = []
-        /// The requests under way that somebody waits for more urgently than before.
-        var raise: [(number: UInt64, priority: FetchPriority)] = []
-        /// Whether ``PagesState/list`` has changed.
-        var hasNewList = false
-    }
+struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
+    typealias Effect = PartsEffect<PagesRequest>
 
     /// A page before the first one that is held.
     struct Dropped: Sendable {
@@ -103,6 +91,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     var hasMore: Bool { list.next != nil }
     var hasPrevious: Bool { !dropped.isEmpty }
     var isIdle: Bool { head == nil && tail == nil }
+    /// When the rows that are on their way were asked for, by the cache's count.
+    var sentAt: UInt64? { [head?.sentAt, tail?.sentAt].compactMap { $0 }.min() }
     var waiterCount: Int { waiters.values.reduce(0) { $0 + $1.count } }
 
     func isLoading(_ load: PagesLoad) -> Bool { head?.load == load || tail?.load == load }
@@ -197,7 +187,23 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
     mutating func amend(_ list: PageList<Item>) -> Effect {
         defer { checkInvariants() }
         replaceList(by: list)
-        return Effect(hasNewList: true)
+        return Effect(hasNewBase: true)
+    }
+
+    /// Takes note of which operations fetched rows may contain.
+    ///
+    /// - Parameters:
+    ///   - doubts: The operations, by row; `nil` if there are no effects any more.
+    ///   - rows: The rows.
+    mutating func note(_ doubts: [Item.ID: Set<Int64>]?, in rows: [Item]) {
+        guard let doubts else { return list.doubts = [:] }
+        for row in rows { list.doubts[row.id] = doubts[row.id] }
+    }
+
+    /// The request is sent now, by the cache's count.
+    mutating func sent(_ number: UInt64, at moment: UInt64) {
+        if head?.number == number, head?.sentAt == nil { head?.sentAt = moment }
+        if tail?.number == number, tail?.sentAt == nil { tail?.sentAt = moment }
     }
 
     /// Everything is forgotten, and all that is under way ends: another user is there, or the
@@ -206,8 +212,8 @@ struct PagesState<Item: PageItem>: Sendable where Item.ID: Sendable {
         defer { checkInvariants() }
         let effect = Effect(
             cancel: [head, tail].compactMap { $0?.number },
-            answer: waiters.values.flatMap { $0.keys.map { ($0, error) } },
-            hasNewList: isLoaded
+            hasNewBase: isLoaded,
+            answer: waiters.values.flatMap { $0.keys.map { ($0, error) } }
         )
         waiters = [:]
         head = nil

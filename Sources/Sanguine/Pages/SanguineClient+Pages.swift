@@ -3,14 +3,14 @@ extension SanguineClient {
     /// `hasMore`, `loadNext()`.
     @MainActor
     public func pages<Item>(_ pages: Pages<Item>) -> PagesModel<Item> {
-        device.models.model(pages.key) { PagesModel(keeper(of: pages), turn: device.turn) }
+        device.models.model(pages.key) { PagesModel(source(of: pages), turn: device.turn) }
     }
 
     /// What is known of a list, with its age and the state of the network, at once.
     ///
     /// It waits for no network; see ``cached(_:)``.
     public func snapshot<Item>(of pages: Pages<Item>) -> PagesSnapshot<Item> {
-        keeper(of: pages).snapshot()
+        source(of: pages).snapshot()
     }
 
     /// What is known of a list at once, then every change of it.
@@ -18,11 +18,11 @@ extension SanguineClient {
     /// A list that is not fresh is shown and refreshed. A reader who is slow gets the newest state
     /// and not those in between. The sequence ends when the client is closed.
     public func updates<Item>(of pages: Pages<Item>) -> AsyncStream<PagesSnapshot<Item>> {
-        let keeper = keeper(of: pages)
-        let signals = keeper.signals()
+        let source = source(of: pages)
+        let signals = source.signals()
         // The snapshot is taken when the reader asks, so that it is always the newest.
         return AsyncStream {
-            for await _ in signals { return keeper.snapshot() }
+            for await _ in signals { return source.snapshot() }
             return nil
         }
     }
@@ -31,8 +31,8 @@ extension SanguineClient {
     ///
     /// - Throws: ``SanguineError``.
     public func load<Item>(_ pages: Pages<Item>) async throws(SanguineError) {
-        let keeper = keeper(of: pages)
-        _ = try await queries.value(of: keeper.entry)
+        let source = source(of: pages)
+        _ = try await queries.value(of: source.entry)
     }
 
     /// Loads the list's first page although it may be fresh, and joins it with what is held.
@@ -42,8 +42,8 @@ extension SanguineClient {
     ///
     /// - Throws: ``SanguineError``. What is held stays.
     public func refresh<Item>(_ pages: Pages<Item>) async throws(SanguineError) {
-        let keeper = keeper(of: pages)
-        _ = try await queries.value(of: keeper.entry, refreshing: true)
+        let source = source(of: pages)
+        _ = try await queries.value(of: source.entry, refreshing: true)
     }
 
     /// Loads the page after the last one that is held; the first one, if there is none.
@@ -61,26 +61,26 @@ extension SanguineClient {
         priority: FetchPriority? = nil
     ) async throws(SanguineError) {
         let priority = priority ?? pages.policy.priority
-        try await keeper(of: pages).load(.next, priority: priority)
+        try await source(of: pages).load(.next, priority: priority)
     }
 
     /// Loads the page before the first one that is held, if pages were dropped there.
     ///
     /// - Throws: ``SanguineError``. What is held stays.
     public func loadPrevious<Item>(_ pages: Pages<Item>) async throws(SanguineError) {
-        try await keeper(of: pages).load(.previous, priority: pages.policy.priority)
+        try await source(of: pages).load(.previous, priority: pages.policy.priority)
     }
 
     /// Makes the list count as stale.
     ///
     /// It stays to be shown; who observes it gets a fresh one.
     public func invalidate<Item>(_ pages: Pages<Item>) {
-        queries.invalidate(keeper(of: pages).entry)
+        queries.invalidate(source(of: pages).entry)
     }
 
-    private func keeper<Item>(of pages: Pages<Item>) -> PagesKeeper<Item> {
-        let keeper = device.pages.keeper(of: pages, in: queries)
-        keeper.take(pages)
-        return keeper
+    private func source<Item>(of pages: Pages<Item>) -> PagesSource<Item> {
+        let source = queries.source(of: pages)
+        source.take(pages)
+        return source
     }
 }

@@ -14,6 +14,8 @@ final class ErasedQuery: Sendable {
     let isSourced: Bool
     /// Whether its flights are counted; not if they only bring about others, which are.
     let countsFlights: Bool
+    /// Whether a source has more of it than the entry, see ``Parts``.
+    let comesInParts: Bool
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
     private let valueType: any CacheableValue.Type
@@ -25,6 +27,7 @@ final class ErasedQuery: Sendable {
         base: URL?,
         isSourced: Bool,
         countsFlights: Bool,
+        comesInParts: Bool,
         valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
     ) {
@@ -34,6 +37,7 @@ final class ErasedQuery: Sendable {
         self.base = base
         self.isSourced = isSourced
         self.countsFlights = countsFlights
+        self.comesInParts = comesInParts
         self.valueType = valueType
         self.fetch = fetch
     }

@@ -66,6 +66,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
         base: URL?,
         isSourced: Bool = false,
         countsFlights: Bool = true,
+        comesInParts: Bool = false,
         fetch: @escaping Fetch
     ) {
         erased = ErasedQuery(
@@ -75,6 +76,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
             base: base,
             isSourced: isSourced,
             countsFlights: countsFlights,
+            comesInParts: comesInParts,
             valueType: Value.self
         ) { .of(try await fetch($0)) }
     }

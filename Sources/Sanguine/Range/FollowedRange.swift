@@ -16,18 +16,16 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         client: SanguineClient
     ) {
         self.range = range
-        guard let keeper = try? client.device.ranges.keeper(of: query) else {
-            state = .unknown(range)
-            return
-        }
-        state = keeper.snapshot(range)
+        let source = client.queries.source(of: query)
+        state = source.snapshot(range)
         let turn = client.device.turn
         let owner = turn.newOwner()
         // News come in their order, and of two the turn takes the later.
-        let number = keeper.watch(range) { [weak self] news in
-            turn.schedule({ self?.apply(news) }, for: owner)
-        }
-        if let number { following = Following { keeper.unwatch(number) } }
+        let end = source.watch(
+            range,
+            tell: { [weak self] news in turn.schedule({ self?.apply(news) }, for: owner) }
+        )
+        following = end.map { Following($0) }
     }
 
     private func apply(_ news: RangeValues<Index, Value>) {

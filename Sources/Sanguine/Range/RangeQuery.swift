@@ -77,6 +77,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
             policy: policy,
             base: base,
             countsFlights: false,
+            comesInParts: true,
             fetch: refetch
         )
     }

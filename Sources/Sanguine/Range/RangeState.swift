@@ -1,9 +1,9 @@
 /// Which stretches are being fetched and who waits for them, and the only code that decides what is
 /// fetched next.
 ///
-/// The state performs no I/O and reads no clock. Each method records one event and returns what the
-/// caller must now do. ``RangeKeeper`` does it. What is known lies outside, as ``RangeCoverage`` in
-/// the cache; each event is told what it needs of it.
+/// The state performs no I/O and reads no clock. Each method records one event and returns what
+/// ``Parts`` must now do. What is known is not a part of it: that is ``RangeContents`` in the
+/// cache, and each event is told what it needs of it.
 ///
 /// A flight covers a stretch. Of its positions, those invalidated since it took off are no longer
 /// *current*: they are written as stale, and serve nobody who asks from then on. Those that a later
@@ -11,40 +11,46 @@
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. A flight has somebody who waits for it, and whoever waits, waits for a flight under way.
+/// 1. A flight has somebody who waits for it, and whoever waits, waits for a flight under way. Who
+///    watches waits, too, whenever something is fetched for it.
 /// 2. No position is current in two flights.
 /// 3. A flight covers 1 to ``RangeLimits/requestSpan`` positions.
 /// 4. Flights are numbered upwards.
 /// 5. At most ``RangeLimits/recentReads`` reads are remembered.
-struct RangeState: Sendable {
+struct RangeState: PartsState {
     /// A request for a stretch.
-    struct Flight: Hashable, Sendable {
+    struct Flight: PartRequest, Hashable {
         let number: UInt64
         let range: Range<Int>
+        let priority: FetchPriority
         /// The positions that were not invalidated since it took off.
         fileprivate(set) var current: RangeSet<Int>
         /// The positions that no later flight has brought.
         fileprivate(set) var wanted: RangeSet<Int>
     }
 
-    /// What the owner of the state must do now.
-    struct Effect: Hashable, Sendable {
-        /// The flights to cancel.
-        var cancel: [UInt64] = []
-        /// The waiters to answer, with the event's outcome.
-        var answer: [UInt64] = []
-        /// The flights to start.
-        var start: [Flight] = []
-
-        static let nothing = Effect()
+    /// Somebody who is told of every change of a stretch.
+    struct Watcher: Hashable, Sendable {
+        let positions: Range<Int>
+        /// Why the last flight failed that touched the stretch; `nil` after one that did not.
+        fileprivate(set) var error: SanguineError?
     }
 
+    typealias Effect = PartsEffect<Flight>
+
+    /// How much what is fetched matters.
+    let priority: FetchPriority
     /// The flights under way, in the order of their numbers.
     private(set) var flights: [Flight] = []
     /// What was read, the last first.
     private(set) var recent: [Range<Int>] = []
+    /// By the numbers under which they wait.
+    private(set) var watchers: [UInt64: Watcher] = [:]
     private var needs: [UInt64: Set<UInt64>] = [:]  // Waiter to the flights that it waits for.
     private var lastFlight: UInt64 = 0
+
+    /// Creates the state of a query of which nothing is asked.
+    init(priority: FetchPriority = .normal) { self.priority = priority }
 
     // MARK: - Questions
 
@@ -57,6 +63,11 @@ struct RangeState: Sendable {
     /// Whether something in the stretch is being fetched.
     func isFetching(_ range: Range<Int>) -> Bool { flights.contains { $0.range.overlaps(range) } }
 
+    /// The positions that somebody watches.
+    var watched: RangeSet<Int> {
+        watchers.values.reduce(into: RangeSet()) { $0.insert(contentsOf: $1.positions) }
+    }
+
     // MARK: - Readers
 
     /// A stretch was read, at once or not.
@@ -68,7 +79,8 @@ struct RangeState: Sendable {
 
     /// A caller waits until the missing positions are fetched.
     ///
-    /// What is under way already is shared; only the rest takes off.
+    /// What is under way already is shared; only the rest takes off. One who waits already, as who
+    /// watches may, waits for this, too.
     ///
     /// - Parameters:
     ///   - waiter: The caller's number.
@@ -76,7 +88,9 @@ struct RangeState: Sendable {
     /// - Returns: The flights to start; the waiter to answer at once if nothing is missing.
     mutating func join(waiter: UInt64, missing: RangeSet<Int>) -> Effect {
         defer { checkInvariants() }
-        guard !missing.isEmpty else { return Effect(answer: [waiter]) }
+        guard !missing.isEmpty else {
+            return needs[waiter] == nil ? Effect(answer: [(waiter, nil)]) : Effect()
+        }
         var rest = missing
         var waitsFor = Set<UInt64>()
         var underWay = RangeSet<Int>()
@@ -89,18 +103,30 @@ struct RangeState: Sendable {
         let started = Self.stretches(of: rest, sparing: underWay).map { range in
             lastFlight += 1
             let all = RangeSet(range)
-            return Flight(number: lastFlight, range: range, current: all, wanted: all)
+            return Flight(
+                number: lastFlight,
+                range: range,
+                priority: priority,
+                current: all,
+                wanted: all
+            )
         }
         flights += started
-        needs[waiter] = waitsFor.union(started.map(\.number))
+        needs[waiter, default: []].formUnion(waitsFor.union(started.map(\.number)))
         return Effect(start: started)
     }
 
-    /// A caller gave up; flights that nobody else waits for end with it.
+    /// Somebody watches a stretch from now on; ``leave(waiter:)`` ends it.
+    mutating func watch(_ positions: Range<Int>, waiter: UInt64) {
+        watchers[waiter] = Watcher(positions: positions)
+    }
+
+    /// A caller gave up, or watches no more; flights that nobody else waits for end with it.
     mutating func leave(waiter: UInt64) -> Effect {
         defer { checkInvariants() }
-        guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
-        return Effect(cancel: takeUnwanted(), answer: [waiter])
+        watchers[waiter] = nil
+        guard needs.removeValue(forKey: waiter) != nil else { return Effect() }
+        return Effect(cancel: takeUnwanted(), answer: [(waiter, .cancelled)])
     }
 
     // MARK: - Flights
@@ -131,13 +157,13 @@ struct RangeState: Sendable {
     /// Returns `nil` for one that nobody wants any more.
     mutating func land(_ number: UInt64) -> Effect? {
         defer { checkInvariants() }
-        guard remove(number) else { return nil }
-        var effect = Effect()
+        guard remove(number, nil) else { return nil }
+        var effect = Effect(hasNewBase: true)
         for (waiter, flights) in needs where flights.contains(number) {
             needs[waiter]?.remove(number)
             if flights.count == 1 {
                 needs[waiter] = nil
-                effect.answer.append(waiter)
+                effect.answer.append((waiter, nil))
             }
         }
         return effect
@@ -146,12 +172,16 @@ struct RangeState: Sendable {
     /// The flight failed: whoever needed it gets the error, and nobody else.
     ///
     /// Returns `nil` for one that nobody wants any more.
-    mutating func fail(_ number: UInt64) -> Effect? {
+    mutating func fail(_ number: UInt64, _ error: SanguineError) -> Effect? {
         defer { checkInvariants() }
-        guard remove(number) else { return nil }
+        guard remove(number, error) else { return nil }
         let answer = needs.filter { $0.value.contains(number) }.map(\.key)
         for waiter in answer { needs[waiter] = nil }
-        return Effect(cancel: takeUnwanted(), answer: answer)
+        return Effect(
+            cancel: takeUnwanted(),
+            hasNewBase: true,
+            answer: answer.map { ($0, error) }
+        )
     }
 
     // MARK: - Data
@@ -167,13 +197,18 @@ struct RangeState: Sendable {
         for index in flights.indices { flights[index].current = RangeSet() }
     }
 
-    /// All that is under way ends: another user is there, or the client is closed.
-    mutating func abandon() -> Effect {
+    mutating func reset(_ error: SanguineError) -> Effect {
         defer { checkInvariants() }
-        let effect = Effect(cancel: flights.map(\.number), answer: Array(needs.keys))
+        let effect = Effect(
+            cancel: flights.map(\.number),
+            hasNewBase: true,
+            answer: needs.keys.map { ($0, error) }
+        )
         flights = []
         needs = [:]
         recent = []
+        // What went wrong for one user is nothing to the next.
+        for waiter in watchers.keys { watchers[waiter]?.error = nil }
         return effect
     }
 
@@ -213,9 +248,12 @@ struct RangeState: Sendable {
         return !isPast && count <= RangeLimits.bridge
     }
 
-    private mutating func remove(_ number: UInt64) -> Bool {
+    private mutating func remove(_ number: UInt64, _ error: SanguineError?) -> Bool {
         guard let index = flights.firstIndex(where: { $0.number == number }) else { return false }
-        flights.remove(at: index)
+        let flight = flights.remove(at: index)
+        for (waiter, watcher) in watchers where watcher.positions.overlaps(flight.range) {
+            watchers[waiter]?.error = error
+        }
         return true
     }
 

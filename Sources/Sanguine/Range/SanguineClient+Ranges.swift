@@ -12,7 +12,7 @@ extension SanguineClient {
         in range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) async throws(SanguineError) -> [Index: Value] {
-        try await device.ranges.keeper(of: query).values(range, refreshing: false)
+        try await queries.source(of: query).values(range, refreshing: false)
     }
 
     /// What is known of a stretch, at once and whatever its age.
@@ -22,8 +22,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) -> RangeValues<Index, Value> {
-        guard let keeper = try? device.ranges.keeper(of: query) else { return .unknown(range) }
-        return keeper.snapshot(range)
+        queries.source(of: query).snapshot(range)
     }
 
     /// What is known of a stretch at once, then every change of it.
@@ -34,10 +33,7 @@ extension SanguineClient {
         of query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>
     ) -> AsyncStream<RangeValues<Index, Value>> {
-        guard let keeper = try? device.ranges.keeper(of: query) else {
-            return AsyncStream { $0.finish() }
-        }
-        return keeper.updates(range)
+        queries.source(of: query).updates(range)
     }
 
     /// Fetches all of a stretch although it may be fresh; joins what is under way.
@@ -48,7 +44,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) async throws(SanguineError) -> [Index: Value] {
-        try await device.ranges.keeper(of: query).values(range, refreshing: true)
+        try await queries.source(of: query).values(range, refreshing: true)
     }
 
     /// Makes the values of a stretch count as stale; whoever watches it gets new ones.
@@ -58,7 +54,7 @@ extension SanguineClient {
         _ range: ClosedRange<Index>,
         of query: RangeQuery<Index, Value>
     ) {
-        try? device.ranges.keeper(of: query).invalidate(range)
+        queries.source(of: query).invalidate(range)
     }
 
     /// The stretch as an observable object for a view.

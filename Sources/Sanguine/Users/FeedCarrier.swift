@@ -52,8 +52,8 @@ final class FeedCarrier: Sendable {
     }
 
     private func take(_ quota: Quota) {
-        guard let queries, let (quotas, ground) = queries.base(of: .quotas),
-            ground.partition === partition
+        guard let queries, let (quotas, owner) = queries.base(of: .quotas),
+            owner === partition
         else { return }
         guard quotas.contains(where: { $0.name == quota.name }) else {
             return queries.invalidate(.quotas)

@@ -39,7 +39,7 @@ package final class Users: Sendable {
         scope = Mutex(first)
         device.queries.onSettled { [weak self] in self?.present.mutations.settling.settled($0) }
         device.records.observe { [weak self] in self?.present.records }
-        device.queries.onCarriedObserved { [weak self] in self?.present.follow() }
+        device.queries.observation.onCarried { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
         begin(first)()
@@ -126,21 +126,21 @@ package final class Users: Sendable {
 
     /// Ends all that is under way.
     func close() {
-        changing.withLock { _ in
-            guard
-                isClosed.withLock({ isClosed in
-                    defer { isClosed = true }
-                    return !isClosed
-                })
-            else { return }
-            let user = present
-            let ended = user.end(.closed)
-            device.close()
-            ended.tell()
-            user.outbox.file.close()
-            user.store.close()
-            for former in left.withLock({ $0 }) { former.outbox.close() }
+        // From here on nobody changes any more; the rest runs the app's code, so under no lock.
+        let isFirst = changing.withLock { _ in
+            isClosed.withLock { isClosed in
+                defer { isClosed = true }
+                return !isClosed
+            }
         }
+        guard isFirst else { return }
+        let user = present
+        let ended = user.end(.closed)
+        device.close()
+        ended.tell()
+        user.outbox.file.close()
+        user.store.close()
+        for former in left.withLock({ $0 }) { former.outbox.close() }
     }
 
     /// - Parameters:

@@ -78,6 +78,45 @@ struct ListWriteTests {
         #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
     }
 
+    @Test(arguments: [1, 3])
+    func `a row that may have an unanswered write in it has it once after a death`(
+        track: Int
+    ) async throws {
+        let client = try fixture.client()
+        fixture.backend.failWrite(.fail(.interrupted("lost")), done: true)
+        try client.perform(PlayTrack(track: track))
+        try await fixture.waitForRetry()
+        try await client.loadTracks()
+        let plays = (1...4).map { $0 == track ? 1 : 0 }
+        #expect(client.rows.map(\.plays) == plays)
+        client.close()
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2)
+        #expect(second.rows.map(\.plays) == plays)
+        fixture.connectivity.connect()
+        try await second.settle()
+        #expect(second.rows.map(\.plays) == plays)
+    }
+
+    @Test func `a row that has a write whose answer came later has it once after a death`()
+        async throws
+    {
+        let client = try fixture.client()
+        fixture.backend.failWrite(.fail(.interrupted("lost")), done: true)
+        try client.perform(PlayTrack(track: 3))
+        try await fixture.waitForRetry()
+        try await client.loadTracks()
+        fixture.network.hold()
+        fixture.delay.advance(by: .seconds(30))
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst(where: \.isWrite)
+        try await eventually("the write to be answered") { client.outbox.summary.settling == 1 }
+        client.queries.flush()
+        let second = try fixture.client(seed: 2, in: try fixture.death())
+
+        #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
+    }
+
     @Test func `a write to a row that the cache does not have yet is told`() async throws {
         let fixture = TrackFixture(tracks: 1...40)
         let client = try fixture.client()
@@ -89,5 +128,21 @@ struct ListWriteTests {
         try client.perform(PlayTrack(track: last))
         try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
         #expect(client.rows.last?.plays == 1)
+    }
+
+    @Test func `an operation that is discarded is told for rows that the cache does not have`()
+        async throws
+    {
+        let fixture = TrackFixture(tracks: 1...40)
+        let client = try fixture.client()
+        try await client.load(.tracks)
+        while client.rows.count < 36 { try await client.loadNext(.tracks) }
+        let last = try #require(client.rows.last?.id)
+        fixture.connectivity.disconnect()
+        let updates = client.updates(of: .tracks)
+        let receipt = try client.perform(PlayTrack(track: last))
+        try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
+        try client.outbox.discard(receipt.id)
+        try await updates.first("the last row without it") { $0.items.last?.plays == 0 }
     }
 }

@@ -218,7 +218,7 @@ struct PagesSimulation {
             recoveries += 1
             let effect = state.fail(request.number, Self.expired, isCursorExpired: true)
             // A refresh goes on with what it has.
-            let landings = effect?.hasNewList == true ? pending[lane] ?? [] : []
+            let landings = effect?.hasNewBase == true ? pending[lane] ?? [] : []
             pending[lane] = []
             end(effect)
             if lane, state.tail != nil { isRenewed = true }
@@ -246,7 +246,7 @@ struct PagesSimulation {
         } else {
             look(after: landed)
         }
-        guard effect?.hasNewList == true else { return }
+        guard effect?.hasNewBase == true else { return }
         if let place, isApart {
             stays += 1
             if !state.ids.contains(place) { blame("a refresh took the reader's row away") }
@@ -263,7 +263,7 @@ struct PagesSimulation {
         _ effect: PagesState<FeedRow>.Effect?
     ) -> [FeedJudge.Landing] {
         let landed = pending[lane] ?? []
-        let isEnded = effect?.hasNewList == true
+        let isEnded = effect?.hasNewBase == true
         let flight = lane ? state.tail : state.head
         if isEnded || flight?.chain.requests ?? 0 == 0 { pending[lane] = [] }
         return isEnded ? landed : []

@@ -40,9 +40,7 @@ struct RangeEdgeTests {
         async let values = test.client.values(in: 1...4, of: query)
         try await test.network.waitForHeld(1)
         test.client.invalidate(all: "kept")
-        test.client.queries.guarded.withLock { guarded in
-            guarded.bytes -= guarded.records.removeValue(forKey: query.key)?.cost ?? 0
-        }
+        test.client.queries.guarded.withLock { $0.entries.remove(query.key) }
         test.network.release()
 
         #expect(try await values.count == 4)

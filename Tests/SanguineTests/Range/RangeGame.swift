@@ -51,7 +51,8 @@ struct RangeGame {
 
     mutating func step() {
         switch chance(100) {
-        case 0..<30: join()
+        case 0..<26: join()
+        case 26..<30: joinAgain()
         case 30..<36: leave()
         case 36..<60: sample()
         case 60..<80: arrive()
@@ -91,6 +92,17 @@ struct RangeGame {
         let effect = state.join(waiter: lastReader, missing: missing)
         if effect.start.isEmpty && before > 0 && !missing.isEmpty { shared += 1 }
         play(effect, isSuccess: true)
+    }
+
+    /// Somebody who waits wants more, as whoever watches does after an invalidation.
+    private mutating func joinAgain() {
+        guard let reader = readers.keys.min() else { return }
+        let range = stretch()
+        lastEvent = "join \(range) again"
+        readers[reader]?.wanted.insert(contentsOf: range)
+        readers[reader]?.versions.replaceSubrange(range, with: versions[range])
+        let missing = RangeSet(range).subtracting(fresh(in: range))
+        play(state.join(waiter: reader, missing: missing), isSuccess: true)
     }
 
     private mutating func leave() {
@@ -142,7 +154,7 @@ struct RangeGame {
         let flight = state.flights[chance(state.flights.count)]
         lastEvent = "fail \(flight.number)"
         drop(flight.number)
-        if let effect = state.fail(flight.number) { play(effect, isSuccess: false) }
+        if let effect = state.fail(flight.number, .closed) { play(effect, isSuccess: false) }
     }
 
     private mutating func change() {
@@ -175,14 +187,14 @@ struct RangeGame {
     private mutating func abandon() {
         lastEvent = "abandon"
         contents = RangeContents()
-        play(state.abandon(), isSuccess: false)
+        play(state.reset(.userChanged), isSuccess: false)
     }
 
     // MARK: - Effects and checks
 
     private mutating func play(_ effect: RangeState.Effect, isSuccess: Bool) {
         for flight in effect.cancel { drop(flight) }
-        for number in effect.answer {
+        for (number, _) in effect.answer {
             guard let reader = readers.removeValue(forKey: number), isSuccess else { continue }
             answered += 1
             check(reader)

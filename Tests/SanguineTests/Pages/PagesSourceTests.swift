@@ -51,7 +51,7 @@ final class RequestCount: Sendable {
 }
 
 @Suite("Lists through the client", .bounded)
-struct PagesKeeperTests {
+struct PagesSourceTests {
     private let server = FeedServer()
 
     private func ids(_ test: TestClient) -> [Int] {
@@ -75,11 +75,11 @@ struct PagesKeeperTests {
     @Test func `a thousand simultaneous callers cause one request`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))
-        let keeper = test.client.device.pages.keeper(of: .feed("a"), in: test.client.queries)
+        let source = test.client.queries.source(of: Pages.feed("a"))
         test.network.hold()
         let callers = (1...1_000).map { _ in Task { try await test.client.loadNext(.feed("a")) } }
         try await test.network.waitForHeld(1)
-        try await eventually("1,000 callers wait") { keeper.waiterCount == 1_000 }
+        try await eventually("1,000 callers wait") { source.waiterCount == 1_000 }
         test.network.release()
         for caller in callers { try await caller.finished() }
 
@@ -225,6 +225,18 @@ struct PagesKeeperTests {
         #expect(try test.client.users.present.store.entry(Pages.feed("a").key.text) == nil)
     }
 
+    @Test func `a list whose name another one has is empty after a sign-out, too`() async throws {
+        let user = TestAuthorizer()
+        let test = try TestClient(network: server.network(), authorizer: user)
+        try await test.client.load(.feed("a"))
+        let source = test.client.queries.source(of: Pages.feed("a"))
+        let other = Pages<Track>("feed", "a", path: "feed/a")
+        #expect(test.client.snapshot(of: other).items.isEmpty)
+        user.change(to: nil, in: test.client)
+
+        #expect(source.snapshot().items.isEmpty)
+    }
+
     @Test func `updates give the list first and then every change`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))
@@ -269,18 +281,18 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network())
         let (list, _) = longList()
         for _ in 1...210 { try await test.client.loadNext(list) }
-        let keeper = test.client.device.pages.keeper(of: list, in: test.client.queries)
-        keeper.setAnchor(100)
+        let source = test.client.queries.source(of: list)
+        source.setAnchor(100)
         try await test.client.refresh(list)
 
         #expect(test.client.snapshot(of: list).items.map(\.id) == Array(10...209))
         #expect(test.client.snapshot(of: list).hasPrevious)
-        #expect(test.client.queries.cached(keeper.entry)?.rows.map(\.id) == [0])
+        #expect(test.client.queries.cached(source.entry)?.rows.map(\.id) == [0])
     }
 
     @Test func `of more lists than are kept the one that was used first is let go`() async throws {
         let test = try TestClient(network: server.network())
-        weak let first = test.client.device.pages.keeper(of: .feed("0"), in: test.client.queries)
+        weak let first = test.client.queries.source(of: Pages.feed("0"))
         try await test.client.load(.feed("0"))
         for number in 1..<PageLimits.listsKept { try await test.client.load(.feed("\(number)")) }
         #expect(first != nil)
@@ -325,23 +337,24 @@ struct PagesKeeperTests {
         let test = try TestClient(network: server.network())
         try await test.client.load(.feed("a"))
         let queries = test.client.queries
-        let entry = test.client.device.pages.keeper(of: .feed("a"), in: queries).entry
-        let old = try #require(queries.heldBase(of: entry))
+        let old = PagesSource(Pages.feed("a"), in: queries)
+        old.restore()
+        try await old.load(.next, priority: .normal)
         server.change { $0.insert(onTop: true, jump: 1) }
         try await test.client.refresh(.feed("a"))
-        let isTaken = queries.amend(old.value, for: entry, replacing: old.ground)
+        old.save(onlyIfWorthwhile: false)
 
-        #expect(!isTaken)
-        #expect(queries.cached(entry)?.rows.first?.id == server.ids.first)
+        #expect(old.snapshot().items.count == 40)
+        #expect(queries.cached(old.entry)?.rows.first?.id == server.ids.first)
     }
 
     @Test func `who observes a list of a closed client leaves nothing behind`() async throws {
         let test = try TestClient(network: server.network())
-        let keeper = test.client.device.pages.keeper(of: .feed("a"), in: test.client.queries)
+        let source = test.client.queries.source(of: Pages.feed("a"))
         test.client.close()
-        try await Task { for await _ in keeper.signals() {} }.finished()
+        try await Task { for await _ in source.signals() {} }.finished()
 
-        #expect(keeper.observerCount == 0)
+        #expect(!test.client.queries.isObserved(anyOf: [Pages.feed("a").key]))
     }
 
     @Test(arguments: [

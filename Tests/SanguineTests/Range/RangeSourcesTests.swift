@@ -13,29 +13,31 @@ extension RangeQuery where Index == Int, Value == Int {
     }
 }
 
-/// One keeper for each range query, however many there are.
-@Suite("Range keepers", .bounded)
-struct RangeKeepersTests {
-    private func crowd(_ ranges: RangeKeepers) throws {
-        for number in 1...3 * RangeLimits.keepers { _ = try ranges.keeper(of: .numbered(number)) }
+/// One source for each range query, however many there are.
+@Suite("Range sources", .bounded)
+struct RangeSourcesTests {
+    private func crowd(_ queries: QueryCache) {
+        for number in 1...3 * RangeLimits.keepers {
+            _ = queries.source(of: RangeQuery.numbered(number))
+        }
     }
 
-    @Test func `whoever was handed a keeper shares it with all who come later`() throws {
+    @Test func `whoever was handed a source shares it with all who come later`() throws {
         let test = try TestClient()
-        let first = try test.client.device.ranges.keeper(of: .numbered(0))
-        try crowd(test.client.device.ranges)
+        let first = test.client.queries.source(of: RangeQuery.numbered(0))
+        crowd(test.client.queries)
 
-        #expect(try test.client.device.ranges.keeper(of: .numbered(0)) === first)
+        #expect(test.client.queries.source(of: RangeQuery.numbered(0)) === first)
     }
 
-    @Test func `a watched stretch hears of changes although its keeper was pushed out`()
+    @Test func `a watched stretch hears of changes although its source was pushed out`()
         async throws
     {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .numbered(0), in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
-        try crowd(test.client.device.ranges)
+        crowd(test.client.queries)
         test.client.invalidate(2...2, of: .numbered(0))
         try await test.network.waitForRequests(2)
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
@@ -55,25 +57,25 @@ struct RangeKeepersTests {
         #expect(test.network.paths.count == count)
     }
 
-    @Test func `keepers that nobody uses are let go`() throws {
+    @Test func `sources that nobody uses are let go`() throws {
         let test = try TestClient()
-        try crowd(test.client.device.ranges)
+        crowd(test.client.queries)
 
-        #expect(test.client.device.ranges.count <= RangeLimits.keepers)
+        #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
     }
 
-    @Test func `a keeper is let go with its last watcher`() async throws {
+    @Test func `a source is let go with its last watcher`() async throws {
         let test = try TestClient(network: .stretches())
-        weak var watched: RangeKeeper<Int, Int>?
+        weak var watched: RangeSource<Int, Int>?
         do {
             let stream = test.client.updates(of: .numbered(0), in: 1...2)
-            watched = try test.client.device.ranges.keeper(of: .numbered(0))
-            try crowd(test.client.device.ranges)
+            watched = test.client.queries.source(of: RangeQuery.numbered(0))
+            crowd(test.client.queries)
             #expect(watched != nil)
             try await stream.first("the stretch") { $0.isComplete && !$0.isFetching }
         }
-        try await eventually("the keeper is let go") { watched == nil }
+        try await eventually("the source is let go") { watched == nil }
 
-        #expect(test.client.device.ranges.count <= RangeLimits.keepers)
+        #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
     }
 }

@@ -1,0 +1,262 @@
+import SanguineModel
+import Synchronization
+
+/// Decides how the value of an entry is fetched in parts: the pages of a list, the stretches of a
+/// range.
+///
+/// Pure: each method records one event and returns what ``Parts`` must now do.
+protocol PartsState: Sendable {
+    associatedtype Request: PartRequest
+
+    /// A caller gave up: the last one takes along what nobody else waits for.
+    mutating func leave(waiter: UInt64) -> PartsEffect<Request>
+
+    /// All is forgotten, and all that is under way ends: another user is there, or the client is
+    /// closed.
+    mutating func reset(_ error: SanguineError) -> PartsEffect<Request>
+}
+
+/// A request for one part.
+protocol PartRequest: Sendable {
+    /// Its number: what brings the answer back, and what a cancellation names.
+    var number: UInt64 { get }
+    /// How much it matters when it is sent.
+    var priority: FetchPriority { get }
+}
+
+/// What the owner of a ``PartsState`` must do now, in this order.
+struct PartsEffect<Request: PartRequest>: Sendable {
+    /// The requests to cancel.
+    var cancel: [UInt64] = []
+    /// The requests under way that somebody waits for more urgently than before.
+    var raise: [(number: UInt64, priority: FetchPriority)] = []
+    /// The requests to send.
+    var start: [Request] = []
+    /// Whether the base has changed, or what is known about it beside the requests.
+    var hasNewBase = false
+    /// The waiters to answer; with the error, or `nil` for success.
+    var answer: [(waiter: UInt64, error: SanguineError?)] = []
+
+    /// Whether observers would see a difference.
+    fileprivate var isVisible: Bool { hasNewBase || !cancel.isEmpty || !start.isEmpty }
+}
+
+/// The shell around a ``PartsState``: sends its requests, has callers wait, and has the observers
+/// of the cache's entry told.
+///
+/// Invariants:
+///
+/// 1. Every waiter is answered once: by an event, its own cancellation, the end of the user or the
+///    closing of the client; and after the observers are told, so that a model on the main actor
+///    shows what a caller there has waited for.
+/// 2. After ``change(to:)`` nothing of the user before is in the state.
+///
+/// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
+/// over the app's code; and `pilot`, by its own, set once.
+final class Parts<State: PartsState>: Sendable {
+    typealias Effect = PartsEffect<State.Request>
+    typealias Waiter = CheckedContinuation<SanguineError?, Never>
+    /// Runs one request to its end.
+    typealias Pilot = @Sendable (State.Request, RequestPriority, Partition) async -> Void
+
+    private struct Flight {
+        let task: Task<Void, Never>
+        let priority: RequestPriority
+    }
+
+    private struct Guarded {
+        var state: State
+        /// Whose parts these are.
+        var partition: Partition
+        var flights: [UInt64: Flight] = [:]
+        var waiters: [UInt64: Waiter] = [:]
+        var lastWaiter: UInt64 = 0
+        /// Rises whenever the base changes: what was read before may be wrong.
+        var revision: UInt64 = 0
+        var isClosed = false
+    }
+
+    let queries: QueryCache
+    private let key: QueryKey
+    private let audience: Policy.Audience
+    private let guarded: Mutex<Guarded>
+    private let pilot = Mutex<Pilot?>(nil)
+
+    init(_ state: State, of key: QueryKey, _ policy: Policy, in queries: QueryCache) {
+        self.queries = queries
+        self.key = key
+        audience = policy.audience
+        guarded = Mutex(Guarded(state: state, partition: queries.partition(of: policy)))
+    }
+
+    /// Has requests run like this; called once, before the first.
+    func onStart(_ pilot: @escaping Pilot) { self.pilot.withLock { $0 = pilot } }
+
+    /// Whose parts these are.
+    var partition: Partition { guarded.withLock { $0.partition } }
+
+    /// Reads or notes something that nobody need be told of.
+    func look<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
+        guarded.withLock { body(&$0.state) }
+    }
+
+    // MARK: - Events
+
+    /// Plays one event, and does what the state then asks for.
+    ///
+    /// - Parameters:
+    ///   - partition: Whose event it is; nothing happens if another user is there. Default: any.
+    ///   - event: Plays it; `nil` if nothing has changed.
+    /// - Returns: Whether something has changed: never after the closing.
+    @discardableResult
+    func play(for partition: Partition? = nil, _ event: (inout State) -> Effect?) -> Bool {
+        change { guarded in
+            guard partition == nil || guarded.partition === partition else { return nil }
+            return event(&guarded.state)
+        }
+    }
+
+    /// Plays an event over what is prepared under no lock; prepares it again if the base has
+    /// changed meanwhile.
+    ///
+    /// - Parameters:
+    ///   - partition: As of ``play(for:_:)``.
+    ///   - prepare: Makes a plan of what is there; `nil` to do nothing. It may run the app's code.
+    ///   - event: Plays the event.
+    /// - Returns: Whether something has changed.
+    @discardableResult
+    func transact<Plan: Sendable>(
+        for partition: Partition? = nil,
+        _ prepare: (State) -> Plan?,
+        event: (inout State, Plan) -> Effect?
+    ) -> Bool {
+        attempt(prepare) { guarded, plan in
+            guard partition == nil || guarded.partition === partition else { return nil }
+            return event(&guarded.state, plan)
+        }
+    }
+
+    /// A number for a caller, or for somebody who stays and is never answered.
+    func newWaiter() -> UInt64 {
+        guarded.withLock { guarded in
+            guarded.lastWaiter += 1
+            return guarded.lastWaiter
+        }
+    }
+
+    /// Waits until the state has the caller answered.
+    ///
+    /// - Parameters:
+    ///   - prepare: As of ``transact(for:_:event:)``.
+    ///   - join: The caller joins, under that number.
+    /// - Throws: What the state has it answered with; ``SanguineError/cancelled`` if its task is
+    ///   cancelled, and ``SanguineError/closed`` if the client is closed.
+    func wait<Plan: Sendable>(
+        _ prepare: (State) -> Plan,
+        join: (inout State, Plan, _ waiter: UInt64) -> Effect
+    ) async throws(SanguineError) {
+        guard !Task.isCancelled else { throw .cancelled }
+        let waiter = newWaiter()
+        let error: SanguineError? = await withWaiter { continuation in
+            let hasJoined = attempt(prepare) { guarded, plan in
+                guarded.waiters[waiter] = continuation
+                return join(&guarded.state, plan, waiter)
+            }
+            if !hasJoined { continuation.resume(returning: .closed) }
+        } leave: { [self] in
+            play { $0.leave(waiter: waiter) }
+        }
+        if let error { throw error }
+    }
+
+    // MARK: - Life
+
+    /// Another user is there, or none.
+    ///
+    /// - Returns: What is to be done under no lock.
+    func change(to user: Partition) -> QueryCache.Delivery {
+        let ending = guarded.withLock { guarded -> QueryCache.Delivery? in
+            guard audience == .user, guarded.partition !== user else { return nil }
+            guarded.partition = user
+            guarded.revision += 1
+            return perform(guarded.state.reset(.userChanged), in: &guarded)
+        }
+        return ending ?? {}
+    }
+
+    /// Ends all that is under way.
+    func close() {
+        let ending = guarded.withLock { guarded in
+            guarded.isClosed = true
+            return perform(guarded.state.reset(.closed), in: &guarded)
+        }
+        ending()
+    }
+
+    // MARK: - Machinery
+
+    private func attempt<Plan: Sendable>(
+        _ prepare: (State) -> Plan?,
+        _ event: (inout Guarded, Plan) -> Effect?
+    ) -> Bool {
+        // A function of its own: a copy of the state that lived on would have the next change of it
+        // copy all rows.
+        func prepared() -> (plan: Plan, revision: UInt64)? {
+            let (state, revision) = guarded.withLock { ($0.state, $0.revision) }
+            return prepare(state).map { ($0, revision) }
+        }
+        while let (plan, revision) = prepared() {
+            var isOutdated = false
+            let isDone = change { guarded in
+                isOutdated = guarded.revision != revision
+                return isOutdated ? nil : event(&guarded, plan)
+            }
+            if !isOutdated { return isDone }
+        }
+        return false
+    }
+
+    private func change(_ event: (inout Guarded) -> Effect?) -> Bool {
+        let ending = guarded.withLock { guarded -> QueryCache.Delivery? in
+            guard !guarded.isClosed, let effect = event(&guarded) else { return nil }
+            return perform(effect, in: &guarded)
+        }
+        ending?()
+        return ending != nil
+    }
+
+    // Under the lock; what it returns must be done outside of it.
+    private func perform(_ effect: Effect, in guarded: inout Guarded) -> QueryCache.Delivery {
+        if effect.hasNewBase { guarded.revision += 1 }
+        let cancelled = effect.cancel.compactMap { guarded.flights.removeValue(forKey: $0)?.task }
+        let raised = effect.raise.compactMap { raise in
+            guarded.flights[raise.number].map { ($0.priority, raise.priority) }
+        }
+        for request in effect.start {
+            guarded.flights[request.number] = launch(request, guarded.partition)
+        }
+        let answers = effect.answer.compactMap { answer in
+            guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
+        }
+        let isVisible = effect.isVisible
+        return { [queries, key] in
+            for task in cancelled { task.cancel() }
+            for (request, priority) in raised { request.raise(to: priority) }
+            let answer: QueryCache.Delivery = {
+                for (waiter, error) in answers { waiter.resume(returning: error) }
+            }
+            if isVisible || !answers.isEmpty { queries.tellObservers(of: key, then: answer) }
+        }
+    }
+
+    private func launch(_ request: State.Request, _ partition: Partition) -> Flight {
+        let priority = RequestPriority(request.priority)
+        // Detached: a flight belongs to all its callers, so it has the cancellation of none.
+        let task = Task.detached(priority: Task.currentPriority) { [weak self] in
+            let pilot = self?.pilot.withLock { $0 }
+            await pilot?(request, priority, partition)
+            self?.guarded.withLock { $0.flights[request.number] = nil }
+        }
+        return Flight(task: task, priority: priority)
+    }
+}

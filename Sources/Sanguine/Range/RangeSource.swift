@@ -1,0 +1,353 @@
+import SanguineModel
+import Synchronization
+
+/// The source of one range query's entry: fetches what is missing of it.
+///
+/// ``RangeState`` decides, ``Parts`` acts. What is known is the entry's value: whatever else
+/// changes it or makes it stale is the cache's business.
+///
+/// Invariant: a flight is under way until what it brought is in the cache: who asks sees one or the
+/// other.
+///
+/// Mutable state: `query`, by its mutex, held over nothing.
+final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable>: PartedSource {
+    typealias Contents = RangeContents<Value>
+    typealias Values = RangeValues<Index, Value>
+
+    private let parts: Parts<RangeState>
+    private let queries: QueryCache
+    private let policy: Policy
+    private let plain: RangeQuery<Index, Value>
+    private let query: Mutex<RangeQuery<Index, Value>>
+
+    init(_ query: RangeQuery<Index, Value>, in queries: QueryCache) {
+        self.queries = queries
+        policy = query.policy
+        plain = query
+        self.query = Mutex(query)
+        let state = RangeState(priority: query.policy.priority)
+        parts = Parts(state, of: query.key, query.policy, in: queries)
+        parts.onStart { [weak self] flight, priority, partition in
+            await self?.fly(flight, priority, partition)
+        }
+    }
+
+    /// The cache's entry; fetching it fetches what its watchers lack.
+    private var entry: Query<Contents> {
+        plain.entry { [weak self] request in
+            request.flight.settle()
+            guard let self else { throw SanguineError.closed }
+            try await loadWatched()
+            return queries.peek(entry) ?? Contents()
+        }
+    }
+
+    /// Fetches with the newest closure from now on.
+    func take(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
+
+    func change(to user: Partition) -> QueryCache.Delivery { parts.change(to: user) }
+
+    func close() { parts.close() }
+
+    /// How many watch, for tests.
+    var watcherCount: Int { parts.look { $0.watchers.count } }
+
+    // MARK: - Reading
+
+    /// What is known, at once.
+    ///
+    /// - Parameters:
+    ///   - range: Of which stretch.
+    ///   - watcher: Who wants to know why the last fetch failed. Default: nobody.
+    /// - Returns: The values, and of which indices none is known.
+    func snapshot(_ range: ClosedRange<Index>, for watcher: UInt64? = nil) -> Values {
+        guard let positions = Index.positions(range) else {
+            return .unknown(range)
+        }
+        let ground = queries.restoredGround(of: entry.erased)
+        let contents = contents(of: ground)
+        let (isFetching, error) = parts.look { state in
+            state.touch(positions)
+            return (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
+        }
+        let known = contents.coverage.positions(in: positions) { _ in true }
+        let fresh = ground.isFresh ? self.fresh(positions, in: contents) : RangeSet()
+        var values: [Index: Value] = [:]
+        for range in known.ranges {
+            for position in range {
+                if let value = contents.values[position] {
+                    values[Index(position: position)] = value
+                }
+            }
+        }
+        return Values(
+            range: range,
+            values: values,
+            missing: RangeSet(positions).subtracting(known).ranges.map(Index.indices),
+            stale: known.subtracting(fresh).ranges.map(Index.indices),
+            isFetching: isFetching,
+            error: error
+        )
+    }
+
+    /// The values of the stretch, what is missing or stale of it fetched first.
+    func values(
+        _ range: ClosedRange<Index>,
+        refreshing: Bool
+    ) async throws(SanguineError) -> [Index: Value] {
+        guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
+            throw .rangeTooLong(limit: RangeLimits.readSpan)
+        }
+        // What was fetched can be gone when the memory is too small, or other stretches push it
+        // out at that very moment.
+        for _ in 0..<3 {
+            try await load(RangeSet(positions), refreshing: refreshing)
+            let known = snapshot(range)
+            if known.missing.isEmpty { return known.values }
+        }
+        throw .queryFailed("its values left the memory before they were read; raise 'memoryBytes'")
+    }
+
+    /// Returns when all the positions are known, and fresh or just fetched.
+    private func load(
+        _ wanted: RangeSet<Int>,
+        refreshing: Bool
+    ) async throws(SanguineError) {
+        guard !queries.ground(of: entry.erased).isConflicting else {
+            throw .conflictingQuery(name: plain.name)
+        }
+        try await parts.wait { _ in
+            refreshing ? wanted : missing(of: wanted)
+        } join: { state, missing, waiter in
+            for range in wanted.ranges { state.touch(range) }
+            return state.join(waiter: waiter, missing: missing)
+        }
+    }
+
+    // The entry is fetched after an invalidation, and by polling: one that is fresh was polled.
+    private func loadWatched() async throws(SanguineError) {
+        let isPolled = queries.restoredGround(of: entry.erased).isFresh
+        let wanted = parts.look { $0.watched }
+        if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
+    }
+
+    // MARK: - Watching
+
+    /// What is known of the stretch at once, then every change of it.
+    func updates(_ range: ClosedRange<Index>) -> AsyncStream<Values> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: Values.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let end = watch(
+            range,
+            tell: { continuation.yield($0) },
+            finish: { continuation.finish() }
+        )
+        if let end { continuation.onTermination = { _ in end() } }
+        return stream
+    }
+
+    /// Tells what is known of the stretch at once, then every change of it.
+    ///
+    /// It is told as observers of the cache are. Whoever watches keeps this object alive.
+    ///
+    /// - Returns: What ends it, and the requests that nobody else needs; `nil` if nothing will
+    ///   follow.
+    func watch(
+        _ range: ClosedRange<Index>,
+        tell: @escaping @Sendable (Values) -> Void,
+        finish: @escaping @Sendable () -> Void = {}
+    ) -> (@Sendable () -> Void)? {
+        guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
+            tell(.unknown(range, error: .rangeTooLong(limit: RangeLimits.readSpan)))
+            finish()
+            return nil
+        }
+        let (watcher, news) = (parts.newWaiter(), News<Values>())
+        parts.look { $0.watch(positions, waiter: watcher) }
+        missing(of: RangeSet())  // The cache fetches at once an entry that is not fresh.
+        let (entry, queries) = (entry, queries)
+        let observer = TypedRecord<Contents>.Observer(
+            tell: { [self] _ in
+                if let values = news.take(snapshot(range, for: watcher)) { tell(values) }
+            },
+            finish: finish
+        )
+        // The client is closed, or the key has become another query's.
+        guard let observation = queries.observe(entry, observer) else {
+            _ = parts.look { $0.leave(waiter: watcher) }
+            finish()
+            return nil
+        }
+        load(for: watcher, positions)
+        return { [parts] in
+            queries.unobserve(entry, observation)
+            parts.play { $0.leave(waiter: watcher) }
+        }
+    }
+
+    /// Fetches what a watcher lacks; a failure reaches it through its state.
+    private func load(for watcher: UInt64, _ positions: Range<Int>) {
+        parts.transact { _ in
+            missing(of: RangeSet(positions))
+        } event: { state, missing in
+            guard state.watchers[watcher] != nil else { return nil }
+            state.touch(positions)
+            return state.join(waiter: watcher, missing: missing)
+        }
+    }
+
+    // MARK: - What is known
+
+    /// The positions no longer count as fresh; who watches them gets new values.
+    func invalidate(_ range: ClosedRange<Index>) {
+        let positions = Index.clampedPositions(range)
+        let stale = RangeSet(positions)
+        parts.look { $0.invalidate(stale) }
+        // Whatever is there: a landing that is about to be written must begin again.
+        write { $0.coverage.markStale(stale) }
+        for (watcher, watched) in parts.look({ $0.watchers }).map({ ($0.key, $0.value.positions) })
+        where watched.overlaps(positions) {
+            load(for: watcher, watched)
+        }
+    }
+
+    /// What must be fetched, with every invalidation of more than this query taken into account.
+    ///
+    /// From then on there is an entry, which notes what is invalidated while a flight is under way.
+    @discardableResult
+    private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
+        var ground = queries.restoredGround(of: entry.erased)
+        if !ground.isFresh {
+            write { _ in }
+            ground = queries.restoredGround(of: entry.erased)
+        }
+        let contents = contents(of: ground)
+        return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
+    }
+
+    /// What may be shown of what is held: each position for its own time, or while it is watched.
+    private func contents(of ground: QueryCache.Ground) -> Contents {
+        var contents = ground.value?.base.value(as: Contents.self) ?? Contents()
+        contents.forget(
+            endedBy: policy,
+            at: queries.clock.now(),
+            inUse: parts.look { $0.watched }
+        )
+        return contents
+    }
+
+    private func fresh(_ positions: Range<Int>, in contents: Contents) -> RangeSet<Int> {
+        let (now, zone) = (queries.clock.now(), queries.zone)
+        return contents.coverage.positions(in: positions) {
+            $0.isFresh(policy.freshness, at: now, in: zone)
+        }
+    }
+
+    /// Changes what is known.
+    ///
+    /// - Returns: Why it was not taken, or `nil`: the user is gone, the client is closed, or the
+    ///   key has become another query's.
+    @discardableResult
+    private func write(
+        in partition: Partition? = nil,
+        _ body: (inout Contents) -> Void
+    ) -> SanguineError? {
+        let entry = entry
+        queries.restore(entry.erased)
+        let isTaken = queries.set(entry.erased) { ground in
+            guard partition == nil || ground.partition === partition else { return nil }
+            var contents = contents(of: ground)
+            // An entry that has left the memory took along what was invalidated since.
+            if !ground.isFresh {
+                parts.look { $0.invalidateAll() }
+                contents.coverage.markAllStale()
+            }
+            body(&contents)
+            contents.revision += 1
+            return .of(contents)
+        }
+        if isTaken { return nil }
+        if queries.ground(of: entry.erased).isConflicting {
+            return .conflictingQuery(name: plain.name)
+        }
+        return queries.guarded.withLock { $0.isClosed } ? .closed : .userChanged
+    }
+
+    // MARK: - Flights
+
+    private func fly(
+        _ flight: RangeState.Flight,
+        _ priority: RequestPriority,
+        _ partition: Partition
+    ) async {
+        let query = query.withLock { $0 }
+        let indices = Index.indices(flight.range)
+        let departure = queries.clock.now()
+        let counters = queries.metrics.named(query.name)
+        let result = await queries.counted(query.plan, by: counters) { plan in
+            await partition.attempts.fetch(plan, priority: priority) { request in
+                try await query.fetch(request, indices)
+            }
+        }
+        switch result {
+        case .success(let values): land(values, flight, partition, since: departure)
+        case .failure(let error): parts.play(for: partition) { $0.fail(flight.number, error) }
+        }
+    }
+
+    private func land(
+        _ brought: [Index: Value],
+        _ flight: RangeState.Flight,
+        _ partition: Partition,
+        since departure: Timestamp
+    ) {
+        let now = queries.clock.now()
+        let zone = queries.zone
+        // An answer that was under way at midnight may be the old day's.
+        let day = policy.followsDays ? LocalDay(containing: min(departure, now), in: zone) : nil
+        let isOver = day.map { $0.end <= now } ?? false
+        let hasArrived = parts.look { state in
+            guard let arrived = state.arrive(flight.number) else { return false }
+            if isOver { state.invalidate(arrived.current) }
+            return true
+        }
+        guard hasArrived else { return }
+        let values = Dictionary(
+            brought.map { ($0.key.position, $0.value) },
+            uniquingKeysWith: { $1 }
+        )
+        let refusal = write(in: partition) { contents in
+            let (present, recent) = parts.look { ($0.flight(flight.number), $0.recent) }
+            guard let present else { return }
+            contents.land(values, present, asOf: now, day: day, keeping: [flight.range] + recent)
+        }
+        parts.play(for: partition) { state in
+            refusal.map { state.fail(flight.number, $0) } ?? state.land(flight.number)
+        }
+    }
+}
+
+extension QueryCache {
+    /// The source of the range query; made if there is none.
+    func source<Index, Value>(of query: RangeQuery<Index, Value>) -> RangeSource<Index, Value> {
+        let source = stretches.source(query.key) { RangeSource(query, in: self) }
+        source.take(query)
+        return source
+    }
+}
+
+/// What somebody was told last.
+///
+/// Mutable state: `told`, by its mutex, held over nothing.
+private final class News<Value: Equatable & Sendable>: Sendable {
+    private let told = Mutex<Value?>(nil)
+
+    /// The value, or `nil` if it was told already; called by one thread at a time.
+    func take(_ value: Value) -> Value? {
+        guard value != told.withLock({ $0 }) else { return nil }
+        told.withLock { $0 = value }
+        return value
+    }
+}

@@ -1,0 +1,148 @@
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// The shell around what comes in parts, with a core that counts.
+@Suite("Parts", .bounded)
+struct PartsTests {
+    private let query = Query<Int>("counted", policy: .forever) { _ in 0 }
+    private let test: TestClient
+    private let parts: Parts<Counting>
+
+    init() throws {
+        test = try TestClient()
+        parts = Parts(Counting(), of: query.key, query.policy, in: test.client.queries)
+    }
+
+    /// Somebody who waits for the count to rise.
+    private func waiting(
+        _ body: @escaping @Sendable () -> Int = { 0 }
+    ) async throws -> Task<Int, any Error> {
+        let caller = Task { [parts] in
+            try await parts.wait(prepare, join: join)
+            return body()
+        }
+        try await eventually("the caller waits") { parts.look { !$0.waiters.isEmpty } }
+        return caller
+    }
+
+    @Test func `what was prepared of a base that has changed meanwhile is prepared again`() {
+        var seen: [Int] = []
+        let isDone = parts.transact { state -> Int in
+            seen.append(state.count)
+            if seen.count == 1 { parts.play { $0.rise() } }
+            return state.count
+        } event: { state, seen in
+            state.count = seen + 10
+            return Counting.Effect(hasNewBase: true)
+        }
+
+        #expect(isDone)
+        #expect(seen == [0, 1])
+        #expect(parts.look { $0.count } == 11)
+    }
+
+    @Test func `a caller is answered after the observers of the entry are told`() async throws {
+        let told = Mutex(0)
+        let observer = TypedRecord<Int>.Observer(
+            tell: { [parts] _ in
+                let count = parts.look { $0.count }
+                told.withLock { $0 = count }
+            },
+            finish: {}
+        )
+        _ = try await test.client.value(of: query)
+        let number = try #require(test.client.queries.observe(query, observer))
+        let caller = try await waiting { told.withLock { $0 } }
+        parts.play { $0.rise() }
+
+        #expect(try await caller.finished() == 1)
+        test.client.queries.unobserve(query, number)
+    }
+
+    @Test func `a caller who gives up is answered, and another is not`() async throws {
+        let first = try await waiting()
+        let second = try await waiting()
+        first.cancel()
+        await #expect(throws: SanguineError.cancelled) { try await first.finished() }
+        #expect(parts.look { $0.waiters.count } == 1)
+        parts.play { $0.rise() }
+
+        _ = try await second.finished()
+    }
+
+    @Test func `a change of user empties at once, and answers when that may be done`()
+        async throws
+    {
+        let caller = try await waiting()
+        parts.play(for: parts.partition) { state in
+            state.count = 7
+            return nil
+        }
+        let former = parts.partition
+        let next = Partition(
+            store: former.store,
+            attempts: former.attempts,
+            queue: BackgroundQueue("test")
+        )
+        let ending = parts.change(to: next)
+        #expect(parts.look { $0.count } == 0)
+        #expect(!parts.play(for: former) { $0.rise() })
+        ending()
+
+        await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
+    }
+
+    @Test func `nobody waits once the client is closed`() async throws {
+        let caller = try await waiting()
+        parts.close()
+
+        await #expect(throws: SanguineError.closed) { try await caller.finished() }
+        let late = Task { [parts] in try await parts.wait(prepare, join: join) }
+        await #expect(throws: SanguineError.closed) { try await late.finished() }
+    }
+}
+
+private func prepare(_ state: Counting) {}
+
+private func join(_ state: inout Counting, _ plan: Void, _ waiter: UInt64) -> Counting.Effect {
+    state.join(waiter)
+}
+
+/// A count; whoever waits is answered when it rises.
+private struct Counting: PartsState {
+    struct Request: PartRequest {
+        var number: UInt64
+        var priority = FetchPriority.normal
+    }
+
+    typealias Effect = PartsEffect<Request>
+
+    var count = 0
+    private(set) var waiters: Set<UInt64> = []
+
+    mutating func join(_ waiter: UInt64) -> Effect {
+        waiters.insert(waiter)
+        return Effect()
+    }
+
+    mutating func rise() -> Effect {
+        defer { waiters = [] }
+        count += 1
+        return Effect(hasNewBase: true, answer: waiters.map { ($0, nil) })
+    }
+
+    mutating func leave(waiter: UInt64) -> Effect {
+        guard waiters.remove(waiter) != nil else { return Effect() }
+        return Effect(answer: [(waiter, .cancelled)])
+    }
+
+    mutating func reset(_ error: SanguineError) -> Effect {
+        defer { (count, waiters) = (0, []) }
+        return Effect(hasNewBase: true, answer: waiters.map { ($0, error) })
+    }
+}
