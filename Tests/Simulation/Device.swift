@@ -225,7 +225,7 @@ struct Device {
             let id = answer.results[index].id
             answer.results[index].id = aliases[id] ?? id
         }
-        guard var effects = try state?.landed(flight, answer, over: disk.mirror) else { return }
+        guard var effects = state?.landed(flight, answer, over: disk.mirror) else { return }
         if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
             effects.adopt == nil
         {
@@ -301,7 +301,7 @@ struct Device {
             )
             batch = .init(answer, since: batch.since, asked: Set(unresolved))
         }
-        guard let effects = try state?.received(batch, over: disk.mirror) else { return }
+        guard let effects = state?.received(batch, over: disk.mirror) else { return }
         try perform(effects)
     }
 

@@ -75,6 +75,8 @@ package struct SyncState {
         package var changed: Set<RecordKey> = []
         /// Whether any visible value may have changed: the base is another.
         package var isEverythingChanged = false
+        /// Why it is not known what is visible now; what is said beside it counts all the same.
+        package var failure: (any Error)?
         /// Whether the shell must pull: what it received could not be used, or is not enough.
         package var mustPull = false
     }
@@ -184,8 +186,8 @@ package struct SyncState {
         _ flight: UInt64,
         _ answer: PushAnswer,
         over base: some RecordSource
-    ) throws -> Effects {
-        try took(note: outbox.land(flight, answer.results), over: base)
+    ) -> Effects {
+        took(note: outbox.land(flight, answer.results), over: base)
     }
 
     // MARK: - Feed
@@ -194,8 +196,8 @@ package struct SyncState {
     package mutating func received(
         _ batch: FeedBatch,
         over base: some RecordSource
-    ) throws -> Effects {
-        var effects = try took(note: outbox.resolve(batch.results), over: base)
+    ) -> Effects {
+        var effects = took(note: outbox.resolve(batch.results), over: base)
         if effects.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
             effects.mustPull = true
@@ -254,24 +256,35 @@ package struct SyncState {
     private mutating func took(
         note records: [OutboxState.Record],
         over base: some RecordSource
-    ) throws -> Effects {
+    ) -> Effects {
         var effects = Effects(records: records)
         let refused = records.compactMap { record in
             if case .refused(let sequence, _) = record { sequence } else { nil }
         }
-        if !refused.isEmpty {
-            effects.changed = try replay.settle(removing: refused, changed: [], over: base)
-        }
+        if !refused.isEmpty { settle(refused, over: base, &effects) }
         effects.adopt = takeHeld()
         if held == nil, effects.adopt == nil, isComplete {
             // What changed nothing is done at a number that the base has reached already.
             let (settled, ended) = outbox.settle(through: position)
             effects.records += ended
-            let changed = try replay.settle(removing: settled, changed: [], over: base)
-            effects.changed.formUnion(changed)
+            settle(settled, over: base, &effects)
         }
         effects.mustPull = needsPull && effects.adopt == nil
         return effects
+    }
+
+    // What has become of operations is so, whether the base can be read or not.
+    private mutating func settle(
+        _ sequences: [Int64],
+        over base: some RecordSource,
+        _ effects: inout Effects
+    ) {
+        do {
+            let changed = try replay.settle(removing: sequences, changed: [], over: base)
+            effects.changed.formUnion(changed)
+        } catch {
+            effects.failure = error
+        }
     }
 
     // Whether something is to come that only a pull brings.

@@ -122,13 +122,17 @@ final class UserFeed: Sendable {
             guard requests != nil else { return true }
             let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
             guarded.followings = [
-                lifecycle.isForeground.follow { [weak self] in self?.signalsChanged() },
-                connectivity.isOnline.follow { [weak self] in self?.signalsChanged() },
+                lifecycle.isForeground.follow { [weak self] in self?.lifecycleChanged() },
+                connectivity.isOnline.follow { [weak self] in
+                    if connectivity.isOnline.value { self?.pull() }
+                },
             ]
             return true
         }
         guard isNew else { return }
         records.open()
+        // Who has read meanwhile has seen nothing.
+        records.observers.changed(nil)
         pull()
         followLive()
     }
@@ -163,12 +167,13 @@ final class UserFeed: Sendable {
         guard requests != nil else { throw .notConfigured("'server'") }
         activate()
         try await records.outbox.sendAll(.mutator)
-        if let pulling = pull() { try await pulling.value() }
+        guard let pulling = pull() else { return try await records.outbox.checkPresence() }
+        try await pulling.value()
     }
 
-    private func signalsChanged() {
+    private func lifecycleChanged() {
         if environment.lifecycle.isForeground.value {
-            if environment.connectivity.isOnline.value { pull() }
+            pull()
         } else {
             guarded.withLock { $0.stopPolling() }
         }
@@ -246,7 +251,10 @@ final class UserFeed: Sendable {
         guarded.polling?.cancel()
         guarded.polling = Task { [weak self, delay = environment.delay] in
             guard (try? await delay.sleep(for: wait)) != nil else { return }
-            self?.signalsChanged()
+            guard let self, environment.lifecycle.isForeground.value,
+                environment.connectivity.isOnline.value
+            else { return }
+            pull()
         }
     }
 

@@ -3,7 +3,7 @@ import SanguineModel
 /// What an ``OutboxEngine`` does with operations of one kind: how one is shown, sent and settled.
 ///
 /// What says that it is called under the outbox's lock runs no code of the app but mutators, which
-/// are pure, and calls nothing that takes that lock.
+/// are pure, and the decoding of operations, and calls nothing that takes that lock.
 protocol OutboxDriver: AnyObject, Sendable {
     /// Whether there is somebody who can be asked.
     var canSend: Bool { get }
@@ -28,6 +28,8 @@ protocol OutboxDriver: AnyObject, Sendable {
     func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown
 
     /// Refuses what would only be refused again.
+    ///
+    /// Under the outbox's lock.
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError)
 
     /// The operations as they are to be sent: others may have become known of what they name.

@@ -56,7 +56,7 @@ extension OutboxEngine {
                 try file.replace(old.sequence, by: row, at: row.id.moment)
             }
             _ = guarded.contents.state.outbox.discard(old.sequence)
-            guarded.contents.rows[old.sequence] = nil
+            (guarded.contents.rows[old.sequence], guarded.failures[old.sequence]) = (nil, nil)
             return take(row, shot, { driver.admit($0, to: &$1) }, &guarded)
         }
         show(taken)
@@ -84,6 +84,7 @@ extension OutboxEngine {
         hide()
         receipt?.resolve(.success(.refused(.discarded)))
         changed()
+        environment.durableWrites?()
         kick()
     }
 

@@ -187,10 +187,11 @@ extension OutboxEngine {
     /// - Throws: ``SanguineError``: what the first that was not answered has failed with.
     func sendAll(_ kind: OutboxState.Kind) async throws(SanguineError) {
         try open(kind)
+        look()
         let last = guarded.withLock { guarded in
             // Whoever insists is not kept by what the system thinks of the network.
             guarded.contents.state.outbox.set(.offline, false)
-            return guarded.contents.state.outbox.items.keys.last ?? 0
+            return guarded.contents.state.outbox.lastShown(kind)
         }
         wake()
         while true {
@@ -198,14 +199,12 @@ extension OutboxEngine {
             try await checkPresence()
             let waiting = try guarded.withLock { guarded throws(SanguineError) -> Int64? in
                 let outbox = guarded.contents.state.outbox
-                guard let first = outbox.unanswered(kind).first, first.sequence <= last else {
-                    return nil
-                }
+                guard let first = outbox.firstUnanswered(kind), first <= last else { return nil }
                 if outbox.mustSignIn(kind) {
                     let problem = Problem(.unauthenticated, "Sign in, then synchronize again.")
-                    throw guarded.failures[first.sequence] ?? .problem(problem)
+                    throw guarded.failures[first] ?? .problem(problem)
                 }
-                return first.sequence
+                return first
             }
             guard let waiting else { return }
             if Task.isCancelled { throw .cancelled }

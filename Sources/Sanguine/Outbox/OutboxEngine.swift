@@ -18,7 +18,7 @@ import Synchronization
 ///    ``end(_:)``.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await`, over the cache or over code of
-/// the app other than mutators. The outbox's and the records' files may be read and written under
+/// the app other than mutators and the decoding of operations. The outbox's and the records' files may be read and written under
 /// it.
 ///
 /// A class with a lock and not an actor, because performing and reading answer at once.
@@ -97,7 +97,7 @@ final class OutboxEngine: Sendable {
         }
         // What has changed since the engine was created.
         readSignals()
-        guard file.isThere else { return }
+        guard file.isUsed else { return }
         do throws(SanguineError) { try open(.mutation) } catch { report(error) }
         kick()
     }
@@ -135,15 +135,14 @@ final class OutboxEngine: Sendable {
     /// Why nothing is done any more; `nil` while the user is there.
     var ending: SanguineError? { guarded.withLock { $0.ending } }
 
-    /// There is a token, for the first time or again, and operations of an earlier stay may have
-    /// come.
-    func signedIn() {
+    /// There is a token again; the first time operations of an earlier stay may have come, too.
+    func signedIn(isFirst: Bool) {
         guarded.withLock { guarded in
             for kind in OutboxState.Kind.allCases {
                 guarded.contents.state.outbox.set(.signIn(kind), false)
             }
         }
-        loadMore()
+        if isFirst { loadMore() }
         wake()
     }
 
@@ -215,12 +214,14 @@ final class OutboxEngine: Sendable {
         guard let driver = guarded.drivers[kind] else { return [] }
         do {
             try driver.open(&guarded.contents)
-            guarded.version = try file.version()
-            // The number first: what another process adds in between is then looked for.
-            let last = try file.lastSequence()
-            let rows = try file.rows(kind)
-            let shown = rows.map { admit($0, driver, &guarded) }
-            guarded.lastSequence = max(guarded.lastSequence, last)
+            // The numbers first: what another process adds in between is then looked for.
+            let (version, last) = (try file.version(), try file.lastSequence())
+            let shown = try file.rows(kind).map { admit($0, driver, &guarded) }
+            // Another process adds mutators alone: that they are known is what these say.
+            if kind == .mutator {
+                guarded.version = version
+                guarded.lastSequence = max(guarded.lastSequence, last)
+            }
             guarded.loaded.insert(kind)
             return shown
         } catch {
@@ -235,6 +236,9 @@ final class OutboxEngine: Sendable {
     ) -> Shown {
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
         let shown = driver.admit(row, to: &guarded.contents)
+        guard guarded.contents.state.outbox.items[row.sequence]?.isArriving == true else {
+            return shown
+        }
         return { [weak self] in
             shown()
             self?.arrived(row)
@@ -258,7 +262,7 @@ final class OutboxEngine: Sendable {
     }
 
     /// Takes in what an earlier stay of the same user has left.
-    private func loadMore() {
+    func loadMore() {
         guard file.isUsed else { return }
         do throws(SanguineError) { try open(.mutation) } catch { return report(error) }
         let shown = guarded.withLock { guarded -> [Shown] in
@@ -339,7 +343,10 @@ final class OutboxEngine: Sendable {
                 while (try? await delay.sleep(for: RecordLimits.companionInterval)) != nil {
                     guard look() else { break }
                 }
-                if !Task.isCancelled { self?.guarded.withLock { $0.watching = nil } }
+                guard !Task.isCancelled, let self else { return }
+                self.guarded.withLock { $0.watching = nil }
+                // Somebody may have come in that moment.
+                if look() { watch(look) }
             }
         }
     }

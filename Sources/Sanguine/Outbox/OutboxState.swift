@@ -21,7 +21,7 @@ package import SanguineModel
 ///    a flight carries one kind. There are at most ``Limits/flights`` of a kind.
 /// 3. Operations of a lane are sent in their order; no operation is sent before one that it depends
 ///    on was answered, or is sent before it in the same flight.
-/// 4. There are at most `limit` operations, the refused among them.
+/// 4. With `limit` operations it is full; what is on disk is taken in all the same.
 /// 5. `summary` counts `items` by their phase.
 /// 6. For each kind in `looked`: none of its operations before `count` may take off, and a later
 ///    one of a lane in `closed` may not either.
@@ -82,9 +82,15 @@ package struct OutboxState: Sendable {
     /// settled.
     package var wantedHead: Int64? { items.values.compactMap(\.head).max() }
 
-    /// The operations of a kind that are not answered, ascending.
-    package func unanswered(_ kind: Kind) -> [Item] {
-        items.values.filter { $0.kind == kind && $0.isUnanswered }
+    /// The first operation of a kind that is not answered.
+    package func firstUnanswered(_ kind: Kind) -> Int64? {
+        items.values.first { $0.kind == kind && $0.isUnanswered }?.sequence
+    }
+
+    /// The last operation of a kind before which all are shown; 0 if there is none.
+    package func lastShown(_ kind: Kind) -> Int64 {
+        let arriving = items.values.first { $0.kind == kind && $0.isArriving }
+        return arriving.map { $0.sequence - 1 } ?? items.keys.last ?? 0
     }
 
     /// Whether those of a kind wait for somebody to sign in.
@@ -170,7 +176,7 @@ package struct OutboxState: Sendable {
         while search.count < items.count, chosen.count < limits(kind).operations {
             let item = items.values[search.count]
             // It is shown in a moment, and what comes after it is looked at then.
-            if item.isArriving { break }
+            if item.kind == kind, item.isArriving { break }
             search.count += 1
             guard item.kind == kind, item.phase == .queued else { continue }
             let mustWait = item.dependencies.contains { sequence in
@@ -193,7 +199,7 @@ package struct OutboxState: Sendable {
     package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
-        looked = [:]
+        looked[flight.kind] = nil
         for line in lines(of: flight) { failures[line] = nil }
         putBack(flight, mayBeDone: true)
         return resolve(results)
@@ -209,7 +215,7 @@ package struct OutboxState: Sendable {
     package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [Line: Int] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
-        looked = [:]
+        looked[flight.kind] = nil
         let lines = lines(of: flight)
         putBack(flight, mayBeDone: wasSent)
         if failure == .needsSignIn {
@@ -227,8 +233,8 @@ package struct OutboxState: Sendable {
     /// another try worth it.
     package mutating func wake(_ line: Line? = nil) {
         defer { checkInvariants() }
-        looked = [:]
-        if let line { waits[line] = nil } else { waits = [:] }
+        guard let line else { return (looked, waits) = ([:], [:]) }
+        (looked[line.kind], waits[line]) = (nil, nil)
     }
 
     /// Something stands in the way of sending, or no longer does.
@@ -247,12 +253,12 @@ package struct OutboxState: Sendable {
     package mutating func resolve(_ results: [PushResult]) -> [Record] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
-        looked = [:]
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
         var records: [Record] = []
         for result in results {
-            guard let sequence = known[result.id], items[sequence]?.isUnanswered == true
+            guard let sequence = known[result.id], let item = items[sequence], item.isUnanswered
             else { continue }
+            looked[item.kind] = nil
             switch result.status {
             case .applied, .replayed:
                 let head = result.head ?? 0
@@ -352,7 +358,6 @@ package struct OutboxState: Sendable {
     }
 
     private func checkInvariants() {
-        assert(items.count <= limit, "The outbox holds more than it may.")
         for kind in Kind.allCases {
             assert(flights.values.count { $0.kind == kind } <= limits(kind).flights)
         }

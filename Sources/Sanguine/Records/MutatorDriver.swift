@@ -134,7 +134,7 @@ final class MutatorDriver: OutboxDriver {
     func send(_ departure: OutboxDeparture) async throws(SanguineError) {
         let answer = try await push(departure)
         let mustPull = records.take { state, base in
-            try state.landed(departure.flight.number, answer, over: base)
+            state.landed(departure.flight.number, answer, over: base)
         }
         if mustPull { records.feed?.pull() }
     }

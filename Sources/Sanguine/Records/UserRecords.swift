@@ -98,6 +98,11 @@ final class UserRecords: Sendable {
                 report: { [environment] in environment.report($0, RecordsFile.meaning) }
             )
         contents.records = records
+        if environment.isCompanion {
+            records.cache.clear()
+            let versions = [try records.version(), try outbox.file.version()]
+            seen.withLock { $0 = versions }
+        }
         try rebase(&contents, on: records)
     }
 
@@ -138,10 +143,8 @@ final class UserRecords: Sendable {
             if versions.isEmpty {
                 try outbox.open(.mutator)
             } else {
-                outbox.read { $0.records }?.cache.clear()
                 try outbox.reload(.mutator)
             }
-            seen.withLock { $0 = versions }
             observers.changed(nil)
         } catch {
             // The app may not have made its files yet.
@@ -219,18 +222,20 @@ extension UserRecords {
         if !hasEnded {
             for change in batch.changes where change.isSystem { carry(change, batch.isReset) }
         }
-        return take { state, base in try state.received(batch, over: base) }
+        return take { state, base in state.received(batch, over: base) }
     }
 
     /// Takes something of the server's in; returns whether the feed must be pulled.
     func take(
-        _ body: (inout SyncState, RecordsFile.Base) throws -> SyncState.Effects
+        _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Effects
     ) -> Bool {
         let aftermath = serial.withLock { _ in
             let taken = outbox.change { contents -> SyncState.Effects? in
                 guard contents.records != nil else { return nil }
                 contents.revision += 1
-                return attempt(&contents) { try body(&$0.state, $0.base) }
+                let effects = body(&contents.state, contents.base)
+                if let failure = effects.failure { failed(failure, &contents) }
+                return effects
             }
             return (taken ?? nil).map { carryOut($0) } ?? Aftermath()
         }

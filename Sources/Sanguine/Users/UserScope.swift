@@ -145,7 +145,7 @@ final class UserScope: Sendable {
     func signedIn(_ account: Identifier, isFirst: Bool) {
         balance.signedIn(account)
         if isFirst { resume(isActive: false) }
-        outbox.signedIn()
+        outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
     }
 

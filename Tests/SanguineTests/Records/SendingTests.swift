@@ -38,7 +38,7 @@ import Testing
             client.users.present.outbox.read { $0.state.outbox.mustSignIn(.mutator) }
         }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
-        client.users.present.outbox.signedIn()
+        client.users.present.outbox.signedIn(isFirst: false)
         #expect(try await receipt.outcome == .applied)
     }
 
