@@ -18,8 +18,8 @@ import Synchronization
 ///    ``end(_:)``.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await`, over the cache or over code of
-/// the app other than mutators and the decoding of operations. The outbox's and the records' files may be read and written under
-/// it.
+/// the app other than mutators and the decoding of operations. The outbox's and the records' files
+/// may be read and written under it.
 ///
 /// A class with a lock and not an actor, because performing and reading answer at once.
 final class OutboxEngine: Sendable {

@@ -62,7 +62,7 @@ package final class Users: Sendable {
             let owner = outbox.isThere ? try? outbox.account() : nil
             guard let owner, owner != user.authorizer.account else { return user }
             // A sign-out that could not be noted on disk: what is in there is not this user's.
-            _ = user.end(.closed)
+            _ = user.outbox.end(.closed)
             outbox.close()
             user.store.close()
             return try UserScope(device, try folders.begin(after: place), authorizer: authorizer)

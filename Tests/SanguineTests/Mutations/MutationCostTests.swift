@@ -113,9 +113,9 @@ struct FlightSearchTests {
         guard flying.count < flights[kind, default: 0] else { return nil }
         var closed = Set(flying.map(\.lane))
         let waits = Set(state.waits.keys.filter { $0.kind == kind }.map(\.lane))
-        for item in state.items.values {
+        for item in state.items.values where item.kind == kind {
             if item.isArriving { return nil }
-            guard item.kind == kind, item.phase == .queued else { continue }
+            guard item.phase == .queued else { continue }
             if !closed.contains(item.lane), !waits.contains(item.lane) { return item.sequence }
             closed.insert(item.lane)
         }

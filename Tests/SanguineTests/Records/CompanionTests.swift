@@ -43,6 +43,29 @@ import Testing
         #expect(companion.record(Counter.self, .of("a"))?.count == 1)
     }
 
+    @Test func `a companion's operation is sent also if mutations are opened after it`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        let client = try fixture.client()
+        try await client.users.present.feed.synchronize()
+        try companion(fixture).perform(Count(id: .of("a")))
+        try client.users.present.outbox.open(.mutation)
+        try await client.synchronize()
+        #expect(fixture.authority.count("a") == 1 && client.count("a") == 1)
+    }
+
+    @Test func `a companion is told of an operation that is discarded`() throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let writes = WatchedState(0)
+        let client = try fixture.client { $0.durableWrites = { writes.withLock { $0 += 1 } } }
+        let receipt = try client.add("a")
+        #expect(writes.value == 1)
+        try client.outbox.discard(receipt.id)
+        #expect(writes.value == 2)
+    }
+
     @Test func `the app sees a companion's operation within a second while it observes`()
         async throws
     {
