@@ -178,7 +178,7 @@ enum QueryBenchmarks {
             client?.close()
             raw.append(
                 try clock.measure {
-                    let file = folder.appending(path: "users/1/sanguine-client.sqlite")
+                    let file = folder.appending(path: "sanguine-client.sqlite")
                     let database = try DatabaseQueue(path: file.path)
                     let row = try database.read { database in
                         try Data.fetchOne(
