@@ -173,6 +173,6 @@ extension Effect {
 
     /// Whether nobody knows if a value contains it.
     ///
-    /// A list's keeper has found it out for each row.
+    /// A list's source has found it out for each row.
     fileprivate var mayBeContained: Bool { list == nil && isReached == nil && sentAt != nil }
 }

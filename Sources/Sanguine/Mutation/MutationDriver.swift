@@ -13,7 +13,6 @@ import Synchronization
 /// Mutable state: `ids`, by its mutex, held over nothing.
 final class MutationDriver: OutboxDriver {
     let settling: MutationSettling
-    private let configuration: SanguineClient.Configuration
     private let outbox: OutboxEngine
     private let queries: QueryCache
     /// The user's part of the cache.
@@ -32,9 +31,10 @@ final class MutationDriver: OutboxDriver {
         self.outbox = outbox
         self.user = user
         self.applyNow = applyNow
-        (configuration, queries) = (device.configuration, device.queries)
+        queries = device.queries
         settling = MutationSettling(outbox, device.queries)
-        types = Dictionary(configuration.mutations.map { ($0.name, $0) }) { first, _ in first }
+        types = Dictionary(device.configuration.mutations.map { ($0.name, $0) }) { first, _ in first
+        }
     }
 
     // MARK: - Showing
@@ -104,8 +104,7 @@ final class MutationDriver: OutboxDriver {
         // An id may have become a real one meanwhile.
         rewriteWaiting(only: row.sequence)
         let present = outbox.read { $0.rows[row.sequence] }
-        guard let present, present.arguments != row.arguments || present.lane != row.lane,
-            let mutation = self.mutation(of: present)
+        guard let present, !present.isSame(as: row), let mutation = self.mutation(of: present)
         else { return }
         show(present, mutation)
     }
@@ -176,7 +175,7 @@ final class MutationDriver: OutboxDriver {
 
     var canSend: Bool { true }
 
-    func isBack() { if configuration.connectivity.isOnline.value { settling.refetchAll() } }
+    func isBack() { if outbox.environment.connectivity.isOnline.value { settling.refetchAll() } }
 
     func notSent(_ sequences: [Int64]) {
         for sequence in sequences { queries.noteUnsent(sequence) }
@@ -193,7 +192,7 @@ final class MutationDriver: OutboxDriver {
             try await send(mutation, request)
         } catch {
             guard case .decoding = error else { throw error }
-            configuration.logger.error(
+            outbox.environment.logger.error(
                 "A mutation's answer could not be read; it counts as done.",
                 metadata: ["reason": "\(error)"]
             )
@@ -216,7 +215,7 @@ final class MutationDriver: OutboxDriver {
                 outcome.resolve(.failure(SanguineError(error)))
             }
         }
-        let deadline = Task { [delay = configuration.delay] in
+        let deadline = Task { [delay = outbox.environment.delay] in
             guard (try? await delay.sleep(for: RecordLimits.mutationTimeout)) != nil else { return }
             outcome.resolve(.failure(.transport(.timedOut)))
         }
@@ -237,7 +236,7 @@ final class MutationDriver: OutboxDriver {
             ids.learn(said.replaced)
             return ids
         }
-        let head = configuration.clock.now().millisecondsSince1970
+        let head = outbox.environment.clock.now().millisecondsSince1970
         let result = PushResult(id: row.id, status: .applied, head: head)
         let landing = outbox.land(departure, [result]) { contents in
             guard !ids.isEmpty else { return [] }

@@ -124,7 +124,7 @@ final class MutationSettling: Sendable {
 
     private func remove(_ sequence: Int64, _ records: [OutboxState.Record]) {
         do {
-            guard try outbox.change({ _ in try outbox.write(records) }) != nil else { return }
+            guard try outbox.change({ _ in try outbox.file.write(records) }) != nil else { return }
         } catch {
             return outbox.report(error)
         }

@@ -2,6 +2,9 @@ import Foundation
 import SanguineModel
 
 extension OutboxFile.Row {
+    /// Whether it is sent alike: it names the same ids, in the same lane.
+    func isSame(as other: Self) -> Bool { arguments == other.arguments && lane == other.lane }
+
     /// An operation's members as they are kept and travel: dates and numbers are the encoder's own.
     ///
     /// - Throws: ``SanguineError`` if JSON cannot hold them, or they are too large.

@@ -1,4 +1,3 @@
-import OrderedCollections
 public import SanguineModel
 import Synchronization
 

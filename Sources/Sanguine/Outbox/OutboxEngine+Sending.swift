@@ -74,7 +74,7 @@ extension OutboxEngine {
         let rewritten = read { contents in
             departure.rows.filter { row in
                 guard let old = contents.rows[row.sequence] else { return false }
-                return old.arguments != row.arguments || old.lane != row.lane
+                return !row.isSame(as: old)
             }
         }
         try file.write(departure.records, rewriting: rewritten)

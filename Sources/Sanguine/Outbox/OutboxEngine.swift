@@ -171,11 +171,6 @@ final class OutboxEngine: Sendable {
         try guarded.withLock { guarded throws(Failure) in try body(guarded.contents) }
     }
 
-    /// Makes durable what has become of operations.
-    ///
-    /// - Throws: What the database threw, or ``StoreError/closed``.
-    func write(_ records: [OutboxState.Record]) throws { try file.write(records) }
-
     /// Tells those who wait what has become of operations, and forgets those that are over.
     func tell(_ records: [OutboxState.Record]) {
         let ended = guarded.withLock { guarded in
@@ -288,7 +283,7 @@ final class OutboxEngine: Sendable {
         where kinds.contains(row.kind) && guarded.contents.rows[row.sequence] == nil {
             guard let driver = guarded.drivers[row.kind] else { continue }
             guard !guarded.contents.state.outbox.isFull else {
-                guarded.version = nil  // There is more, for when there is room.
+                guarded.version = nil  // There is more, see `notice`.
                 break
             }
             shown.append(admit(row, driver, &guarded))
@@ -306,14 +301,18 @@ final class OutboxEngine: Sendable {
 
     /// What another process has added, to be shown under no lock.
     func notice(_ guarded: inout Guarded) -> [Shown] {
-        // A companion adds mutators alone.
-        guard guarded.ending == nil, guarded.loaded.contains(.mutator) else { return [] }
+        // What there is no room for is looked for when there is some.
+        guard guarded.ending == nil, guarded.loaded.contains(.mutator),
+            !guarded.contents.state.outbox.isFull
+        else { return [] }
         do {
             let version = try file.version()
             guard version != guarded.version else { return [] }
+            // Some of before are still to be taken in, if it is not known how far that has come.
+            let known = guarded.version == nil ? 0 : guarded.lastSequence
             guarded.version = version
             let last = try file.lastSequence()
-            let shown = try more(&guarded, after: guarded.lastSequence, of: [.mutator])
+            let shown = try more(&guarded, after: known, of: guarded.loaded)
             if guarded.version != nil { guarded.lastSequence = max(guarded.lastSequence, last) }
             return shown
         } catch {

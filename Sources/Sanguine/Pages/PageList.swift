@@ -186,7 +186,7 @@ extension PageList: Codable {
 
 /// Numbers the states of all lists: of two the one with the higher number is newer.
 ///
-/// Across keepers too: one that goes may have an older list than the one that has come.
+/// Across sources too: one that goes may have an older list than the one that has come.
 enum PageRevision {
     private static let last = Atomic<UInt64>(0)
 

@@ -106,7 +106,7 @@ final class MutatorDriver: OutboxDriver {
         if contents.state.outbox.items[row.sequence] == nil {
             // The process died after the base had it and before the outbox knew.
             contents.rows[row.sequence] = nil
-            if !records.environment.isCompanion { try? outbox.write(effects.records) }
+            if !records.environment.isCompanion { try? outbox.file.write(effects.records) }
         }
         return effects.changed
     }

@@ -261,7 +261,7 @@ extension UserRecords {
             aftermath.mustPull = aftermath.mustPull || effects.mustPull
             defer { tell(effects) }
             do {
-                try outbox.write(effects.records)
+                try outbox.file.write(effects.records)
             } catch StoreError.closed {
                 return Aftermath()  // The user has left meanwhile.
             } catch {
