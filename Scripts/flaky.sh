@@ -3,6 +3,7 @@
 #
 #   ROUNDS=20        how often each suite runs
 #   LOAD=1           beside busy loops, one for each core; quiet otherwise
+#   JOBS=1           how many suites run side by side, each in a process of its own
 #   LIMIT=120        after how many seconds a run is ended, and counts as failed
 #   SUITES=<regex>   only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
 #
@@ -11,9 +12,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-20} load=${LOAD:-0} limit=${LIMIT:-120} pattern=${SUITES:-.}
-[[ $rounds =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
-  { echo "ROUNDS and LIMIT are numbers from 1." >&2; exit 2; }
+rounds=${ROUNDS:-20} load=${LOAD:-0} jobs=${JOBS:-1} limit=${LIMIT:-120} pattern=${SUITES:-.}
+[[ $rounds =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
+  { echo "ROUNDS, JOBS and LIMIT are numbers from 1." >&2; exit 2; }
 export SANGUINE_FUZZ_EVENTS=${SANGUINE_FUZZ_EVENTS:-1000}
 
 logs=.build/flaky
@@ -33,12 +34,12 @@ while IFS= read -r name; do suites+=("$name"); done < <(
 )
 ((${#suites[@]})) || { echo "There is no suite to run. Build the tests first." >&2; exit 2; }
 
-hogs=()
-trap '((${#hogs[@]} == 0)) || kill "${hogs[@]}" 2>/dev/null' EXIT
+children=()
+trap '((${#children[@]} == 0)) || kill "${children[@]}" 2>/dev/null' EXIT
 trap 'exit 130' INT TERM
 if [[ $load == 1 ]]; then
   for _ in $(seq "$(getconf _NPROCESSORS_ONLN)"); do
-    (while :; do :; done) & hogs+=($!)
+    (while :; do :; done) & children+=($!)
   done
 fi
 
@@ -59,11 +60,9 @@ once() {
   fi
 }
 
-echo "${#suites[@]} suites, $rounds rounds, $([[ $load == 1 ]] && echo loaded || echo quiet)"
-begun=$SECONDS failed=0
-: >"$logs/failures"
-for suite in "${suites[@]}"; do
-  suite_begun=$SECONDS bad=0
+# Runs a suite `rounds` times, and prints its line of the table.
+play() {
+  local suite=$1 begun=$SECONDS bad=0 round log what test
   for ((round = 1; round <= rounds; round++)); do
     log="$logs/${suite//[^A-Za-z0-9.]/-}.$round.log"
     what=$(once "$suite" "$log")
@@ -71,9 +70,21 @@ for suite in "${suites[@]}"; do
     bad=$((bad + 1))
     while IFS= read -r test; do printf '%s  %s\n' "$suite" "$test"; done <<<"$what" >>"$logs/failures"
   done
-  failed=$((failed + bad))
-  printf '%4d of %d failed  %4d s  %s\n' "$bad" "$rounds" $((SECONDS - suite_begun)) "$suite"
+  ((bad == 0)) || echo "$bad" >>"$logs/bad"
+  printf '%4d of %d failed  %4d s  %s\n' "$bad" "$rounds" $((SECONDS - begun)) "$suite"
+}
+
+echo "${#suites[@]} suites, $rounds rounds, $([[ $load == 1 ]] && echo loaded || echo quiet)," \
+  "$jobs at a time"
+begun=$SECONDS workers=()
+: >"$logs/failures"
+: >"$logs/bad"
+for ((worker = 0; worker < jobs; worker++)); do
+  (for ((i = worker; i < ${#suites[@]}; i += jobs)); do play "${suites[i]}"; done) &
+  workers+=($!) children+=($!)
 done
+wait "${workers[@]}"
+failed=$(awk '{ sum += $1 } END { print sum + 0 }' "$logs/bad")
 
 echo
 if ((failed == 0)); then
