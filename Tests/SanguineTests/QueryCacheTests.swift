@@ -83,9 +83,12 @@ struct QueryCacheTests {
         var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
         for _ in 1...20 { _ = try await test.client.refresh(.profile("ada")) }
 
-        let seen = try #require(await updates.next())
-        #expect(seen == test.client.snapshot(of: .profile("ada")))
-        #expect(!seen.isFetching)
+        let newest = test.client.snapshot(of: .profile("ada"))
+        // A caller's answer and the readers' news come by ways of their own.
+        var seen: [QueryState<Profile>] = []
+        while seen.last != newest { seen.append(try #require(await updates.next())) }
+        #expect(seen.count < 20)
+        #expect(!newest.isFetching)
     }
 
     @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws

@@ -33,6 +33,8 @@ struct ListEffect: Sendable {
     let folded: @Sendable (ValueBox, Effect) -> ValueBox
     /// Folds all that is done into the rows as they are shown.
     let fold: @Sendable () -> Void
+    /// No row contains what that operation, which has reached nobody, does.
+    let dispel: @Sendable (_ sequence: Int64) -> Void
 }
 
 /// The effects of all operations that are not settled, by key.
@@ -66,10 +68,10 @@ struct EffectTable: Sendable {
         ///   - base: The base.
         ///   - doubts: The operations that the base may contain already: their effects wait.
         /// - Returns: The value.
-        func applied(to base: ValueBox, doubts: Set<Int64> = []) -> ValueBox {
+        func applied(to base: ValueBox, doubts: Doubts = Doubts()) -> ValueBox {
             guard doubts.isEmpty else {
                 return effects.reduce(base) { value, effect in
-                    effect.isIn(doubts) ? value : effect.applied(to: value)
+                    doubts.contains(effect) ? value : effect.applied(to: value)
                 }
             }
             let known = last?.known(of: base, stem, atMost: effects.count)
@@ -240,11 +242,37 @@ extension [Effect] {
     }
 }
 
-extension Effect {
-    /// Whether it is one of those, and was not found to have reached nobody since.
-    ///
-    /// Of one that was done before this process began it is not known when it was sent.
-    func isIn(_ doubts: Set<Int64>) -> Bool {
-        (sentAt != nil || acknowledgedAt != nil) && doubts.contains(sequence)
+/// The operations that a base may contain: their effects are not applied to it.
+///
+/// Each with the sending that the base may contain. One that is found to have reached nobody is in
+/// no base, and stays in none when it is sent again.
+struct Doubts: Sendable, Equatable {
+    /// The cache's count at the sending; 0 if that was in an earlier process.
+    private var sendings: [Int64: UInt64] = [:]
+
+    /// Operations that an earlier process has sent.
+    init(_ operations: Set<Int64> = []) {
+        for operation in operations { sendings[operation] = 0 }
     }
+
+    /// The effects' operations.
+    init(_ effects: [Effect]) {
+        for effect in effects { sendings[effect.sequence] = effect.sending }
+    }
+
+    var isEmpty: Bool { sendings.isEmpty }
+    var operations: Set<Int64> { Set(sendings.keys) }
+
+    mutating func remove(_ operation: Int64) { sendings[operation] = nil }
+
+    func contains(_ effect: Effect) -> Bool {
+        guard let sending = effect.sending else { return false }
+        return sendings[effect.sequence] == sending
+    }
+}
+
+extension Effect {
+    /// The cache's count when it was first sent, so that it may have been done since; `nil` if it
+    /// has reached nobody, 0 if that was in an earlier process.
+    var sending: UInt64? { sentAt ?? acknowledgedAt.map { _ in 0 } }
 }

@@ -4,7 +4,7 @@ import SanguineModel
 /// What is known of a base besides its value.
 struct BaseNotes: Sendable {
     /// The operations that the base may contain: their effects are not applied to it.
-    var doubts: Set<Int64> = []
+    var doubts = Doubts()
     /// Whether a part of it is older than the rest.
     var isPatched = false
 }
@@ -72,9 +72,9 @@ struct FetchedBase: Sendable {
         }
         settled = over.map(\.sequence)
         let adding = Self.adding(remaining, to: value)
-        let old = held?.notes.doubts ?? []
-        let known = held == nil ? [] : adding.filter { !$0.isIn(old) }
-        notes.doubts = Set(adding.map(\.sequence)).subtracting(known.map(\.sequence))
+        let old = held?.notes.doubts ?? Doubts()
+        let known = held == nil ? [] : adding.filter { !old.contains($0) }
+        notes.doubts = Doubts(held == nil ? adding : adding.filter(old.contains))
         guard !known.isEmpty, let held else { return }
         let before = EffectTable.List(effects: over).applied(to: held.base, doubts: old)
         let after = EffectTable.List(effects: known).applied(to: before)
@@ -174,5 +174,5 @@ extension Effect {
     /// Whether nobody knows if a value contains it.
     ///
     /// A list's source has found it out for each row.
-    fileprivate var mayBeContained: Bool { list == nil && isReached == nil && sentAt != nil }
+    fileprivate var mayBeContained: Bool { list == nil && isReached == nil && sending != nil }
 }

@@ -79,15 +79,21 @@ extension QueryCache {
 
     /// Takes back that an operation was sent: it has reached nobody, and no base contains it.
     func noteUnsent(_ sequence: Int64) {
-        let (doubtful, patched) = guarded.withLock { guarded in
+        let (doubtful, patched, lists) = guarded.withLock { guarded in
             let number = guarded.nextNumber()
             guarded.effects.note(sequence, number: number, changesShown: true) { $0.sentAt = nil }
             let queries = guarded.effects.queries(of: sequence)
             func which(_ isMeant: (BaseNotes) -> Bool) -> [ErasedQuery] {
                 queries.filter { guarded.entries[$0.key].map { isMeant($0.notes) } ?? false }
             }
-            return (which { $0.doubts.contains(sequence) }, which(\.isPatched))
+            let lists = queries.compactMap { query in
+                guarded.effects.list(of: query.key)?.effect(of: sequence)?.list
+            }
+            return (
+                which { $0.doubts.operations.contains(sequence) }, which(\.isPatched), lists
+            )
         }
+        for list in lists { list.dispel(sequence) }
         for query in doubtful { show(query) }
         // The older part has waited for this.
         for query in patched { invalidate(query) }
@@ -144,7 +150,7 @@ extension QueryCache {
             var landing = FetchedBase(value.base)
             if let list = effect.list {
                 landing.base = list.folded(value.base, effect)
-            } else if !effect.isIn(value.notes.doubts) {
+            } else if !value.notes.doubts.contains(effect) {
                 landing.base = effect.applied(to: value.base)
             }
             landing.settled = [effect.sequence]

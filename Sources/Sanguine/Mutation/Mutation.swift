@@ -95,8 +95,8 @@ public struct MutationEffects {
     ) {
         updateList(pages) { list, effect in
             for place in list.rows.indices {
-                let doubts = list.doubts[list.rows[place].id] ?? []
-                if !effect.isIn(doubts) { body(&list.rows[place]) }
+                if list.doubts[list.rows[place].id]?.contains(effect) == true { continue }
+                body(&list.rows[place])
             }
         }
     }
@@ -141,7 +141,8 @@ public struct MutationEffects {
                 else { return box }
                 return .of(list.folding(effect.sequence, rows: changed.rows))
             },
-            fold: { [weak cache] in cache?.source(of: pages).fold() }
+            fold: { [weak cache] in cache?.source(of: pages).fold() },
+            dispel: { [weak cache] in cache?.source(of: pages).dispel($0) }
         )
     }
 

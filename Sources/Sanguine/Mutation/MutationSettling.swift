@@ -84,6 +84,8 @@ final class MutationSettling: Sendable {
     private func refetch(_ sequence: Int64) async {
         for query in queries.effectQueries(of: sequence) {
             guard !Task.isCancelled else { return }
+            // A fetch for another operation may have settled this one meanwhile.
+            guard queries.effects(on: query.key)?.effect(of: sequence) != nil else { continue }
             if queries.forgetEffect(of: sequence, onUnknown: query) { continue }
             _ = await queries.answer(to: query, refreshing: true, priority: nil)
             guard !Task.isCancelled else { return }

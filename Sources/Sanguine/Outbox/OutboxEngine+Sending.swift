@@ -143,12 +143,15 @@ extension OutboxEngine {
         switch driver.verdict(on: error, of: departure) {
         case .refused(let problem): driver.refused(departure, problem)
         case .failed(let failure, let wasSent):
-            wait(departure, failure, wasSent: wasSent, error)
-            let sequences = departure.flight.sequences
-            let unsent = read { contents in
-                sequences.filter { contents.state.outbox.items[$0]?.mayBeDone == false }
+            if !wasSent {
+                // Before they wait again: from then on another sending may begin.
+                let sequences = departure.flight.sequences
+                let unsent = read { contents in
+                    sequences.filter { contents.state.outbox.items[$0]?.mayBeDone == false }
+                }
+                if !unsent.isEmpty { driver.notSent(unsent) }
             }
-            if !unsent.isEmpty { driver.notSent(unsent) }
+            wait(departure, failure, wasSent: wasSent, error)
         }
     }
 

@@ -12,7 +12,7 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
     /// The operations that a row of the page may contain: their effects are not applied to it.
     ///
     /// `nil` if the list has no effects.
-    private(set) var doubts: [Item.ID: Set<Int64>]?
+    private(set) var doubts: [Item.ID: Doubts]?
 
     /// Judges a page.
     ///
@@ -26,20 +26,24 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
         guard !effects.isEmpty else { return }
         doubts = [:]
         let remaining = effects.filter { !held.folded.contains($0.sequence) }
-        guard remaining.contains(where: { $0.sentAt != nil }) else { return }
+        guard remaining.contains(where: { $0.sending != nil }) else { return }
         let adding = Self.adding(remaining, to: page.items)
         guard !adding.isEmpty else { return }
         let old = Dictionary(held.rows.map { ($0.id, $0) }) { first, _ in first }
         for place in page.items.indices {
             let row = page.items[place]
             guard let own = adding[row.id] else { continue }
-            let known = held.doubts[row.id] ?? []
-            if let before = old[row.id], !own.contains(where: { $0.isIn(known) }),
-                let patched = Self.patch(row, before, own)
-            {
+            let known = held.doubts[row.id] ?? Doubts()
+            let shown = old[row.id] == nil ? [] : own.filter { !known.contains($0) }
+            let unknown = old[row.id] == nil ? own : own.filter(known.contains)
+            doubts?[row.id] = unknown.isEmpty ? nil : Doubts(unknown)
+            guard let before = old[row.id], !shown.isEmpty else { continue }
+            if let patched = Self.patch(row, before, shown) {
                 self.page.items[place] = patched
             } else {
-                doubts?[row.id] = Set(own.map(\.sequence))
+                // What they change cannot be told apart: the row stays as it is.
+                self.page.items[place] = before
+                doubts?[row.id] = known
             }
         }
     }
@@ -50,7 +54,7 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
         var rows = rows
         for effect in effects {
             var once = applied(effect, to: rows)
-            if effect.sentAt != nil {
+            if effect.sending != nil {
                 let before = Dictionary(rows.map { ($0.id, $0) }) { first, _ in first }
                 let twice = Dictionary(applied(effect, to: once).map { ($0.id, $0) }) { $1 }
                 for place in once.indices {

@@ -36,7 +36,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     /// The operations whose effects on the rows are a part of them, see ``ListEffect``.
     var folded: Set<Int64> = []
     /// The operations that a row may contain: their effects are not applied to it.
-    var doubts: [Item.ID: Set<Int64>] = [:]
+    var doubts: [Item.ID: Doubts] = [:]
     /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
     var revision: UInt64 = 0
 
@@ -166,7 +166,7 @@ extension PageList: Codable {
         round = try container.decode(UInt64.self, forKey: .round)
         let doubted = try container.decodeIfPresent([Doubted].self, forKey: .doubted) ?? []
         for doubted in doubted where rows.indices.contains(doubted.row) {
-            doubts[rows[doubted.row].id] = doubted.operations
+            doubts[rows[doubted.row].id] = Doubts(doubted.operations)
         }
     }
 
@@ -178,7 +178,7 @@ extension PageList: Codable {
         try container.encode(round, forKey: .round)
         guard !doubts.isEmpty else { return }
         let doubted = rows.indices.compactMap { row in
-            doubts[rows[row].id].map { Doubted(row: row, operations: $0) }
+            doubts[rows[row].id].map { Doubted(row: row, operations: $0.operations) }
         }
         try container.encode(doubted, forKey: .doubted)
     }

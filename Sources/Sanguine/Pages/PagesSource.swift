@@ -329,6 +329,15 @@ extension PagesSource {
         save(onlyIfWorthwhile: false)
     }
 
+    /// An operation has reached nobody: no row contains it, here or on disk.
+    func dispel(_ sequence: Int64) {
+        let isChanged = parts.play { state in
+            let effect = state.dispel(sequence)
+            return Self.numbered(&state, effect)
+        }
+        if isChanged { save(onlyIfWorthwhile: false) }
+    }
+
     /// Gives a list that has changed a number of its own.
     private static func numbered(_ state: inout State, _ effect: State.Effect?) -> State.Effect? {
         if effect?.hasNewBase == true { state.list.revision = PageRevision.next() }

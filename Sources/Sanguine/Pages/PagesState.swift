@@ -195,9 +195,22 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     /// - Parameters:
     ///   - doubts: The operations, by row; `nil` if there are no effects any more.
     ///   - rows: The rows.
-    mutating func note(_ doubts: [Item.ID: Set<Int64>]?, in rows: [Item]) {
+    mutating func note(_ doubts: [Item.ID: Doubts]?, in rows: [Item]) {
         guard let doubts else { return list.doubts = [:] }
         for row in rows { list.doubts[row.id] = doubts[row.id] }
+    }
+
+    /// An operation has reached nobody: no row contains it.
+    ///
+    /// - Returns: What to do now, or `nil` if no row was in doubt about it.
+    mutating func dispel(_ operation: Int64) -> Effect? {
+        let rows = list.doubts.filter { $0.value.operations.contains(operation) }.map(\.key)
+        guard !rows.isEmpty else { return nil }
+        for row in rows {
+            list.doubts[row]?.remove(operation)
+            if list.doubts[row]?.isEmpty == true { list.doubts[row] = nil }
+        }
+        return Effect(hasNewBase: true)
     }
 
     /// The request is sent now, by the cache's count.

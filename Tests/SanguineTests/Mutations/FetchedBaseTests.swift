@@ -127,10 +127,26 @@ struct FetchedBaseTests {
         #expect(shown(base) == Post(title: "New", seen: [1, 2]))
     }
 
+    @Test func `an answer of an earlier process may contain what was done there`() {
+        // Which of the two was done first is not known.
+        let done = effect(1, sentAt: nil, acknowledgedAt: 0) { $0.likes += 1 }
+        let own = effect(2, sentAt: 0) { $0.likes += 1 }
+        let base = FetchedBase(
+            .of(Post(likes: 2)),
+            askedAt: 0,
+            of: 2,
+            effects: [done, own],
+            held: nil,
+            decode: query.erased.decode
+        )
+        #expect(shown(base)?.likes == 2)
+        #expect(base?.notes.doubts.operations == [1])
+    }
+
     @Test func `without a value from before the effect waits`() {
         let base = fetched(Post(likes: 1), over: nil, effect { $0.likes += 1 })
         #expect(shown(base)?.likes == 1)
-        #expect(base?.notes.doubts == [1])
+        #expect(base?.notes.doubts.operations == [1])
     }
 
     @Test func `what is done meanwhile is in what is kept`() {

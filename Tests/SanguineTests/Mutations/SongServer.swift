@@ -208,7 +208,8 @@ extension TransportRequest {
 }
 
 extension SanguineClient {
-    /// Returns when nothing waits for an answer, or for what follows it.
+    /// Returns when nothing waits for an answer, or for what follows it, and no fetch that was made
+    /// for that is under way: a refresh would join it.
     func settle(fileID: String = #fileID, line: Int = #line) async throws {
         let isSettled = { @Sendable (summary: Outbox.Summary) in
             summary.unsent + summary.settling == 0
@@ -219,6 +220,7 @@ extension SanguineClient {
             line: line,
             where: isSettled
         )
+        try await users.present.mutations.settling.settleAll()
     }
 
     func likes(_ song: String) -> Int? { cached(.song(song))?.likes }

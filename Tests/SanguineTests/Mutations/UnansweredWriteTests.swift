@@ -112,6 +112,26 @@ struct UnansweredWriteTests {
         #expect(client.plays(1) == 1)
     }
 
+    @Test func `a write that was turned away stays shown when it is sent again`() async throws {
+        fixture.backend.failWrite(.status(503))
+        let client = try await playing(isCached: false)
+        #expect(try await refresh(client).plays == 0)
+        let load = Task { try await client.load(.tracks) }
+        try await fixture.network.waitForHeld(2)
+        try await fixture.network.releaseFirst { !$0.isWrite }
+        try await load.finished()
+        #expect(client.rows.first?.plays == 0)
+        try await fixture.network.releaseFirst(where: \.isWrite)
+        try await fixture.waitForRetry()
+        #expect(client.rows.first?.plays == 1)
+
+        fixture.delay.advance(by: .seconds(30))
+        try await fixture.network.waitForHeld(1)
+
+        #expect(client.plays(1) == 1)
+        #expect(client.rows.first?.plays == 1)
+    }
+
     @Test func `a 503 hides nothing that others change`() async throws {
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))

@@ -60,6 +60,7 @@ final class LoopbackServer: Sendable {
             while case let connection = accept(listener, nil, nil), connection >= 0 {
                 Thread.detachNewThread { [self] in serve(connection) }
             }
+            close(listener)
         }
     }
 
@@ -88,7 +89,11 @@ final class LoopbackServer: Sendable {
 
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
+        // The thread that accepts has the descriptor until it ends: were it free, the next server
+        // would get its number, and this thread that server's connections.
+        let nothing = open("/dev/null", O_RDONLY)
+        dup2(nothing, listener)
+        close(nothing)
     }
 
     private func serve(_ connection: Int32) {

@@ -30,7 +30,8 @@ struct UserLockTests {
         probe.arm(test.client)
         user.change(to: nil, in: test.client)
 
-        #expect(probe.findings.count > 0 && probe.findings.allSatisfy(\.self))
+        try await probe.waitForLooks(1)
+        #expect(probe.findings.allSatisfy(\.self))
         end?()
     }
 
@@ -44,7 +45,8 @@ struct UserLockTests {
         probe.arm(test.client)
         user.change(to: nil, in: test.client)
 
-        #expect(probe.findings.count > 0 && probe.findings.allSatisfy(\.self))
+        try await probe.waitForLooks(1)
+        #expect(probe.findings.allSatisfy(\.self))
         end?()
     }
 
@@ -59,7 +61,8 @@ struct UserLockTests {
         probe.arm(test.client)
         test.client.close()
 
-        #expect(probe.findings.count >= 2 && probe.findings.allSatisfy(\.self))
+        try await probe.waitForLooks(2)
+        #expect(probe.findings.allSatisfy(\.self))
     }
 
     @Test func `a value that is stored when the client is closed is encoded under no lock`()
@@ -102,6 +105,11 @@ private final class LockProbe: Sendable {
 
     /// Whether it was free, at each look.
     var findings: [Bool] { found.withLock { $0 } }
+
+    /// Returns when it has looked so often: the thread that tells observers may be another one.
+    func waitForLooks(_ count: Int) async throws {
+        try await eventually("\(count) looks at the lock") { findings.count >= count }
+    }
 
     /// From now on it looks.
     func arm(_ client: SanguineClient) { self.client.withLock { $0 = client } }

@@ -21,11 +21,16 @@ extension ClientGame {
         }
         if isLaunched {
             // What had not come to the disk yet is fetched again, and then shown as it is.
+            // A row that came with the answer to a write in it, or not, has to be fetched for that.
             devices[index].stay.seen = devices[index].stay.seen.filter { seen in
-                view.marks.contains { seen.hasPrefix("\($0.place): ") }
+                !seen.hasPrefix("row ") && view.marks.contains { seen.hasPrefix("\($0.place): ") }
             }
         }
         try checkSignOut(index)
+        // A row that is not shown may come back as it was.
+        devices[index].stay.seen = devices[index].stay.seen.filter { seen in
+            !seen.hasPrefix("row ") || view.marks.contains { seen.hasPrefix("\($0.place): ") }
+        }
         for (place, marks) in view.marks {
             try checkMarks(marks, at: place, of: view.person, index)
         }
@@ -82,6 +87,11 @@ extension ClientGame {
         if !isPending, !isDone(place) {
             throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
         }
+        if case .dropped(let entry) = deed.kind,
+            view.marks(at: "row \(entry)") != nil
+        {
+            throw finding("No flicker: device \(index) shows '\(entry)', which is dropped")
+        }
         try checkShown(deed, place, in: view, index, isPending: isPending)
     }
 
@@ -101,7 +111,8 @@ extension ClientGame {
                 case .tally: isSeen || stay.deeds.contains(place)
                 case .board: isSeen
                 // What is done may lie behind the rows that are held.
-                case .entry: isSeen && isPending
+                case .added: isSeen && isPending
+                case .marked, .dropped: isSeen
                 }
             guard isMissed else { continue }
             throw finding("No flicker: device \(index) shows '\(deed.mark)' in \(shown) no more")
@@ -119,7 +130,7 @@ extension ClientGame {
             let result = account.flatMap { network.authority.result(of: deed.id, account: $0) }
             isDone = result?.status == .applied
             if isDone { count(.record) }
-        case .board, .entry:
+        case .board, .added, .marked, .dropped:
             isDone = network.backend.count(deed.mark) > 0
             if isDone { count(.board) }
         }

@@ -89,7 +89,7 @@ extension ClientGame {
         let client = device.process.client
         let kind: Deed.Kind
         let result: Result<Receipt, any Error>
-        switch Int.random(in: 0..<5, using: &random) {
+        switch Int.random(in: 0..<8, using: &random) {
         case 0, 1:
             let tallies = chance(3) ? GameTally.ids : [GameTally.ids[number]]
             kind = .tally(tallies)
@@ -99,9 +99,21 @@ extension ClientGame {
             kind = .board(number)
             let mutation = MarkBoard(mark: mark, board: number, lane: lane, settles: chance(3))
             result = Result { try client.perform(mutation) }
+        case 4:
+            kind = .added
+            let mutation = AddEntry(mark: mark, lane: lane, isLast: chance(2))
+            result = Result { try client.perform(mutation) }
+        case 5, 6:
+            let entry = GameEntry.fixed[number]
+            kind = .marked(entry)
+            let mutation = MarkEntry(mark: mark, entry: entry, lane: lane)
+            result = Result { try client.perform(mutation) }
         default:
-            kind = .entry
-            result = Result { try client.perform(AddEntry(mark: mark, lane: lane)) }
+            let entry = GameEntry.fixed[Int.random(in: 0..<7, using: &random)]
+            guard chance(3) else { return }
+            kind = .dropped(entry)
+            let mutation = DropEntry(mark: mark, entry: entry, lane: lane)
+            result = Result { try client.perform(mutation) }
         }
         note("device \(index) performs \(kind) \(mark) in \(lane)")
         guard let receipt = try? result.get() else { return note("which is not taken: \(result)") }
@@ -115,7 +127,8 @@ extension ClientGame {
     private func read(_ index: Int) {
         let client = devices[index].process.client
         let number = Int.random(in: GameBoard.numbers, using: &random)
-        let kind = Int.random(in: 0..<7, using: &random)
+        let kind = Int.random(in: 0..<9, using: &random)
+        let entry = GameEntry.fixed[number]
         note("device \(index) reads \(kind)")
         Task {
             switch kind {
@@ -125,6 +138,7 @@ extension ClientGame {
             case 3: _ = try? await client.refresh(.board(number))
             case 4: try? await client.load(.entries)
             case 5: try? await client.refresh(.entries)
+            case 6: _ = try? await client.refresh(.entry(entry))
             default: try? await client.loadNext(.entries)
             }
         }

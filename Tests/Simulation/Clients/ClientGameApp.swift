@@ -66,23 +66,62 @@ struct MarkBoard: Mutation {
     }
 }
 
-/// A row of a list, which is its own mark.
+/// A row of a list, which collects marks; the id of one that was added is one, too.
 struct GameEntry: Codable, Sendable, Equatable, Identifiable {
     let id: String
+    var marks: [String] = []
 }
 
-/// Puts a row on top of the list.
+extension GameEntry {
+    /// The ids of the rows that everybody's list has from the beginning: no marks.
+    static let fixed = (0..<7).map { "row-\($0)" }
+}
+
+/// Puts a row on top of the list, or at its end.
 struct AddEntry: Mutation {
     static let name = "game.entry"
     let mark: String
     let lane: String
+    let isLast: Bool
 
     func effects(on view: inout MutationEffects) {
-        view.insert(GameEntry(id: mark), into: .entries)
+        view.insert(GameEntry(id: mark), into: .entries, at: isLast ? .max : 0)
     }
 
     func send(_ request: MutationRequest) async throws {
-        try await request.post("entries", ["mark": mark])
+        try await request.post("entries", ["mark": mark, "end": isLast ? "last" : "first"])
+    }
+}
+
+/// Leaves its mark on a row, in the list and by itself.
+struct MarkEntry: Mutation {
+    static let name = "game.entry.mark"
+    let mark: String
+    let entry: String
+    let lane: String
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.entry(entry)) { $0.marks.append(mark) }
+        view.updateRows(of: .entries) { if $0.id == entry { $0.marks.append(mark) } }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("entries/\(entry)", ["mark": mark])
+    }
+}
+
+/// Takes a row out of the list.
+struct DropEntry: Mutation {
+    static let name = "game.entry.drop"
+    let mark: String
+    let entry: String
+    let lane: String
+
+    func effects(on view: inout MutationEffects) { view.remove(entry, from: .entries) }
+
+    func send(_ request: MutationRequest) async throws {
+        let body = try JSONEncoder().encode(["mark": mark])
+        try await request.response("entries/\(entry)", method: "DELETE", json: body)
     }
 }
 
@@ -103,6 +142,14 @@ extension Query where Value == GameBoard {
     }
 }
 
+extension Query where Value == GameEntry {
+    static func entry(_ id: String) -> Self {
+        Query("entry", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+            try await request.get("entries/\(id)")
+        }
+    }
+}
+
 extension Pages where Item == GameEntry {
     static var entries: Self {
         Pages("entries", path: "entries", policy: .fresh(for: .minutes(5)).stored(.onDisk), size: 3)
@@ -118,7 +165,7 @@ extension RecordSchema {
 
 /// What one person's device is to do; also what the oracle expects of it.
 struct Deed {
-    enum Kind { case tally([RecordID]), board(Int), entry }
+    enum Kind { case tally([RecordID]), board(Int), added, marked(String), dropped(String) }
 
     var id: Identifier
     let mark: String

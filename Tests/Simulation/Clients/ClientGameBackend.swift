@@ -14,7 +14,9 @@ final class ClientGameBackend: Sendable {
     struct Shelf: Sendable {
         var boards: [Int: GameBoard] = [:]
         /// The newest first.
-        var entries: [GameEntry] = []
+        var entries = GameEntry.fixed.map { GameEntry(id: $0) }
+        /// What was taken out of the list, and is there by itself.
+        var dropped: [GameEntry] = []
     }
 
     private struct State {
@@ -53,7 +55,7 @@ final class ClientGameBackend: Sendable {
         state.withLock { state in
             let chance = state.isWell ? 99 : Int.random(in: 0..<100, using: &state.random)
             if chance < 6 { return Self.refusal(503, "busy") }
-            guard request.method == "POST" else { return read(request, of: person, state) }
+            guard request.method != "GET" else { return read(request, of: person, state) }
             let key = request.headers["Idempotency-Key"] ?? ""
             if let answer = state.answers[key] { return answer }
             let answer = write(request, of: person, &state)
@@ -69,6 +71,10 @@ final class ClientGameBackend: Sendable {
         _ state: State
     ) -> TransportResponse {
         let shelf = state.shelves[person] ?? Shelf()
+        if let id = Self.entry(request) {
+            let all = shelf.entries + shelf.dropped
+            return Self.json(all.first { $0.id == id } ?? GameEntry(id: id))
+        }
         guard request.url.path() == "/entries" else {
             return Self.json(shelf.boards[Self.board(request)] ?? GameBoard())
         }
@@ -98,8 +104,21 @@ final class ClientGameBackend: Sendable {
         state.made[mark, default: 0] += 1
         var shelf = state.shelves[person] ?? Shelf()
         defer { state.shelves[person] = shelf }
+        if let id = Self.entry(request) {
+            if let place = shelf.entries.firstIndex(where: { $0.id == id }) {
+                if request.method == "DELETE" {
+                    shelf.dropped.append(shelf.entries.remove(at: place))
+                } else {
+                    shelf.entries[place].marks.append(mark)
+                }
+            } else if let place = shelf.dropped.firstIndex(where: { $0.id == id }) {
+                if request.method != "DELETE" { shelf.dropped[place].marks.append(mark) }
+            }
+            return TransportResponse(status: 204)
+        }
         guard request.url.path() != "/entries" else {
-            shelf.entries.insert(GameEntry(id: mark), at: 0)
+            let place = body?["end"] == "last" ? shelf.entries.count : 0
+            shelf.entries.insert(GameEntry(id: mark), at: place)
             return TransportResponse(status: 204)
         }
         let board = Self.board(request)
@@ -109,6 +128,11 @@ final class ClientGameBackend: Sendable {
 
     private static func board(_ request: TransportRequest) -> Int {
         Int(request.url.lastPathComponent) ?? 0
+    }
+
+    private static func entry(_ request: TransportRequest) -> String? {
+        let path = request.url.path()
+        return path.hasPrefix("/entries/") ? String(path.dropFirst("/entries/".count)) : nil
     }
 
     private static func json(_ value: some Encodable) -> TransportResponse {

@@ -114,7 +114,9 @@ final class ClientGameProcess {
             process: number
         )
         configuration.schema = .clientGame
-        configuration.mutations = [MarkBoard.self, AddEntry.self]
+        configuration.mutations = [
+            MarkBoard.self, AddEntry.self, MarkEntry.self, DropEntry.self,
+        ]
         configuration.deviceId = "device-of-the-game-\(device)"
         (configuration.timeZone, configuration.language) = ("UTC", "en")
         configuration.logger = Logger(label: "game") { _ in SwiftLogNoOpLogHandler() }
@@ -205,7 +207,15 @@ struct ClientGameView {
             }
         }
         let entries = client.snapshot(of: .entries)
-        if entries.asOf != nil { marks.append(("entries", entries.items.map(\.id))) }
+        if entries.asOf != nil {
+            marks.append(
+                ("entries", entries.items.map(\.id).filter { !GameEntry.fixed.contains($0) })
+            )
+            marks += entries.items.map { ("row \($0.id)", $0.marks) }
+        }
+        for id in GameEntry.fixed {
+            if let entry = client.cached(.entry(id)) { marks.append(("entry \(id)", entry.marks)) }
+        }
         self.marks = marks
         let outbox = client.outbox
         pending = Dictionary(outbox.pending.map { ($0.id, $0) }) { first, _ in first }
@@ -229,7 +239,9 @@ extension Deed {
         switch kind {
         case .tally(let ids): ids.map(\.text)
         case .board(let number): ["board \(number)"]
-        case .entry: ["entries"]
+        case .added: ["entries"]
+        case .marked(let entry): ["row \(entry)", "entry \(entry)"]
+        case .dropped: []
         }
     }
 }
