@@ -161,9 +161,8 @@ extension ClientGame {
                     await asking()
                     over.set()
                 }
-            } else {
-                advance(by: min(delay.timeToNextWake ?? .seconds(1), .seconds(10)))
             }
+            advance(by: min(delay.timeToNextWake ?? .seconds(1), .seconds(10)))
         }
         throw finding("waited in vain for this: \(what)")
     }
