@@ -112,6 +112,8 @@ final class SongServer: Sendable {
         state.withLock { $0.failures.append((isDone, answer)) }
     }
 
+    var songs: [String: Song] { state.withLock { $0.songs } }
+
     func set(_ song: Song) { state.withLock { $0.songs[song.id] = song } }
 
     func likes(of song: String) -> Int? { state.withLock { $0.songs[song]?.likes } }
