@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-20} load=${LOAD:-0} jobs=${JOBS:-1} limit=${LIMIT:-120} pattern=${SUITES:-.}
 [[ $rounds =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
   { echo "ROUNDS, JOBS and LIMIT are numbers from 1." >&2; exit 2; }
-export SANGUINE_FUZZ_EVENTS=${SANGUINE_FUZZ_EVENTS:-1000}
+export SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000}
 
 logs=.build/flaky
 rm -rf "$logs" && mkdir -p "$logs"
