@@ -228,8 +228,8 @@ struct UpstreamClientTests {
                 let answer = try await client.complete(Self.prompt)
                 #expect(answer.text == "Answer \(number).")
             }
-            // An answer may be there before its connection is free again.
-            #expect((2...4).contains(upstream.connections))
+            // The pool may have opened one more in the place of the cancelled one.
+            #expect((2...3).contains(upstream.connections))
         }
     }
 
@@ -241,8 +241,7 @@ struct UpstreamClientTests {
                 let answer = try await client.complete(Self.prompt)
                 #expect(answer.text == "Answer \(number).")
             }
-            // An answer may be there before its connection is free again.
-            #expect(upstream.connections < 5)
+            #expect(upstream.connections == 1)
         }
     }
 

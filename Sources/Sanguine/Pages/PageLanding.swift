@@ -33,17 +33,21 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
         for place in page.items.indices {
             let row = page.items[place]
             guard let own = adding[row.id] else { continue }
+            guard let before = old[row.id] else {
+                doubts?[row.id] = Doubts(own)
+                continue
+            }
             let known = held.doubts[row.id] ?? Doubts()
-            let shown = old[row.id] == nil ? [] : own.filter { !known.contains($0) }
-            let unknown = old[row.id] == nil ? own : own.filter(known.contains)
+            let unknown = own.filter(known.contains)
+            let shown = own.filter { !known.contains($0) }
             doubts?[row.id] = unknown.isEmpty ? nil : Doubts(unknown)
-            guard let before = old[row.id], !shown.isEmpty else { continue }
+            guard !shown.isEmpty else { continue }
             if let patched = Self.patch(row, before, shown) {
                 self.page.items[place] = patched
             } else {
                 // What they change cannot be told apart: the row stays as it is.
                 self.page.items[place] = before
-                doubts?[row.id] = known
+                doubts?[row.id] = held.doubts[row.id]
             }
         }
     }

@@ -87,9 +87,7 @@ extension ClientGame {
         if !isPending, !isDone(place) {
             throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
         }
-        if case .dropped(let entry) = deed.kind,
-            view.marks(at: "row \(entry)") != nil
-        {
+        if case .dropped(let entry) = deed.kind, view.marks(at: "row \(entry)") != nil {
             throw finding("No flicker: device \(index) shows '\(entry)', which is dropped")
         }
         try checkShown(deed, place, in: view, index, isPending: isPending)
