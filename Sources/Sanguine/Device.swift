@@ -92,7 +92,7 @@ final class Device: Sendable {
 
     /// Has the zone that counts now kept to.
     func setZone(_ zone: TimeZone) {
-        queries.zone = zone
+        queries.entries.zone = zone
         events.zoneIs(zone)
     }
 
@@ -115,7 +115,7 @@ final class Device: Sendable {
             }
             for polled in effect.polls { queries?.refetch(polled) }
         }
-        queries.observation.onFollowed { [weak events] key, policy, isObserved in
+        queries.entries.observation.onFollowed { [weak events] key, policy, isObserved in
             let (polling, followsDays) = (policy.polling, policy.followsDays)
             guard polling != nil || followsDays else { return }
             if isObserved {

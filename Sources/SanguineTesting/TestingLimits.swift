@@ -16,8 +16,8 @@ public enum TestingLimits {
     public static let copies = 1_000
     /// How often the files of a ``TestDevice`` are read until no write came between: 1,000 times.
     public static let readings = 1_000
-    /// How long a wait of the kit goes on, where the test does not say: 10 seconds of real time.
-    public static let wait = Duration.seconds(10)
+    /// How long a wait of the kit goes on, where the test does not say: 20 seconds of real time.
+    public static let wait = Duration.seconds(20)
     /// How long it goes on at most, whatever the test says: 30 seconds.
     public static let longestWait = Duration.seconds(30)
 }

@@ -249,7 +249,7 @@ struct DiskTierTests {
 
         #expect(test.client.cached(.profile("p1"))?.name == "p1 1")
         #expect(test.client.cached(.profile("p20"))?.name == "p20 20")
-        #expect(test.client.queries.memoryCost <= 1_500)
+        #expect(test.client.queries.entries.memoryCost <= 1_500)
     }
 
     @Test func `a row of a type that has changed since is dropped and fetched anew`()

@@ -23,7 +23,7 @@ struct EntryWriterTests {
         let observer = RecordingObserver()
         let test = try TestClient(network: .profiles(), folder: folder) { $0.observer = observer }
         _ = try await test.client.value(of: .profile("ada"))
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         try await test.delay.waitForNoSleepers()
         try execute(
             "CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END"
@@ -60,7 +60,7 @@ struct EntryWriterTests {
         try await eventually("\(failures) failures were told") {
             observer.events.count { $0 == .storeDegraded } >= failures
         }
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
 
         #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60].map { .seconds($0) })
         #expect(test.delay.sleeperCount == 0)
@@ -69,7 +69,7 @@ struct EntryWriterTests {
     @Test func `a flush tries again what failed`() async throws {
         let (test, _) = try await failing()
         try execute("DROP TRIGGER t")
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
 
         #expect(try isMarked(test))
         try await test.delay.waitForNoSleepers()

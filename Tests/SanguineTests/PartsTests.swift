@@ -48,7 +48,7 @@ struct PartsTests {
 
     @Test func `a caller is answered after the observers of the entry are told`() async throws {
         let told = Mutex(0)
-        let observer = TypedRecord<Int>.Observer(
+        let observer = TypedEntry<Int>.Observer(
             tell: { [parts] _ in
                 let count = parts.look { $0.count }
                 told.withLock { $0 = count }

@@ -151,7 +151,7 @@ struct QueryCacheTests {
         for number in 6...40 {
             _ = try await test.client.value(of: .fleeting("p\(number)"))
             _ = test.client.cached(.fleeting("p1"))
-            #expect(test.client.queries.memoryCost <= 3_000)
+            #expect(test.client.queries.entries.memoryCost <= 3_000)
         }
 
         #expect(test.client.cached(.fleeting("p1")) != nil)

@@ -136,7 +136,7 @@ struct SettingValuesTests {
         }
         let test = try TestClient(folder: TemporaryFolder())
         test.client.set(Profile(name: "old"), for: query)
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         test.client.queries.sweep()
 
         #expect(test.client.cached(query)?.name == "old")
@@ -163,7 +163,7 @@ struct SettingValuesTests {
     @Test func `a value for a user who is gone is refused`() throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(authorizer: authorizer)
-        let before = test.client.queries.user
+        let before = test.client.queries.entries.user
         authorizer.change(to: nil, in: test.client)
 
         #expect(!test.client.queries.set(Profile(name: "old"), for: ada, in: before))

@@ -164,7 +164,7 @@ extension QueryCache {
         line: Int = #line
     ) async throws {
         try await eventually("\(count) callers wait", line: line) {
-            waiterCount(of: query) >= count
+            entries.waiterCount(of: query) >= count
         }
     }
 }

@@ -1,12 +1,12 @@
+/// Tells observers something, under no lock.
+typealias Delivery = @Sendable () -> Void
+
 /// What observers are still to be told, in its order.
 ///
 /// One thread at a time tells it, under no lock; what comes meanwhile is told by that thread, too.
 /// So observers hear of changes in their order, and a change that an observer makes is told after
 /// the one that it was told of.
 struct DeliveryQueue {
-    /// Tells observers something.
-    typealias Delivery = @Sendable () -> Void
-
     private var waiting: [Delivery] = []
     private var isDelivering = false
 

@@ -10,7 +10,7 @@ import SanguineModel
 ///     held          shown; fresh or not             shown, and asked for again
 ///
 /// The state performs no I/O and reads no clock. Each method records one event and returns what the
-/// caller must now do, see ``Effect``. ``QueryCache`` does it. The value itself stays outside: no
+/// caller must now do, see ``Effect``. ``Entries`` does it. The value itself stays outside: no
 /// decision depends on it.
 ///
 /// A *generation* ends with each invalidation; its numbers are given from outside and rise, see

@@ -9,7 +9,7 @@ struct EntryTable {
     private(set) var bytes = 0
     /// The keys of the entries that somebody observes.
     private(set) var observed: Set<QueryKey> = []
-    private var records: [QueryKey: QueryRecord] = [:]
+    private var entries: [QueryKey: Entry] = [:]
     private var uses: UInt64 = 0
     /// Past how many bytes entries are evicted.
     private var evictAt: Int
@@ -22,43 +22,43 @@ struct EntryTable {
     }
 
     /// The entry of the key.
-    subscript(key: QueryKey) -> QueryRecord? { records[key] }
+    subscript(key: QueryKey) -> Entry? { entries[key] }
 
     /// All entries, in no order.
-    var all: some Collection<QueryRecord> { records.values }
+    var all: some Collection<Entry> { entries.values }
 
-    mutating func add(_ record: QueryRecord) {
-        records[record.key] = record
-        bytes += record.cost
+    mutating func add(_ entry: Entry) {
+        entries[entry.key] = entry
+        bytes += entry.cost
     }
 
     mutating func remove(_ key: QueryKey) {
-        guard let record = records.removeValue(forKey: key) else { return }
+        guard let entry = entries.removeValue(forKey: key) else { return }
         observed.remove(key)
-        bytes -= record.cost
+        bytes -= entry.cost
     }
 
     /// Takes note of the entry's being used: it is evicted after all that were used before.
-    mutating func use(_ record: QueryRecord) {
+    mutating func use(_ entry: Entry) {
         uses &+= 1
-        record.lastUse = uses
+        entry.lastUse = uses
     }
 
     /// Takes over what the entry's value costs, in bytes beside the entry's own.
-    mutating func measure(_ record: QueryRecord, _ bytes: Int) {
-        self.bytes -= record.cost
-        record.cost = ClientLimits.entryOverheadBytes + bytes
-        self.bytes += record.cost
+    mutating func measure(_ entry: Entry, _ bytes: Int) {
+        self.bytes -= entry.cost
+        entry.cost = ClientLimits.entryOverheadBytes + bytes
+        self.bytes += entry.cost
     }
 
     /// Takes note of whether somebody observes the entry.
     ///
     /// - Returns: Whether that is new.
-    mutating func list(_ record: QueryRecord) -> Bool {
-        let isObserved = record.state.isObserved
-        guard isObserved != record.isListed else { return false }
-        record.isListed = isObserved
-        if isObserved { observed.insert(record.key) } else { observed.remove(record.key) }
+    mutating func list(_ entry: Entry) -> Bool {
+        let isObserved = entry.state.isObserved
+        guard isObserved != entry.isListed else { return false }
+        entry.isListed = isObserved
+        if isObserved { observed.insert(entry.key) } else { observed.remove(entry.key) }
         return true
     }
 
@@ -69,12 +69,12 @@ struct EntryTable {
         guard bytes > evictAt else { return [] }
         let target = limit / 10 * 9  // Some room, or each new value would sort them again.
         var evicted: [QueryKey] = []
-        for record in records.values.filter({ !$0.state.isInUse })
+        for entry in entries.values.filter({ !$0.state.isInUse })
             .sorted(by: { $0.lastUse < $1.lastUse })
         {
             guard bytes > target else { break }
-            remove(record.key)
-            evicted.append(record.key)
+            remove(entry.key)
+            evicted.append(entry.key)
         }
         // What is in use cannot go: then it is tried again when a tenth more has come.
         evictAt = bytes > target ? bytes + limit / 10 : limit

@@ -22,7 +22,7 @@ import Synchronization
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
 /// app's code or over a call of the cache. Writes run one after the other on `queue`. Whoever holds
-/// the lock of ``QueryCache`` may call ``put(_:)`` and ``markStale(_:)``.
+/// the lock of ``Entries`` may call ``put(_:)`` and ``markStale(_:)``.
 final class EntryWriter: Sendable {
     /// A value that is to be encoded, measured and, maybe, written.
     struct Draft: Sendable {

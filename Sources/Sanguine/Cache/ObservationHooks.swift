@@ -32,22 +32,22 @@ final class ObservationHooks: Sendable {
     /// Two queries of one key may have different policies; the one used last counts.
     ///
     /// - Parameters:
-    ///   - record: The entry.
+    ///   - entry: The entry.
     ///   - isNew: Whether the first one observes it now, or the last one no longer does.
     ///   - deliveries: What observers are to be told.
-    func note(_ record: QueryRecord, isNew: Bool, in deliveries: inout DeliveryQueue) {
-        let isObserved = record.state.isObserved
-        if isNew, isObserved, FeedCarrier.keys.contains(record.key) {
+    func note(_ entry: Entry, isNew: Bool, in deliveries: inout DeliveryQueue) {
+        let isObserved = entry.state.isObserved
+        if isNew, isObserved, FeedCarrier.keys.contains(entry.key) {
             deliveries.append { [self] in hooks.withLock { $0.carried }?() }
         }
-        guard isObserved || record.toldPolicy != nil else { return }
-        var policy = record.policy
-        policy.polling = policy.polling ?? polling[record.key]
+        guard isObserved || entry.toldPolicy != nil else { return }
+        var policy = entry.policy
+        policy.polling = policy.polling ?? polling[entry.key]
         let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
-        let (old, next) = (record.toldPolicy, isFollowed ? policy : nil)
+        let (old, next) = (entry.toldPolicy, isFollowed ? policy : nil)
         guard next?.polling != old?.polling || next?.followsDays != old?.followsDays else { return }
-        record.toldPolicy = next
-        deliveries.append { [self, key = record.key] in
+        entry.toldPolicy = next
+        deliveries.append { [self, key = entry.key] in
             let hook = hooks.withLock { $0.followed }
             if let old { hook?(key, old, false) }
             if let next { hook?(key, next, true) }

@@ -86,7 +86,7 @@ final class Parts<State: PartsState>: Sendable {
         self.queries = queries
         self.key = key
         audience = policy.audience
-        guarded = Mutex(Guarded(state: state, partition: queries.partition(of: policy)))
+        guarded = Mutex(Guarded(state: state, partition: queries.entries.partition(of: policy)))
     }
 
     /// Has requests run like this; called once, before the first.
@@ -174,8 +174,8 @@ final class Parts<State: PartsState>: Sendable {
     /// Another user is there, or none.
     ///
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> QueryCache.Delivery {
-        let ending = guarded.withLock { guarded -> QueryCache.Delivery? in
+    func change(to user: Partition) -> Delivery {
+        let ending = guarded.withLock { guarded -> Delivery? in
             guard audience == .user, guarded.partition !== user else { return nil }
             guarded.partition = user
             guarded.revision += 1
@@ -217,7 +217,7 @@ final class Parts<State: PartsState>: Sendable {
     }
 
     private func change(_ event: (inout Guarded) -> Effect?) -> Bool {
-        let ending = guarded.withLock { guarded -> QueryCache.Delivery? in
+        let ending = guarded.withLock { guarded -> Delivery? in
             guard !guarded.isClosed, let effect = event(&guarded) else { return nil }
             return perform(effect, in: &guarded)
         }
@@ -226,7 +226,7 @@ final class Parts<State: PartsState>: Sendable {
     }
 
     // Under the lock; what it returns must be done outside of it.
-    private func perform(_ effect: Effect, in guarded: inout Guarded) -> QueryCache.Delivery {
+    private func perform(_ effect: Effect, in guarded: inout Guarded) -> Delivery {
         if effect.hasNewBase { guarded.revision += 1 }
         let cancelled = effect.cancel.compactMap { guarded.flights.removeValue(forKey: $0)?.task }
         let raised = effect.raise.compactMap { raise in
@@ -242,10 +242,12 @@ final class Parts<State: PartsState>: Sendable {
         return { [queries, key] in
             for task in cancelled { task.cancel() }
             for (request, priority) in raised { request.raise(to: priority) }
-            let answer: QueryCache.Delivery = {
+            let answer: Delivery = {
                 for (waiter, error) in answers { waiter.resume(returning: error) }
             }
-            if isVisible || !answers.isEmpty { queries.tellObservers(of: key, then: answer) }
+            if isVisible || !answers.isEmpty {
+                queries.entries.tellObservers(of: key, then: answer)
+            }
         }
     }
 

@@ -6,7 +6,7 @@ protocol PartedSource: AnyObject, Sendable {
     /// Another user is there, or none.
     ///
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> QueryCache.Delivery
+    func change(to user: Partition) -> Delivery
 
     /// The client is closed.
     func close()
@@ -104,7 +104,7 @@ final class PartsTable: Sendable {
     /// Another user is there: nothing of the former one stays.
     ///
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> QueryCache.Delivery {
+    func change(to user: Partition) -> Delivery {
         guarded.withLock { $0.user = user }
         let endings = live.map { $0.change(to: user) }
         return { for ending in endings { ending() } }

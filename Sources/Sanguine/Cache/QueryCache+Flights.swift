@@ -16,7 +16,7 @@ extension QueryCache {
     ) async {
         let departure = clock.now()
         let source = partition.sources[query.key]
-        let counters = query.countsFlights ? metrics.named(query.name) : nil
+        let counters = query.countsFlights ? entries.metrics.named(query.name) : nil
         let outcome = await counted(query.plan, by: counters) { plan in
             guard let source else {
                 return await partition.attempts.fetch(plan, priority: priority, query.fetch)
@@ -26,7 +26,7 @@ extension QueryCache {
         }
         switch outcome {
         case .success(let box):
-            let arrival = Arrival(of: query, since: departure, at: clock.now())
+            let arrival = Entries.Arrival(of: query, since: departure, at: clock.now())
             if let source {
                 land(from: source, flight, arrival)
             } else {
@@ -61,17 +61,17 @@ extension QueryCache {
         _ box: ValueBox,
         of query: ErasedQuery,
         _ flight: UInt64,
-        _ arrival: Arrival
+        _ arrival: Entries.Arrival
     ) {
         var answer = box
-        transact(query, answer: .success(answer)) { ground -> Change?? in
+        entries.transact(query, answer: .success(answer)) { ground -> Entries.Change?? in
             // Without one the held value stays: what is new in the other cannot be told.
-            let landing = fetchedBase(box, of: query, askedAt: flight, over: ground)
+            let landing = entries.fetchedBase(box, of: query, askedAt: flight, over: ground)
             let change = landing.map { ground.taking($0) }
             answer = change?.shown ?? ground.value?.shown ?? box
             return .some(change)
-        } commit: { change, record, guarded in
-            let effect = record.state.land(
+        } commit: { change, entry, guarded in
+            let effect = entry.state.land(
                 flight,
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
@@ -79,72 +79,31 @@ extension QueryCache {
                 nextFlight: guarded.nextNumber()
             )
             guard let effect else { return nil }
-            record.flight = nil
+            entry.flight = nil
             if effect.isOvertaken {
-                answer = record.box ?? answer
+                answer = entry.box ?? answer
             } else if let change {
                 if query.policy.adaptive != nil {
-                    record.adaptive.landed(changed: !change.isEqual, at: arrival.asOf)
+                    entry.adaptive.landed(changed: !change.isEqual, at: arrival.asOf)
                 }
-                take(change, arrival, record, in: &guarded)
+                entries.take(change, arrival, entry, in: &guarded)
             }
             return effect
         }
     }
 
-    /// Shows what an entry's source has now.
-    func sourceChanged(_ query: ErasedQuery) {
-        let source = guarded.withLock { guarded in
-            guarded.partition(query.policy.audience).sources[query.key]
-        }
-        guard let source else { return }
-        show(source)
-    }
-
-    private func land(from source: any EntrySource, _ flight: UInt64, _ arrival: Arrival) {
-        var answer: QueryRecord.Answer = .failure(.balanceUnsettled)
-        show(source, answer: answer) { record, guarded in
-            let effect = record.state.land(
+    private func land(from source: any EntrySource, _ flight: UInt64, _ arrival: Entries.Arrival) {
+        var answer: Entry.Answer = .failure(.balanceUnsettled)
+        entries.show(source, answer: answer) { entry, guarded in
+            let effect = entry.state.land(
                 flight,
                 at: arrival.asOf,
                 nextFlight: guarded.nextNumber()
             )
             guard let effect else { return nil }
-            record.flight = nil
-            if let box = record.box { answer = .success(box) }
+            entry.flight = nil
+            if let box = entry.box { answer = .success(box) }
             return effect
-        }
-    }
-
-    /// Shows what a source has, and plays an event in the same step.
-    ///
-    /// Of several who show it the one whose value is newest counts.
-    private func show(
-        _ source: any EntrySource,
-        answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
-        _ event: (QueryRecord, inout Guarded) -> EntryState.Effect? = { _, _ in .nothing }
-    ) {
-        let query = source.query
-        let present = source.present()
-        transact(query, creating: present.box != nil, answer: answer()) { ground in
-            present.box.map { (box: $0, isEqual: ground.value?.shown.isEqual(to: $0) ?? false) }
-                ?? (box: nil as ValueBox?, isEqual: true)
-        } commit: { plan, record, guarded in
-            guard record.partition.sources[query.key] as AnyObject === source as AnyObject else {
-                return nil
-            }
-            // What an earlier process has left open: whoever asks gets a newer value.
-            let isOutdated = !record.isLookedUp && present.isOutdated
-            if isOutdated { record.state.note(generation: guarded.marks.invalidate()) }
-            record.isLookedUp = true
-            if present.revision >= record.sourceRevision, let box = plan.box {
-                record.sourceRevision = present.revision
-                record.set(box, isEqual: plan.isEqual, version: guarded.nextNumber())
-                if let asOf = present.asOf {
-                    record.state.supply(at: asOf, isStale: isOutdated)
-                }
-            }
-            return event(record, &guarded)
         }
     }
 
@@ -153,16 +112,16 @@ extension QueryCache {
         flight: UInt64,
         with error: SanguineError
     ) {
-        var answer = QueryRecord.Answer.failure(error)
-        change(query, answer: answer) { record, guarded in
-            let effect = record.state.fail(
+        var answer = Entry.Answer.failure(error)
+        entries.change(query, answer: answer) { entry, guarded in
+            let effect = entry.state.fail(
                 flight,
                 error: error,
                 nextFlight: guarded.nextNumber()
             )
             guard let effect else { return nil }
-            record.flight = nil
-            if effect.isOvertaken, let newer = record.box { answer = .success(newer) }
+            entry.flight = nil
+            if effect.isOvertaken, let newer = entry.box { answer = .success(newer) }
             return effect
         }
     }
@@ -171,33 +130,33 @@ extension QueryCache {
     func join(
         _ query: ErasedQuery,
         as waiter: UInt64,
-        _ continuation: QueryRecord.Waiter,
+        _ continuation: Entry.Waiter,
         refreshing: Bool,
         _ priority: FetchPriority
     ) {
         let now = clock.now()
-        var answer: QueryRecord.Answer?
+        var answer: Entry.Answer?
         var raised: RequestPriority?
         var isWaiting = false
-        change(query, creating: true) { record, guarded in
-            guard record.serves(query) else {
+        entries.change(query, creating: true) { entry, guarded in
+            guard entry.serves(query) else {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
-            record.query = query
-            guarded.entries.use(record)
-            if !refreshing, let box = record.box,
-                record.isFresh(query.policy, at: now, in: guarded.zone)
+            entry.query = query
+            guarded.table.use(entry)
+            if !refreshing, let box = entry.box,
+                entry.isFresh(query.policy, at: now, in: guarded.zone)
             {
-                record.metrics.hit()
+                entry.metrics.hit()
                 answer = .success(box)
                 return nil
             }
-            if record.box == nil { record.metrics.miss() } else { record.metrics.staleHit() }
-            record.waiters[waiter] = continuation
+            if entry.box == nil { entry.metrics.miss() } else { entry.metrics.staleHit() }
+            entry.waiters[waiter] = continuation
             isWaiting = true
-            raised = record.want(priority)
-            let effect = record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
+            raised = entry.want(priority)
+            let effect = entry.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
             // Who joins a flight changes nothing that anybody is to be told.
             return effect.start == nil ? nil : effect
         }
@@ -207,6 +166,6 @@ extension QueryCache {
 
     /// A caller gives up.
     func leave(_ query: ErasedQuery, _ waiter: UInt64) {
-        change(query) { record, _ in record.state.leave(waiter: waiter) }
+        entries.change(query) { entry, _ in entry.state.leave(waiter: waiter) }
     }
 }

@@ -4,27 +4,7 @@ import Synchronization
 
 extension QueryCache {
     /// What is held, in memory and on disk, no longer counts as fresh.
-    func invalidate<Value>(_ query: Query<Value>) { invalidate(query.erased) }
-
-    func invalidate(_ query: ErasedQuery) {
-        // In one step, for rows and memory: between two a landing would write a fresh old row.
-        let (writer, mark) = guarded.withLock { guarded in
-            _ = guarded.marks.invalidate()
-            let writer = guarded.partition(query.policy.audience).writer
-            let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
-            let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
-            guarded.entries[query.key]?.state.note(generation: guarded.marks.generation)
-            return (writer, mark)
-        }
-        if let mark { writer.journal(mark) }
-        change(query) { record, guarded in
-            record.state.invalidate(
-                generation: record.state.generation,
-                nextFlight: guarded.nextNumber()
-            )
-        }
-        if writer.isBehind { writer.flush() }
-    }
+    func invalidate<Value>(_ query: Query<Value>) { entries.invalidate(query.erased) }
 
     /// Everything that the scope covers no longer counts as fresh, in memory and on disk.
     ///
@@ -32,18 +12,18 @@ extension QueryCache {
     /// is fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
         var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
-        changeSeveral {
+        entries.changeSeveral {
             for (writer, mark) in marks { writer.journal(mark) }
         } _: { guarded in
             // In one step with the memory: between two a landing would write a fresh old row.
             marks = guarded.writers.map { ($0, $0.markStale(scope)) }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
-                for record in guarded.entries.all { Self.sync(record, with: guarded.marks) }
+                for entry in guarded.table.all { Entries.sync(entry, with: guarded.marks) }
                 guarded.marks.forget()
             }
-            return refetch(in: &guarded, generation: generation) { record in
-                scope.covers(key: record.key.text, policy: record.policy)
+            return refetch(in: &guarded, generation: generation) { entry in
+                scope.covers(key: entry.key.text, policy: entry.policy)
             }
         }
         for (writer, _) in marks where writer.isBehind { writer.flush() }
@@ -55,17 +35,17 @@ extension QueryCache {
     /// midnight, what was fetched since.
     func invalidate(event: RefetchEvents) {
         let now = clock.now()
-        changeSeveral { guarded in
+        entries.changeSeveral { guarded in
             let zone = guarded.zone
-            func isMeant(_ record: QueryRecord) -> Bool {
-                let events = record.policy.refetchEvents.intersection(event)
+            func isMeant(_ entry: Entry) -> Bool {
+                let events = entry.policy.refetchEvents.intersection(event)
                 guard events == .midnight else { return !events.isEmpty }
-                return record.state.isFetching
-                    || !record.state.isFresh(.untilMidnight, at: now, in: zone)
+                return entry.state.isFetching
+                    || !entry.state.isFresh(.untilMidnight, at: now, in: zone)
             }
             let generation = guarded.marks.invalidate()
-            for record in guarded.entries.all where isMeant(record) {
-                record.state.note(generation: generation)
+            for entry in guarded.table.all where isMeant(entry) {
+                entry.state.note(generation: generation)
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
         }
@@ -73,44 +53,27 @@ extension QueryCache {
 
     /// Fetches an observed entry again although it may be fresh, as polling does.
     func refetch(_ key: QueryKey) {
-        changeSeveral { guarded in
-            guard let record = guarded.entries[key] else { return [] }
-            let effect = record.state.refetch(nextFlight: guarded.nextNumber())
-            return [perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))]
+        entries.changeSeveral { guarded in
+            guard let entry = guarded.table[key] else { return [] }
+            let effect = entry.state.refetch(nextFlight: guarded.nextNumber())
+            return [entries.perform(effect, on: entry, in: &guarded, answer: .failure(.cancelled))]
         }
-    }
-
-    /// Plays an event on several entries in one step, and does something before anybody is told.
-    private func changeSeveral(
-        before work: () -> Void = {},
-        _ event: (inout Guarded) -> [Ending]
-    ) {
-        let endings = guarded.withLock { $0.isClosed ? [] : event(&$0) }
-        work()
-        for ending in endings { ending.perform() }
-        deliver()
     }
 
     /// Whether anybody observes one of the entries.
     func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
-        guarded.withLock { !$0.entries.observed.isDisjoint(with: keys) }
-    }
-
-    /// The zone of the user's days.
-    var zone: TimeZone {
-        get { guarded.withLock { $0.zone } }
-        set { guarded.withLock { $0.zone = newValue } }
+        entries.guarded.withLock { !$0.table.observed.isDisjoint(with: keys) }
     }
 
     /// Forgets what may no longer be shown, in memory and on disk.
     func sweep() {
         let now = clock.now()
-        let writers = guarded.withLock { guarded in
-            let over = guarded.entries.all.filter { record in
-                !record.state.isInUse
-                    && record.state.held.map { record.policy.end(of: $0.asOf) <= now } ?? false
+        let writers = entries.guarded.withLock { guarded in
+            let over = guarded.table.all.filter { entry in
+                !entry.state.isInUse
+                    && entry.state.held.map { entry.policy.end(of: $0.asOf) <= now } ?? false
             }
-            for record in over { guarded.entries.remove(record.key) }
+            for entry in over { guarded.table.remove(entry.key) }
             return guarded.writers
         }
         for writer in writers { writer.removeEntries(keptUntil: now) }
@@ -118,17 +81,17 @@ extension QueryCache {
 
     // Under the lock.
     private func refetch(
-        in guarded: inout Guarded,
+        in guarded: inout Entries.Guarded,
         generation: UInt64,
-        where isMeant: (QueryRecord) -> Bool
-    ) -> [Ending] {
-        guarded.entries.observed.compactMap { key in
-            guard let record = guarded.entries[key], isMeant(record) else { return nil }
-            let effect = record.state.invalidate(
+        where isMeant: (Entry) -> Bool
+    ) -> [Entries.Ending] {
+        guarded.table.observed.compactMap { key in
+            guard let entry = guarded.table[key], isMeant(entry) else { return nil }
+            let effect = entry.state.invalidate(
                 generation: generation,
                 nextFlight: guarded.nextNumber()
             )
-            return perform(effect, on: record, in: &guarded, answer: .failure(.cancelled))
+            return entries.perform(effect, on: entry, in: &guarded, answer: .failure(.cancelled))
         }
     }
 }

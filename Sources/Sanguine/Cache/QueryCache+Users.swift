@@ -11,10 +11,10 @@ extension QueryCache {
     ///
     /// - Returns: What is to be done under no lock.
     func change(to user: Partition) -> @Sendable () -> Void {
-        begin(user)
+        entries.begin(user)
         // What comes in parts first: what is observed is fetched through it.
         let parts = [lists.change(to: user), stretches.change(to: user)]
-        let endings = guarded.withLock { guarded -> [Ending] in
+        let endings = entries.guarded.withLock { guarded -> [Entries.Ending] in
             guard !guarded.isClosed else { return [] }
             let former = guarded.user
             guarded.user = user
@@ -22,26 +22,36 @@ extension QueryCache {
             // Operations are the user's, whosoever the values are.
             guarded.effects = EffectTable()
             guarded.unremoved = []
-            return guarded.entries.all.compactMap { record in
-                guard record.partition === former else {
-                    guard let base = record.base else { return nil }
-                    record.show(base, of: nil, isEqual: false, number: guarded.nextNumber())
-                    return perform(.nothing, on: record, in: &guarded, answer: .failure(.cancelled))
+            return guarded.table.all.compactMap { entry in
+                guard entry.partition === former else {
+                    guard let base = entry.base else { return nil }
+                    entry.show(base, of: nil, isEqual: false, number: guarded.nextNumber())
+                    return entries.perform(
+                        .nothing,
+                        on: entry,
+                        in: &guarded,
+                        answer: .failure(.cancelled)
+                    )
                 }
                 let next = user.isSomebodys ? guarded.nextNumber() : nil
-                record.pass(to: user)
-                guarded.entries.measure(record, 0)
-                let effect = record.state.reset(nextFlight: next)
-                return perform(effect, on: record, in: &guarded, answer: .failure(.userChanged))
+                entry.pass(to: user)
+                guarded.table.measure(entry, 0)
+                let effect = entry.state.reset(nextFlight: next)
+                return entries.perform(
+                    effect,
+                    on: entry,
+                    in: &guarded,
+                    answer: .failure(.userChanged)
+                )
             }
         }
-        let device = guarded.withLock { $0.device.writer }
+        let device = entries.guarded.withLock { $0.device.writer }
         device.anonymize()
         return { [self] in
             for part in parts { part() }
             for ending in endings { ending.perform() }
-            for source in user.sources.values { sourceChanged(source.query) }
-            deliver()
+            for source in user.sources.values { entries.sourceChanged(source.query) }
+            entries.deliver()
         }
     }
 
@@ -49,16 +59,16 @@ extension QueryCache {
     func close() {
         lists.close()
         stretches.close()
-        let (endings, writers) = guarded.withLock {
-            guarded -> ([(Ending, Delivery)], [EntryWriter]) in
+        let (endings, writers) = entries.guarded.withLock {
+            guarded -> ([(Entries.Ending, Delivery)], [EntryWriter]) in
             guard !guarded.isClosed else { return ([], []) }
             guarded.isClosed = true
-            let endings = guarded.entries.all.map { record in
-                let finish = record.takeObservers()
-                let effect = record.state.close()
-                let ending = perform(
+            let endings = guarded.table.all.map { entry in
+                let finish = entry.takeObservers()
+                let effect = entry.state.close()
+                let ending = entries.perform(
                     effect,
-                    on: record,
+                    on: entry,
                     in: &guarded,
                     answer: .failure(.closed)
                 )
@@ -70,16 +80,7 @@ extension QueryCache {
             ending.perform()
             finish()
         }
-        deliver()
+        entries.deliver()
         for writer in writers { writer.close() }
-    }
-
-    /// Returns when every value that has landed is on disk.
-    func flush() {
-        let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
-        device.flush()
-        user.flush()
-        // What waited for the first may wait for the second.
-        device.flush()
     }
 }

@@ -2,69 +2,21 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// The entries of all queries: in memory, and of some on disk.
+/// The values of all queries, and the way to newer ones.
 ///
-/// The shell around ``EntryState``.
+/// ``Entries`` has what is known; this fetches what is not, or no longer counts as fresh.
 ///
-/// Invariants:
+/// Invariant: one flight per key at a time, in a task of its own.
 ///
-/// 1. One flight per key at a time, in a task of its own.
-/// 2. A record of the present user's partition holds nothing of another user's.
-/// 3. Values in memory cost at most `memoryBytes` after each event, but for entries in use and for
-///    values that were not measured yet.
-/// 4. Every waiter is answered once: by a landing, a failure, its own cancellation, the end of the
-///    user or the closing of the client.
-/// 5. Observers are told of changes in their order, by one thread at a time.
-///
-/// Mutable state: `guarded` and all records in it, by its mutex. It is never held over an `await`,
-/// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
-/// observers). The lock of ``EntryWriter`` may be taken inside of it, never the other way round.
-///
-/// One table for the device's partition and the present user's: they share the memory, and whoever
-/// observes an entry of a user who leaves observes the next one's in the same step.
-///
-/// A class with a mutex and not an actor, because `cached` must answer at once. Generic at its rim
-/// alone: see ``ErasedQuery``.
+/// Mutable state: that of ``entries``, and a counter. Generic at its rim alone: see
+/// ``ErasedQuery``.
 final class QueryCache: Sendable {
-    struct Guarded {
-        var entries: EntryTable
-        var marks = InvalidationMarks()
-        /// What operations that are not settled do to values.
-        var effects = EffectTable()
-        /// The operations that are done, and that the outbox's file still has.
-        var unremoved: Set<Int64> = []
-        let device: Partition
-        /// The present user's.
-        var user: Partition
-        /// The zone of the user's days.
-        var zone: TimeZone
-        var lastNumber: UInt64 = 0  // Of flights, observers and versions alike.
-        var deliveries = DeliveryQueue()
-        var isClosed = false
-
-        mutating func nextNumber() -> UInt64 {
-            lastNumber += 1
-            return lastNumber
-        }
-
-        var writers: [EntryWriter] { [device.writer, user.writer] }
-
-        func partition(_ audience: Policy.Audience) -> Partition {
-            audience == .user ? user : device
-        }
-    }
-
-    let guarded: Mutex<Guarded>
-    private let lastWaiter = Atomic<UInt64>(0)
-    let clock: any WallClock
-    let metrics: ClientMetrics
-    let observation: ObservationHooks
-    let settledHook = Mutex<SettledHook?>(nil)
-    let registry: QueryRegistry
+    let entries: Entries
     /// What brings lists, by their keys.
     let lists = PartsTable(limit: PageLimits.listsKept)
     /// What brings values by days or numbers.
     let stretches = PartsTable(limit: RangeLimits.keepers)
+    private let lastWaiter = Atomic<UInt64>(0)
 
     init(
         device: Partition,
@@ -75,28 +27,19 @@ final class QueryCache: Sendable {
         polling: [QueryKey: Duration] = [:],
         registry: QueryRegistry = QueryRegistry(declared: [])
     ) {
-        self.registry = registry
-        self.clock = clock
-        self.metrics = metrics
-        observation = ObservationHooks(polling: polling)
-        // Until there is a user what is theirs is kept with what is the device's.
-        let entries = EntryTable(limit: memoryBytes)
-        guarded = Mutex(Guarded(entries: entries, device: device, user: device, zone: zone))
-        begin(device)
+        entries = Entries(
+            device: device,
+            clock: clock,
+            zone: zone,
+            memoryBytes: memoryBytes,
+            metrics: metrics,
+            polling: polling,
+            registry: registry
+        )
+        entries.onStart { [weak self] in await self?.fly($0, flight: $1, $2, priority: $3) }
     }
 
-    /// The present user's partition.
-    var user: Partition { guarded.withLock { $0.user } }
-
-    /// Whose the values of the policy are.
-    func partition(of policy: Policy) -> Partition {
-        guarded.withLock { $0.partition(policy.audience) }
-    }
-
-    func begin(_ partition: Partition) {
-        partition.writer.onMeasured { [weak self] in self?.note($0) }
-        partition.writer.removeEntries(keptUntil: clock.now())
-    }
+    var clock: any WallClock { entries.clock }
 
     // MARK: - Reading
 
@@ -106,26 +49,21 @@ final class QueryCache: Sendable {
     }
 
     private func cached(_ query: ErasedQuery) -> ValueBox? {
-        let box = guarded.withLock { guarded -> ValueBox? in
-            guard let record = guarded.entries[query.key], record.serves(query),
-                let box = record.box
+        let box = entries.guarded.withLock { guarded -> ValueBox? in
+            guard let entry = guarded.table[query.key], entry.serves(query),
+                let box = entry.box
             else { return nil }
-            guarded.entries.use(record)
-            record.metrics.hit()
+            guarded.table.use(entry)
+            entry.metrics.hit()
             return box
         }
         return box ?? restored(query)
     }
 
-    /// As ``cached(_:)``, and not counted: for the client's own look-ups.
-    func peek<Value>(_ query: Query<Value>) -> Value? {
-        restoredGround(of: query.erased).value?.shown.value(as: Value.self)
-    }
-
     // What the first look-up of a value finds on disk.
     private func restored(_ query: ErasedQuery) -> ValueBox? {
-        let box = restoredGround(of: query).value?.shown
-        let counters = metrics.named(query.name)
+        let box = entries.restoredGround(of: query).value?.shown
+        let counters = entries.metrics.named(query.name)
         if box == nil { counters.miss() } else { counters.hit() }
         return box
     }
@@ -133,16 +71,18 @@ final class QueryCache: Sendable {
     /// Value, age and the state of the network, in one piece.
     func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
         let query = query.erased
-        restore(query)
-        let snapshot = guarded.withLock { guarded -> QueryRecord.Snapshot? in
-            guard let record = guarded.entries[query.key], record.serves(query) else { return nil }
-            return record.snapshot
+        entries.restore(query)
+        let snapshot = entries.guarded.withLock { guarded -> Entry.Snapshot? in
+            guard let entry = guarded.table[query.key], entry.serves(query) else { return nil }
+            return entry.snapshot
         }
         return snapshot?.state(of: Value.self) ?? QueryState()
     }
 
     /// Whether the value counts as true without asking again.
-    func isFresh<Value>(_ query: Query<Value>) -> Bool { restoredGround(of: query.erased).isFresh }
+    func isFresh<Value>(_ query: Query<Value>) -> Bool {
+        entries.restoredGround(of: query.erased).isFresh
+    }
 
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     ///
@@ -161,9 +101,9 @@ final class QueryCache: Sendable {
         to query: ErasedQuery,
         refreshing: Bool,
         priority: FetchPriority?
-    ) async -> QueryRecord.Answer {
+    ) async -> Entry.Answer {
         guard !Task.isCancelled else { return .failure(.cancelled) }
-        if !refreshing { restore(query) }
+        if !refreshing { entries.restore(query) }
         let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         let wanted = priority ?? query.policy.priority
         return await withWaiter { continuation in
@@ -179,7 +119,7 @@ final class QueryCache: Sendable {
             of: QueryState<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let observer = TypedRecord<Value>.Observer(
+        let observer = TypedEntry<Value>.Observer(
             tell: { continuation.yield($0) },
             finish: { continuation.finish() }
         )
@@ -199,24 +139,24 @@ final class QueryCache: Sendable {
     ///   conflict with another.
     func observe<Value>(
         _ query: Query<Value>,
-        _ observer: TypedRecord<Value>.Observer
+        _ observer: TypedEntry<Value>.Observer
     ) -> UInt64? {
         let query = query.erased
-        restore(query)
-        let number = guarded.withLock { $0.nextNumber() }
+        entries.restore(query)
+        let number = entries.guarded.withLock { $0.nextNumber() }
         let now = clock.now()
         var raised: RequestPriority?
-        let isObserving = change(query, creating: true) { record, guarded in
-            guard let record = record as? TypedRecord<Value> else { return nil }
-            record.query = query
-            raised = record.want(query.policy.priority)
-            let effect = record.state.observe(
+        let isObserving = entries.change(query, creating: true) { entry, guarded in
+            guard let entry = entry as? TypedEntry<Value> else { return nil }
+            entry.query = query
+            raised = entry.want(query.policy.priority)
+            let effect = entry.state.observe(
                 number,
-                isFresh: record.isFresh(query.policy, at: now, in: guarded.zone),
+                isFresh: entry.isFresh(query.policy, at: now, in: guarded.zone),
                 nextFlight: guarded.nextNumber()
             )
-            if let delivery = record.publish() { guarded.deliveries.append(delivery) }
-            guarded.deliveries.append(record.add(observer, as: number))
+            if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
+            guarded.deliveries.append(entry.add(observer, as: number))
             return effect
         }
         raised?.raise(to: query.policy.priority)
@@ -224,23 +164,10 @@ final class QueryCache: Sendable {
     }
 
     func unobserve<Value>(_ query: Query<Value>, _ observer: UInt64) {
-        change(query.erased) { record, _ in
-            record.removeObserver(observer)
-            return record.state.unobserve(observer)
+        entries.change(query.erased) { entry, _ in
+            entry.removeObserver(observer)
+            return entry.state.unobserve(observer)
         }
-    }
-
-    /// Has observers told that what an entry's source has beside the value is another; then does
-    /// the rest, at once if nobody observes.
-    func tellObservers(of key: QueryKey, then rest: @escaping Delivery) {
-        let isObserved = guarded.withLock { guarded in
-            guard let record = guarded.entries[key], record.state.isObserved else { return false }
-            record.changesBeside += 1
-            if let delivery = record.publish() { guarded.deliveries.append(delivery) }
-            guarded.deliveries.append(rest)
-            return true
-        }
-        if isObserved { deliver() } else { rest() }
     }
 
     // MARK: - Writing
@@ -261,7 +188,7 @@ final class QueryCache: Sendable {
         in partition: Partition? = nil
     ) -> Bool {
         let box = ValueBox.of(value)
-        let partition = partition ?? self.partition(of: query.policy)
+        let partition = partition ?? entries.partition(of: query.policy)
         return set(query.erased) { $0.partition === partition ? box : nil }
     }
 
@@ -273,18 +200,18 @@ final class QueryCache: Sendable {
     ///   - make: Makes it, under no lock; `nil` to leave the entry as it is.
     /// - Returns: Whether it was taken.
     @discardableResult
-    func set(_ query: ErasedQuery, _ make: (Ground) -> ValueBox?) -> Bool {
-        let arrival = Arrival(of: query, at: clock.now())
-        return transact(query, creating: true) { ground in
+    func set(_ query: ErasedQuery, _ make: (Entries.Ground) -> ValueBox?) -> Bool {
+        let arrival = Entries.Arrival(of: query, at: clock.now())
+        return entries.transact(query, creating: true) { ground in
             make(ground).map { ground.amended($0) }
-        } commit: { change, record, guarded in
-            let effect = record.state.set(
+        } commit: { change, entry, guarded in
+            let effect = entry.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            record.query = query
-            take(change, arrival, record, in: &guarded)
+            entry.query = query
+            entries.take(change, arrival, entry, in: &guarded)
             return effect
         }
     }
@@ -296,20 +223,25 @@ final class QueryCache: Sendable {
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
     func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
-        restore(query.erased)
+        entries.restore(query.erased)
         var shown: ValueBox?
-        let isTaken = transact(query.erased) { ground -> Change? in
+        let isTaken = entries.transact(query.erased) { ground -> Entries.Change? in
             guard var value = ground.value?.base.value(as: Value.self) else { return nil }
             body(&value)
             let change = ground.amended(.of(value))
             shown = change.shown
             return change
-        } commit: { change, record, guarded in
+        } commit: { change, entry, guarded in
             // A flight from before must not overwrite it.
-            guard let held = record.state.held,
-                let effect = record.state.amend(generation: guarded.marks.next())
+            guard let held = entry.state.held,
+                let effect = entry.state.amend(generation: guarded.marks.next())
             else { return nil }
-            take(change, Arrival(of: record.query, at: held.asOf), record, in: &guarded)
+            entries.take(
+                change,
+                Entries.Arrival(of: entry.query, at: held.asOf),
+                entry,
+                in: &guarded
+            )
             return effect
         }
         return isTaken ? shown?.value(as: Value.self) : nil
@@ -330,15 +262,15 @@ final class QueryCache: Sendable {
         size: @escaping @Sendable (Value) -> Int?,
         _ make: (Value, Partition) -> Value?
     ) {
-        transact(query.erased) { ground -> (change: Change, value: Value)? in
+        entries.transact(query.erased) { ground -> (change: Entries.Change, value: Value)? in
             let base = ground.value?.base.value(as: Value.self)
             guard let base, let value = make(base, ground.partition) else { return nil }
             return (ground.amended(.of(value)), value)
-        } commit: { plan, record, guarded in
-            guard let held = record.state.held else { return nil }
+        } commit: { plan, entry, guarded in
+            guard let held = entry.state.held else { return nil }
             let (change, value) = plan
-            let arrival = Arrival(of: record.query, at: held.asOf)
-            take(change, arrival, size: { size(value) }, record, in: &guarded)
+            let arrival = Entries.Arrival(of: entry.query, at: held.asOf)
+            entries.take(change, arrival, size: { size(value) }, entry, in: &guarded)
             return .nothing
         }
     }

@@ -6,7 +6,7 @@ import Synchronization
 /// Bounded: of names beyond the first thousand, and of policies of one name beyond the fourth, it
 /// only counts that there were some.
 ///
-/// Mutable state: `seen`, by its mutex. The lock of ``QueryCache`` may be held around it.
+/// Mutable state: `seen`, by its mutex. The lock of ``Entries`` may be held around it.
 final class QueryRegistry: Sendable {
     private struct Seen {
         var policies: [String: [Policy]] = [:]
@@ -70,5 +70,5 @@ extension SanguineClient {
     /// ```swift
     /// print(client.matrix())
     /// ```
-    public func matrix() -> StorageMatrix { queries.registry.matrix }
+    public func matrix() -> StorageMatrix { queries.entries.registry.matrix }
 }

@@ -21,6 +21,7 @@ final class MutationDriver: OutboxDriver {
     private let applyNow: @Sendable ([QueryKey]) -> Void
     private let types: [String: any Mutation.Type]
     private let ids = Mutex(ReplacedIds())
+    private var entries: Entries { queries.entries }
 
     init(
         _ outbox: OutboxEngine,
@@ -115,13 +116,13 @@ final class MutationDriver: OutboxDriver {
             if row.mayBeDone { effects[place].sentAt = 0 }
             if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
         }
-        queries.setEffects(effects, of: row.sequence, for: user)
+        entries.setEffects(effects, of: row.sequence, for: user)
         applyNow(effects.map(\.query.key))
     }
 
     func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
         _ = contents.state.outbox.discard(sequence)
-        return { [queries, user] in queries.setEffects([], of: sequence, for: user) }
+        return { [entries, user] in entries.setEffects([], of: sequence, for: user) }
     }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {
@@ -168,7 +169,7 @@ final class MutationDriver: OutboxDriver {
         guard let mutation = mutation(of: row), isThere() else { return }
         show(row, mutation)
         // It may have been discarded meanwhile.
-        if !isThere() { queries.setEffects([], of: row.sequence, for: user) }
+        if !isThere() { entries.setEffects([], of: row.sequence, for: user) }
     }
 
     // MARK: - Sending
@@ -178,14 +179,14 @@ final class MutationDriver: OutboxDriver {
     func isBack() { if outbox.environment.connectivity.isOnline.value { settling.refetchAll() } }
 
     func notSent(_ sequences: [Int64]) {
-        for sequence in sequences { queries.noteUnsent(sequence) }
+        for sequence in sequences { entries.noteUnsent(sequence) }
     }
 
     func send(_ departure: OutboxDeparture) async throws(SanguineError) {
         guard let row = departure.rows.first, let mutation = mutation(of: row) else {
             throw .problem(.unknownMutation)
         }
-        queries.noteSent(row.sequence)
+        entries.noteSent(row.sequence)
         outbox.changed()
         let request = MutationRequest(id: row.id, backend: user.attempts.backend)
         do throws(SanguineError) {
@@ -251,12 +252,12 @@ final class MutationDriver: OutboxDriver {
         for row in rewritten { showAgain(row) }
         var unsettled: [ErasedQuery] = []
         for (query, box) in said.values
-        where !queries.settle(sequence, query, with: box, for: user) {
+        where !entries.settle(sequence, query, with: box, for: user) {
             unsettled.append(query)
         }
-        let rest = queries.acknowledge(sequence, said.conditions)
+        let rest = entries.acknowledge(sequence, said.conditions)
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
-            queries.invalidate(query)
+            entries.invalidate(query)
         }
         outbox.tell(records)
         if rest.isEmpty { settling.settled(sequence) } else { settling.refetch([sequence]) }
@@ -270,10 +271,10 @@ final class MutationDriver: OutboxDriver {
         }
         guard let (records, _) = outbox.land(departure, results) else { return }
         for row in departure.rows {
-            let touched = queries.effectQueries(of: row.sequence)
-            queries.setEffects([], of: row.sequence, for: user)
+            let touched = entries.effectQueries(of: row.sequence)
+            entries.setEffects([], of: row.sequence, for: user)
             // Who refuses often knows something that is not shown yet.
-            for query in touched { queries.invalidate(query) }
+            for query in touched { entries.invalidate(query) }
         }
         outbox.tell(records)
     }

@@ -22,6 +22,7 @@ final class MutationSettling: Sendable {
     private let outbox: OutboxEngine
     private let queries: QueryCache
     private let guarded = Mutex(Guarded())
+    private var entries: Entries { queries.entries }
 
     init(_ outbox: OutboxEngine, _ queries: QueryCache) {
         (self.outbox, self.queries) = (outbox, queries)
@@ -82,15 +83,15 @@ final class MutationSettling: Sendable {
     }
 
     private func refetch(_ sequence: Int64) async {
-        for query in queries.effectQueries(of: sequence) {
+        for query in entries.effectQueries(of: sequence) {
             guard !Task.isCancelled else { return }
             // A fetch for another operation may have settled this one meanwhile.
-            guard queries.effects(on: query.key)?.effect(of: sequence) != nil else { continue }
-            if queries.forgetEffect(of: sequence, onUnknown: query) { continue }
+            guard entries.effects(on: query.key)?.effect(of: sequence) != nil else { continue }
+            if entries.forgetEffect(of: sequence, onUnknown: query) { continue }
             _ = await queries.answer(to: query, refreshing: true, priority: nil)
             guard !Task.isCancelled else { return }
             // If that failed, or brought one page of many, the rest is known all the same.
-            queries.fold(sequence, into: query)
+            entries.fold(sequence, into: query)
         }
         if !settled(sequence) { refetchLater(sequence) }
     }
@@ -113,14 +114,14 @@ final class MutationSettling: Sendable {
     /// - Returns: Whether nothing of the operation is left to settle.
     @discardableResult
     func settled(_ sequence: Int64) -> Bool {
-        guard queries.effectQueries(of: sequence).isEmpty else { return false }
+        guard entries.effectQueries(of: sequence).isEmpty else { return false }
         let records = outbox.change { $0.state.outbox.settle([sequence]) } ?? []
         guard !records.isEmpty else { return true }
         outbox.tell(records)
         guarded.withLock { $0.tries[sequence] = nil }
         outbox.changed()
         // It leaves the disk after the values that contain it are there.
-        queries.afterWriting { [weak self] in self?.remove(sequence, records) }
+        entries.afterWriting { [weak self] in self?.remove(sequence, records) }
         return true
     }
 
@@ -130,7 +131,7 @@ final class MutationSettling: Sendable {
         } catch {
             return outbox.report(error)
         }
-        queries.noteRemoved(sequence)
+        entries.noteRemoved(sequence)
         outbox.file.tidyUpIfLong()
     }
 }

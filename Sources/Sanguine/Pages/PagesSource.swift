@@ -15,7 +15,7 @@ import Synchronization
 final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     typealias State = PagesState<Item>
     typealias Look = (state: PagesSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
-    typealias Observer = TypedRecord<PageList<Item>>.Observer
+    typealias Observer = TypedEntry<PageList<Item>>.Observer
 
     /// The list as it was declared, and its entry in the cache.
     private struct Declaration: Sendable {
@@ -26,6 +26,7 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     let queries: QueryCache
     private let parts: Parts<State>
     private let declaration: Mutex<Declaration>
+    private var entries: Entries { queries.entries }
 
     init(_ pages: Pages<Item>, in queries: QueryCache) {
         self.queries = queries
@@ -72,7 +73,7 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     /// Takes the cache's entry over, if nothing is known yet.
     func restore() {
-        guard !parts.look({ $0.isLoaded }), let (list, owner) = queries.base(of: entry) else {
+        guard !parts.look({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
             return
         }
         parts.play(for: owner) { $0.restore(list) ? State.Effect(hasNewBase: true) : nil }
@@ -91,7 +92,7 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         restore()
         let status = queries.snapshot(of: entry)
         // Before the rows: an effect ends when it is a part of them.
-        let effects = queries.effects(on: entry.key)
+        let effects = entries.effects(on: entry.key)
         let (look, list) = parts.look { state in
             let look = (Self.snapshot(of: state, status), state.change(since: span), state.span)
             return (look, state.list)
@@ -245,7 +246,7 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     // MARK: - Life
 
-    func change(to user: Partition) -> QueryCache.Delivery { parts.change(to: user) }
+    func change(to user: Partition) -> Delivery { parts.change(to: user) }
 
     func close() {
         save(onlyIfWorthwhile: false)
@@ -269,7 +270,7 @@ extension PagesSource {
             policy: pages.policy.priority(request.priority),
             base: pages.base
         )
-        let moment = queries.count()
+        let moment = entries.count()
         parts.look { $0.sent(request.number, at: moment) }
         let result = await partition.attempts.fetch(plan, priority: priority) {
             try await pages.fetch($0, page)
@@ -292,7 +293,7 @@ extension PagesSource {
     /// Takes a page over, with what operations mean for its rows.
     private func land(_ request: PagesRequest, _ page: Page<Item>, _ partition: Partition) {
         parts.transact(for: partition) { state in
-            let effects = queries.effects(on: entry.key)?.effects ?? []
+            let effects = entries.effects(on: entry.key)?.effects ?? []
             return PageLanding(page, over: state.list, effects: effects)
         } event: { state, landing in
             let effect = state.land(request.number, landing.page)
@@ -308,7 +309,7 @@ extension PagesSource {
     func fold() {
         var done: [Effect] = []
         let isDone = parts.transact { state -> PageList<Item>? in
-            let effects = queries.effects(on: entry.key)?.effects ?? []
+            let effects = entries.effects(on: entry.key)?.effects ?? []
             let limit = state.sentAt ?? .max
             done = effects.filter { $0.acknowledgedAt.map { $0 < limit } ?? false }
             guard !done.isEmpty else { return nil }
@@ -325,7 +326,7 @@ extension PagesSource {
             return Self.numbered(&state, effect)
         }
         guard isDone else { return }
-        for effect in done { queries.foldBase(of: effect) }
+        for effect in done { entries.foldBase(of: effect) }
         save(onlyIfWorthwhile: false)
     }
 

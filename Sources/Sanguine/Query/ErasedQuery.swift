@@ -56,11 +56,11 @@ final class ErasedQuery: Sendable {
         return try decode(valueType)
     }
 
-    /// A record for the values of the query.
-    func record(_ partition: Partition, metrics: NamedMetrics) -> QueryRecord {
-        func record<Value: CacheableValue>(_: Value.Type) -> QueryRecord {
-            TypedRecord<Value>(self, partition, metrics: metrics)
+    /// A entry for the values of the query.
+    func entry(_ partition: Partition, metrics: NamedMetrics) -> Entry {
+        func entry<Value: CacheableValue>(_: Value.Type) -> Entry {
+            TypedEntry<Value>(self, partition, metrics: metrics)
         }
-        return record(valueType)
+        return entry(valueType)
     }
 }

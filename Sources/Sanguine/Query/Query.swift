@@ -82,7 +82,7 @@ public struct Query<Value: Codable & Sendable & Equatable>: Sendable {
     }
 
     /// The value in the cache's answer.
-    func value(in answer: QueryRecord.Answer) throws(SanguineError) -> Value {
+    func value(in answer: Entry.Answer) throws(SanguineError) -> Value {
         // A query whose values are of another type was refused before.
         guard let value = try answer.get().value(as: Value.self) else {
             throw .conflictingQuery(name: name)

@@ -16,6 +16,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     private let parts: Parts<RangeState>
     private let queries: QueryCache
+    private var entries: Entries { queries.entries }
     private let policy: Policy
     private let plain: RangeQuery<Index, Value>
     private let query: Mutex<RangeQuery<Index, Value>>
@@ -38,14 +39,14 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             request.flight.settle()
             guard let self else { throw SanguineError.closed }
             try await loadWatched()
-            return queries.peek(entry) ?? Contents()
+            return entries.peek(entry) ?? Contents()
         }
     }
 
     /// Fetches with the newest closure from now on.
     func take(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
 
-    func change(to user: Partition) -> QueryCache.Delivery { parts.change(to: user) }
+    func change(to user: Partition) -> Delivery { parts.change(to: user) }
 
     func close() { parts.close() }
 
@@ -64,7 +65,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         guard let positions = Index.positions(range) else {
             return .unknown(range)
         }
-        let ground = queries.restoredGround(of: entry.erased)
+        let ground = entries.restoredGround(of: entry.erased)
         let contents = contents(of: ground)
         let (isFetching, error) = parts.look { state in
             state.touch(positions)
@@ -113,7 +114,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         _ wanted: RangeSet<Int>,
         refreshing: Bool
     ) async throws(SanguineError) {
-        guard !queries.ground(of: entry.erased).isConflicting else {
+        guard !entries.ground(of: entry.erased).isConflicting else {
             throw .conflictingQuery(name: plain.name)
         }
         try await parts.wait { _ in
@@ -126,7 +127,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     // The entry is fetched after an invalidation, and by polling: one that is fresh was polled.
     private func loadWatched() async throws(SanguineError) {
-        let isPolled = queries.restoredGround(of: entry.erased).isFresh
+        let isPolled = entries.restoredGround(of: entry.erased).isFresh
         let wanted = parts.look { $0.watched }
         if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
     }
@@ -168,7 +169,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         parts.look { $0.watch(positions, waiter: watcher) }
         missing(of: RangeSet())  // The cache fetches at once an entry that is not fresh.
         let (entry, queries) = (entry, queries)
-        let observer = TypedRecord<Contents>.Observer(
+        let observer = TypedEntry<Contents>.Observer(
             tell: { [self] _ in
                 if let values = news.take(snapshot(range, for: watcher)) { tell(values) }
             },
@@ -218,17 +219,17 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// From then on there is an entry, which notes what is invalidated while a flight is under way.
     @discardableResult
     private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
-        var ground = queries.restoredGround(of: entry.erased)
+        var ground = entries.restoredGround(of: entry.erased)
         if !ground.isFresh {
             write { _ in }
-            ground = queries.restoredGround(of: entry.erased)
+            ground = entries.restoredGround(of: entry.erased)
         }
         let contents = contents(of: ground)
         return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
     }
 
     /// What may be shown of what is held: each position for its own time, or while it is watched.
-    private func contents(of ground: QueryCache.Ground) -> Contents {
+    private func contents(of ground: Entries.Ground) -> Contents {
         var contents = ground.value?.base.value(as: Contents.self) ?? Contents()
         contents.forget(
             endedBy: policy,
@@ -239,7 +240,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     }
 
     private func fresh(_ positions: Range<Int>, in contents: Contents) -> RangeSet<Int> {
-        let (now, zone) = (queries.clock.now(), queries.zone)
+        let (now, zone) = (queries.clock.now(), entries.zone)
         return contents.coverage.positions(in: positions) {
             $0.isFresh(policy.freshness, at: now, in: zone)
         }
@@ -255,7 +256,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         _ body: (inout Contents) -> Void
     ) -> SanguineError? {
         let entry = entry
-        queries.restore(entry.erased)
+        entries.restore(entry.erased)
         let isTaken = queries.set(entry.erased) { ground in
             guard partition == nil || ground.partition === partition else { return nil }
             var contents = contents(of: ground)
@@ -269,10 +270,10 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             return .of(contents)
         }
         if isTaken { return nil }
-        if queries.ground(of: entry.erased).isConflicting {
+        if entries.ground(of: entry.erased).isConflicting {
             return .conflictingQuery(name: plain.name)
         }
-        return queries.guarded.withLock { $0.isClosed } ? .closed : .userChanged
+        return entries.guarded.withLock { $0.isClosed } ? .closed : .userChanged
     }
 
     // MARK: - Flights
@@ -285,7 +286,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let query = query.withLock { $0 }
         let indices = Index.indices(flight.range)
         let departure = queries.clock.now()
-        let counters = queries.metrics.named(query.name)
+        let counters = entries.metrics.named(query.name)
         let result = await queries.counted(query.plan, by: counters) { plan in
             await partition.attempts.fetch(plan, priority: priority) { request in
                 try await query.fetch(request, indices)
@@ -304,7 +305,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         since departure: Timestamp
     ) {
         let now = queries.clock.now()
-        let zone = queries.zone
+        let zone = entries.zone
         // An answer that was under way at midnight may be the old day's.
         let day = policy.followsDays ? LocalDay(containing: min(departure, now), in: zone) : nil
         let isOver = day.map { $0.end <= now } ?? false

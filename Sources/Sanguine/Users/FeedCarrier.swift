@@ -52,7 +52,7 @@ final class FeedCarrier: Sendable {
     }
 
     private func take(_ quota: Quota) {
-        guard let queries, let (quotas, owner) = queries.base(of: .quotas),
+        guard let queries, let (quotas, owner) = queries.entries.base(of: .quotas),
             owner === partition
         else { return }
         guard quotas.contains(where: { $0.name == quota.name }) else {

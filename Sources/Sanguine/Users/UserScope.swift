@@ -115,9 +115,9 @@ final class UserScope: Sendable {
         let (queries, query) = (device.queries, balance.query)
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries] in queries?.sourceChanged(query) },
+                changed: { [weak queries] in queries?.entries.sourceChanged(query) },
                 refresh: { [weak queries] in
-                    queries?.invalidate(query)
+                    queries?.entries.invalidate(query)
                     let answer = await queries?.answer(to: query, refreshing: true, priority: nil)
                     if case .failure(let error) = answer { return error }
                     return nil

@@ -37,9 +37,11 @@ package final class Users: Sendable {
         self.authorizers = authorizers
         let first = try Self.first(device, authorizers?.first())
         scope = Mutex(first)
-        device.queries.onSettled { [weak self] in self?.present.mutations.settling.settled($0) }
+        device.queries.entries.onSettled { [weak self] in
+            self?.present.mutations.settling.settled($0)
+        }
         device.records.observe { [weak self] in self?.present.records }
-        device.queries.observation.onCarried { [weak self] in self?.present.follow() }
+        device.queries.entries.observation.onCarried { [weak self] in self?.present.follow() }
         sweep()
         takeOver(for: first)
         begin(first)()

@@ -272,7 +272,9 @@ struct BalanceKeeperTests {
         fixture.clock.advance(by: .seconds(121))
         authority.stop(Fixture.balancePath, at: .answer)
         let readers = (0..<100).map { _ in Task { try await client.value(of: .balance) } }
-        try await eventually("100 readers wait") { client.queries.waiterCount(of: .balance) == 100 }
+        try await eventually("100 readers wait") {
+            client.queries.entries.waiterCount(of: .balance) == 100
+        }
         try await authority.release(Fixture.balancePath, at: .answer)
         for reader in readers { #expect(try await reader.finished().available == 100) }
         #expect(authority.count(Fixture.balancePath) == 2)
@@ -325,7 +327,9 @@ struct BalanceKeeperTests {
         authority.server.grant(50)
         client.invalidate(.balance)
         let late = Task { try await client.value(of: .balance) }
-        try await eventually("2 readers wait") { client.queries.waiterCount(of: .balance) == 2 }
+        try await eventually("2 readers wait") {
+            client.queries.entries.waiterCount(of: .balance) == 2
+        }
         authority.open(Fixture.balancePath, at: .answer)
         try await authority.release(Fixture.balancePath, at: .answer)
         #expect(try await early.finished().available == 100)
@@ -357,7 +361,9 @@ struct BalanceKeeperTests {
         _ = try await client.session.accessToken()
         authority.stop(Fixture.balancePath, at: .request)
         let readers = (0..<3).map { _ in Task { try await client.value(of: .balance) } }
-        try await eventually("3 readers wait") { client.queries.waiterCount(of: .balance) == 3 }
+        try await eventually("3 readers wait") {
+            client.queries.entries.waiterCount(of: .balance) == 3
+        }
         try await authority.reached(Fixture.balancePath, at: .request)
         for reader in readers.dropLast() {
             reader.cancel()
@@ -384,7 +390,9 @@ struct BalanceKeeperTests {
         let observer = Task { for await _ in client.updates(of: .balance) {} }
         try await authority.reached(Fixture.balancePath, at: .request)
         let reader = Task { try await client.refresh(.balance) }
-        try await eventually("a reader waits") { client.queries.waiterCount(of: .balance) == 1 }
+        try await eventually("a reader waits") {
+            client.queries.entries.waiterCount(of: .balance) == 1
+        }
         reader.cancel()
         await #expect(throws: SanguineError.cancelled) { try await reader.finished() }
         #expect(authority.stopped(Fixture.balancePath, at: .request) == 1)

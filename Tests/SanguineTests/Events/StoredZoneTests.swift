@@ -69,7 +69,7 @@ struct StoredZoneTests {
         try client.setTimeZone("Asia/Tokyo")
         client.users.change(to: nil)
 
-        #expect(client.queries.zone.identifier == "Europe/Berlin")
+        #expect(client.queries.entries.zone.identifier == "Europe/Berlin")
     }
 
     @Test func `a zone that this system does not know counts as never set`() throws {

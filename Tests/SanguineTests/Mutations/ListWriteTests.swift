@@ -72,7 +72,7 @@ struct ListWriteTests {
         try await client.loadTracks()
         try client.perform(PlayTrack(track: 3))
         try await client.settle()
-        client.queries.flush()
+        client.queries.entries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
@@ -111,7 +111,7 @@ struct ListWriteTests {
         try await fixture.network.waitForHeld(1)
         try await fixture.network.releaseFirst(where: \.isWrite)
         try await eventually("the write to be answered") { client.outbox.summary.settling == 1 }
-        client.queries.flush()
+        client.queries.entries.flush()
         let second = try fixture.client(seed: 2, in: try fixture.death())
 
         #expect(second.rows.map(\.plays) == [0, 0, 1, 0])

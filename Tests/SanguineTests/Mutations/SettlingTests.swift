@@ -22,7 +22,7 @@ struct SettlingTests {
     private func stored() async throws -> SanguineClient {
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))
-        client.queries.flush()
+        client.queries.entries.flush()
         return client
     }
 
@@ -32,7 +32,7 @@ struct SettlingTests {
         let receipt = try client.perform(PlayTrack(track: 1))
         #expect(try await receipt.outcome == .applied)
         try await client.settle()
-        client.queries.flush()
+        client.queries.entries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.plays(1) == 1)
@@ -50,7 +50,7 @@ struct SettlingTests {
         )
         try client.perform(PlayTrack(track: 1, takesAnswer: takesAnswer))
         try await client.settle()
-        client.queries.flush()
+        client.queries.entries.flush()
         // What a clock says that was set back meanwhile changes nothing.
         fixture.wall.set(fixture.wall.now() - .seconds(3_600))
         fixture.connectivity.disconnect()
@@ -64,7 +64,7 @@ struct SettlingTests {
         let client = try await stored()
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
-        client.queries.flush()
+        client.queries.entries.flush()
         #expect(try client.users.present.outbox.file.rows(.mutation).isEmpty)
     }
 
@@ -91,7 +91,7 @@ struct SettlingTests {
         let client = try await stored()
         client.invalidate(.track(1))
         _ = try await client.value(of: .track(1))
-        client.queries.flush()
+        client.queries.entries.flush()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.queries.isFresh(.track(1)))
     }
@@ -118,7 +118,7 @@ struct SettlingTests {
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
-        client.queries.flush()
+        client.queries.entries.flush()
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.plays(1) == 1)

@@ -45,7 +45,7 @@ struct UnansweredWriteTests {
         #expect(try await later.outcome == .applied)
         try await eventually("the later one to settle") { client.outbox.pending.count == 1 }
         if isRestarted {
-            client.queries.flush()
+            client.queries.entries.flush()
             client = try fixture.client(seed: 2, in: try fixture.death())
             #expect(client.plays(1) == 2)
         }
@@ -185,7 +185,7 @@ struct UnansweredWriteTests {
     @Test func `a value in doubt is not on disk`() async throws {
         let client = try await playing(isCached: false)
         _ = try await refresh(client)
-        client.queries.flush()
+        client.queries.entries.flush()
         let second = try fixture.client(seed: 2, in: try fixture.death())
         #expect(second.plays(1) == nil)
     }

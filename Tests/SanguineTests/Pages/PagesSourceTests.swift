@@ -218,7 +218,7 @@ struct PagesSourceTests {
         let user = TestAuthorizer()
         let test = try TestClient(network: server.network(), folder: folder, authorizer: user)
         try await test.client.load(.feed("a"))
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         user.change(to: nil, in: test.client)
 
         #expect(test.client.snapshot(of: .feed("a")) == PagesSnapshot())

@@ -40,7 +40,7 @@ struct RangeEdgeTests {
         async let values = test.client.values(in: 1...4, of: query)
         try await test.network.waitForHeld(1)
         test.client.invalidate(all: "kept")
-        test.client.queries.guarded.withLock { $0.entries.remove(query.key) }
+        test.client.queries.entries.guarded.withLock { $0.table.remove(query.key) }
         test.network.release()
 
         #expect(try await values.count == 4)

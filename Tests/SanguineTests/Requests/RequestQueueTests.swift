@@ -210,6 +210,6 @@ struct RequestQueueTests {
 }
 
 extension SanguineClient {
-    var queue: RequestQueue { queries.user.attempts.backend.queue }
-    var batches: Batches { queries.user.attempts.backend.batches }
+    var queue: RequestQueue { queries.entries.user.attempts.backend.queue }
+    var batches: Batches { queries.entries.user.attempts.backend.batches }
 }

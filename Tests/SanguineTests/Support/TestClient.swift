@@ -41,7 +41,7 @@ struct TestClient {
 
     /// How many retries the server's budget has, all of which this takes.
     func retriesLeft() -> Int {
-        let retries = client.queries.user.attempts.backend.retries
+        let retries = client.queries.entries.user.attempts.backend.retries
         let host = URL(string: Self.server)?.hostKey ?? ""
         var random = SplitMix64(seed: 1)
         var count = 0

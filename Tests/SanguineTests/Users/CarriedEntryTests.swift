@@ -67,7 +67,7 @@ struct CarriedEntryTests {
         let account = try #require(client.cached(.account))
         let carrier = FeedCarrier(
             balance: client.balance,
-            partition: client.queries.user,
+            partition: client.queries.entries.user,
             queries: client.queries
         )
         for (seq, plan) in [(12, .premium), (11, .free)] as [(Int64, Account.Plan)] {
@@ -97,7 +97,7 @@ struct CarriedEntryTests {
         defer { client.close() }
         let carrier = FeedCarrier(
             balance: client.balance,
-            partition: client.queries.user,
+            partition: client.queries.entries.user,
             queries: client.queries
         )
         await client.signOut()

@@ -25,7 +25,7 @@ struct UserValueTests {
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
         _ = try await test.client.value(of: .profile("ada"))
         _ = try await test.client.value(of: .fleeting("bob"))
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         user.change(to: nil, in: test.client)
 
         #expect(test.client.cached(.profile("ada")) == nil)
@@ -84,7 +84,7 @@ struct UserValueTests {
         test.network.release()
 
         await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         #expect(test.client.cached(.profile("ada")) == nil)
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
@@ -114,7 +114,7 @@ struct UserValueTests {
             let first = try fixture.client(folder: folder) { $0.delay = ManualClock() }
             let token = try await first.session.accessToken()
             _ = try await first.value(of: .kept)
-            first.queries.flush()
+            first.queries.entries.flush()
             fixture.authority.expireTokens()
             #expect(try await first.session.rejected(token) != token)
             #expect(fixture.authority.count(ClientFixture.refreshPath) == 1)
@@ -129,7 +129,7 @@ struct UserValueTests {
         let user = TestAuthorizer(account: nil)
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
         _ = try await test.client.value(of: .profile("ada"))
-        test.client.queries.flush()
+        test.client.queries.entries.flush()
         user.join(other, in: test.client)
 
         let key = Query.profile("ada").key.text

@@ -7,7 +7,7 @@ import Synchronization
 /// app's code, and so is the comparing of values: they run under no lock, on a snapshot of the
 /// entry and its effects. What they make is taken over if neither has changed since; otherwise they
 /// run again.
-extension QueryCache {
+extension Entries {
     /// An entry and its effects as they were at one moment.
     struct Ground: Sendable {
         /// The value, and what tells it from every other.
@@ -76,21 +76,21 @@ extension QueryCache {
     func transact<Plan>(
         _ query: ErasedQuery,
         creating: Bool = false,
-        answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
+        answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
         prepare: (Ground) -> Plan?,
-        commit: (Plan, QueryRecord, inout Guarded) -> EntryState.Effect?
+        commit: (Plan, Entry, inout Guarded) -> EntryState.Effect?
     ) -> Bool {
         while true {
             let ground = ground(of: query)
             guard let plan = prepare(ground) else { return false }
             var hasChanged = false
-            let isDone = change(query, creating: creating, answer: answer()) { record, guarded in
-                guard record.serves(query) else { return nil }
-                guard isPresent(ground, record, in: guarded) else {
+            let isDone = change(query, creating: creating, answer: answer()) { entry, guarded in
+                guard entry.serves(query) else { return nil }
+                guard isPresent(ground, entry, in: guarded) else {
                     hasChanged = true
                     return nil
                 }
-                return commit(plan, record, &guarded)
+                return commit(plan, entry, &guarded)
             }
             guard !hasChanged else { continue }
             if isDone, ground.partition.writer.isBehind { ground.partition.writer.flush() }
@@ -106,22 +106,22 @@ extension QueryCache {
                 partition: guarded.partition(query.policy.audience),
                 list: guarded.effects.list(of: query.key)
             )
-            guard let record = guarded.entries[query.key] else { return ground }
-            guard record.serves(query) else {
+            guard let entry = guarded.table[query.key] else { return ground }
+            guard entry.serves(query) else {
                 ground.isConflicting = true
                 return ground
             }
-            Self.sync(record, with: guarded.marks)
-            ground.partition = record.partition
-            ground.generation = record.state.generation
-            ground.isFresh = record.isFresh(query.policy, at: now, in: guarded.zone)
-            ground.value = record.box.map { box in
+            Self.sync(entry, with: guarded.marks)
+            ground.partition = entry.partition
+            ground.generation = entry.state.generation
+            ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
+            ground.value = entry.box.map { box in
                 Ground.Value(
                     shown: box,
-                    base: record.base ?? box,
-                    version: record.version,
-                    baseVersion: record.baseVersion,
-                    notes: record.notes
+                    base: entry.base ?? box,
+                    version: entry.version,
+                    baseVersion: entry.baseVersion,
+                    notes: entry.notes
                 )
             }
             return ground
@@ -131,15 +131,15 @@ extension QueryCache {
     // Under the lock.
     private func isPresent(
         _ ground: Ground,
-        _ record: QueryRecord,
+        _ entry: Entry,
         in guarded: borrowing Guarded
     ) -> Bool {
-        guard record.partition === ground.partition,
-            guarded.effects.list(of: record.key)?.version == ground.list?.version,
-            ground.generation.map({ $0 == record.state.generation }) ?? true
+        guard entry.partition === ground.partition,
+            guarded.effects.list(of: entry.key)?.version == ground.list?.version,
+            ground.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
-        guard let value = ground.value else { return record.box == nil }
-        return record.version == value.version && record.baseVersion == value.baseVersion
+        guard let value = ground.value else { return entry.box == nil }
+        return entry.version == value.version && entry.baseVersion == value.baseVersion
     }
 
     /// Takes over what a transaction has made, and out the effects that its base contains.
@@ -150,20 +150,20 @@ extension QueryCache {
     ///   - change: What it has made.
     ///   - arrival: When its base arrived.
     ///   - size: What the value costs, if that is known without encoding it.
-    ///   - record: The entry.
+    ///   - entry: The entry.
     ///   - guarded: What the lock guards.
     func take(
         _ change: Change,
         _ arrival: Arrival,
         size: (@Sendable () -> Int?)? = nil,
-        _ record: QueryRecord,
+        _ entry: Entry,
         in guarded: inout Guarded
     ) {
         let landing = change.landing
-        drop(landing.settled, from: record, in: &guarded)
+        drop(landing.settled, from: entry, in: &guarded)
         let number = guarded.nextNumber()
-        record.landedAt = number
-        record.show(
+        entry.landedAt = number
+        entry.show(
             change.shown,
             of: landing.remaining.isEmpty ? nil : landing.base,
             notes: landing.notes,
@@ -172,19 +172,19 @@ extension QueryCache {
         )
         // After a restart nobody would know what such a value may contain.
         guard landing.notes.doubts.isEmpty else { return }
-        keep(landing.base, record, arrival, in: guarded, size: size)
+        keep(landing.base, entry, arrival, in: guarded, size: size)
     }
 
     /// Takes effects out that a base contains, and has the hook told.
     ///
     /// Under the lock, in the step in which the base is taken in.
-    func drop(_ settled: [Int64], from record: QueryRecord, in guarded: inout Guarded) {
+    func drop(_ settled: [Int64], from entry: Entry, in guarded: inout Guarded) {
         guard !settled.isEmpty else { return }
         let number = guarded.nextNumber()
         for sequence in settled {
-            guarded.effects.remove(sequence, from: record.key, number: number)
+            guarded.effects.remove(sequence, from: entry.key, number: number)
         }
-        record.contained.formUnion(settled)
+        entry.contained.formUnion(settled)
         // Told like observers: outside of the lock.
         guarded.deliveries.append { [weak self] in
             guard let hook = self?.settledHook.withLock({ $0 }) else { return }

@@ -3,9 +3,9 @@ import SanguineModel
 
 /// An entry of the cache: the state that decides, and the value and the callers that it is about.
 ///
-/// Guarded by the lock of ``QueryCache``: everything in here is touched only while it is held.
+/// Guarded by the lock of ``Entries``: everything in here is touched only while it is held.
 // Unchecked: the compiler cannot see that the cache's lock guards it.
-class QueryRecord: @unchecked Sendable {
+class Entry: @unchecked Sendable {
     typealias Answer = Result<ValueBox, SanguineError>
     typealias Waiter = CheckedContinuation<Answer, Never>
 
@@ -49,7 +49,7 @@ class QueryRecord: @unchecked Sendable {
     var cost = ClientLimits.entryOverheadBytes
     /// Whether there is no need to look on disk (any more).
     var isLookedUp = false
-    /// The value as it is shown, of the type of the record's queries.
+    /// The value as it is shown, of the type of the entry's queries.
     var box: ValueBox?
     /// The value without the effects of operations, where there are any.
     var base: ValueBox?
@@ -193,12 +193,12 @@ class QueryRecord: @unchecked Sendable {
     }
 
     /// Starts the flight of that number.
-    func launch(_ flight: UInt64, in cache: QueryCache) {
+    func launch(_ flight: UInt64, by pilot: Entries.Pilot?) {
         let (query, partition) = (query, partition)
         let priority = takePriority()
         // Detached: the flight belongs to all its callers, so it has the cancellation of none.
-        self.flight = Task.detached(priority: Task.currentPriority) { [weak cache] in
-            await cache?.fly(query, flight: flight, partition, priority: priority)
+        self.flight = Task.detached(priority: Task.currentPriority) {
+            await pilot?(query, flight, partition, priority)
         }
     }
 
@@ -217,7 +217,7 @@ class QueryRecord: @unchecked Sendable {
     // MARK: - Observers
 
     /// Returns what tells every observer the present state, or `nil` if they know it.
-    func publish() -> QueryCache.Delivery? {
+    func publish() -> Delivery? {
         guard isObserved else { return nil }
         let news = news
         guard news != told else { return nil }
@@ -243,18 +243,18 @@ class QueryRecord: @unchecked Sendable {
     }
 
     /// Returns what tells every observer that state.
-    fileprivate func delivery(of snapshot: Snapshot) -> QueryCache.Delivery { {} }
+    fileprivate func delivery(of snapshot: Snapshot) -> Delivery { {} }
 
     /// Removes an observer.
     func removeObserver(_ id: UInt64) {}
 
     /// Takes the observers out; the result ends their streams, outside of the lock.
-    func takeObservers() -> QueryCache.Delivery { {} }
+    func takeObservers() -> Delivery { {} }
 }
 
-/// A record with observers, who are told values of their type.
+/// An entry with observers, who are told values of their type.
 // Unchecked for the reason above.
-final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
+final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked Sendable {
     /// Whoever is told of changes, outside of the lock and in their order.
     struct Observer: Sendable {
         let tell: @Sendable (QueryState<Value>) -> Void
@@ -268,7 +268,7 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     }
 
     /// Adds an observer; returns what tells it the present state.
-    func add(_ observer: Observer, as id: UInt64) -> QueryCache.Delivery {
+    func add(_ observer: Observer, as id: UInt64) -> Delivery {
         observers[id] = observer
         isObserved = true
         return { [snapshot] in observer.tell(snapshot.state(of: Value.self)) }
@@ -279,14 +279,14 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         isObserved = !observers.isEmpty
     }
 
-    fileprivate override func delivery(of snapshot: Snapshot) -> QueryCache.Delivery {
+    fileprivate override func delivery(of snapshot: Snapshot) -> Delivery {
         { [observers] in
             let state = snapshot.state(of: Value.self)
             for observer in observers.values { observer.tell(state) }
         }
     }
 
-    override func takeObservers() -> QueryCache.Delivery {
+    override func takeObservers() -> Delivery {
         let taken = Array(observers.values)
         observers = [:]
         isObserved = false

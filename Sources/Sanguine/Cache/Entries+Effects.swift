@@ -1,33 +1,13 @@
 import SanguineModel
 import Synchronization
 
-// MARK: - Effects
-
-extension QueryCache {
+extension Entries {
     /// Is told that an operation's effect on a key is over, outside of the lock.
     typealias SettledHook = @Sendable (_ sequence: Int64) -> Void
 
     /// The effects on a key's values; `nil` if there are none.
     func effects(on key: QueryKey) -> EffectTable.List? {
         guarded.withLock { $0.effects.list(of: key) }
-    }
-
-    /// The value without effects, restored if need be, and whose it is.
-    func base<Value>(of query: Query<Value>) -> (value: Value, partition: Partition)? {
-        let ground = restoredGround(of: query.erased)
-        return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
-    }
-
-    /// The entry as it is, restored if need be.
-    func restoredGround(of query: ErasedQuery) -> Ground {
-        restore(query)
-        return ground(of: query)
-    }
-
-    /// Does something when all that waits now is on disk, whosever it is.
-    func afterWriting(_ work: @escaping @Sendable () -> Void) {
-        let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
-        device.afterWriting { user.afterWriting(work) }
     }
 
     // MARK: - Operations
@@ -48,7 +28,7 @@ extension QueryCache {
             }
             let missing = effects.filter { effect in
                 effect.acknowledgedAt == nil
-                    || guarded.entries[effect.query.key]?.contained.contains(sequence) != true
+                    || guarded.table[effect.query.key]?.contained.contains(sequence) != true
             }
             let number = guarded.nextNumber()
             return guarded.effects.set(missing, of: sequence, number: number)
@@ -84,7 +64,7 @@ extension QueryCache {
             guarded.effects.note(sequence, number: number, changesShown: true) { $0.sentAt = nil }
             let queries = guarded.effects.queries(of: sequence)
             func which(_ isMeant: (BaseNotes) -> Bool) -> [ErasedQuery] {
-                queries.filter { guarded.entries[$0.key].map { isMeant($0.notes) } ?? false }
+                queries.filter { guarded.table[$0.key].map { isMeant($0.notes) } ?? false }
             }
             let lists = queries.compactMap { query in
                 guarded.effects.list(of: query.key)?.effect(of: sequence)?.list
@@ -157,11 +137,11 @@ extension QueryCache {
             landing.remaining = list.effects.filter { $0.sequence != effect.sequence }
             landing.notes = value.notes
             return (ground.taking(landing), list)
-        } commit: { plan, record, guarded in
-            if let change = plan.0, let held = record.state.held {
-                take(change, Arrival(of: query, at: held.asOf), record, in: &guarded)
+        } commit: { plan, entry, guarded in
+            if let change = plan.0, let held = entry.state.held {
+                take(change, Arrival(of: query, at: held.asOf), entry, in: &guarded)
             } else {
-                drop([effect.sequence], from: record, in: &guarded)
+                drop([effect.sequence], from: entry, in: &guarded)
             }
             return .nothing
         }
@@ -182,16 +162,16 @@ extension QueryCache {
         restore(query)
         if !evenInUse, let list = effects(on: query.key)?.effect(of: sequence)?.list {
             let isKnown = guarded.withLock { guarded in
-                guarded.entries[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
+                guarded.table[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
             }
             // The source may have rows although a refresh failed: they get the effect for good, at
             // once or when what is under way has landed.
             if !isKnown { list.fold() }
             return !isKnown
         }
-        return change(query, creating: true) { record, guarded in
-            guard record.box == nil, evenInUse || !record.state.isInUse else { return nil }
-            drop([sequence], from: record, in: &guarded)
+        return change(query, creating: true) { entry, guarded in
+            guard entry.box == nil, evenInUse || !entry.state.isInUse else { return nil }
+            drop([sequence], from: entry, in: &guarded)
             return .nothing
         }
     }
@@ -220,23 +200,23 @@ extension QueryCache {
             guard let landing, landing.notes.doubts.isEmpty else { return nil }
             isWhole = !landing.notes.isPatched
             return ground.taking(landing)
-        } commit: { change, record, guarded in
+        } commit: { change, entry, guarded in
             guard guarded.user === user else { return nil }
             // A base that has come since may be newer: what was sent again is answered as it was
             // the first time.
-            if let effect = guarded.effects.list(of: record.key)?.effect(of: sequence),
-                record.box != nil, record.landedAt >= effect.sentAt ?? 0
+            if let effect = guarded.effects.list(of: entry.key)?.effect(of: sequence),
+                entry.box != nil, entry.landedAt >= effect.sentAt ?? 0
             {
                 return nil
             }
             // It is still in the outbox's file: the row must say that it contains it.
             guarded.unremoved.insert(sequence)
-            let effect = record.state.set(
+            let effect = entry.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            take(change, arrival, record, in: &guarded)
+            take(change, arrival, entry, in: &guarded)
             return effect
         }
         return isTaken && isWhole
@@ -270,8 +250,8 @@ extension QueryCache {
     func show(_ query: ErasedQuery) {
         transact(query) { ground in
             ground.value.map { ground.amended($0.base) }
-        } commit: { change, record, guarded in
-            record.show(
+        } commit: { change, entry, guarded in
+            entry.show(
                 change.shown,
                 of: change.landing.remaining.isEmpty ? nil : change.landing.base,
                 notes: change.landing.notes,

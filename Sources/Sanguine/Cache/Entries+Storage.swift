@@ -1,0 +1,234 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+extension Entries {
+    /// When a value arrived.
+    struct Arrival {
+        let asOf: Timestamp
+        private let departure: Timestamp
+        private let goesByDays: Bool
+
+        init(
+            of query: ErasedQuery,
+            since departure: Timestamp? = nil,
+            at now: Timestamp
+        ) {
+            asOf = now
+            self.departure = departure ?? now
+            goesByDays = query.policy.followsDays
+        }
+
+        /// The day of the departure: an answer that was under way at midnight may be the old day's.
+        func day(in zone: TimeZone) -> LocalDay? {
+            goesByDays ? LocalDay(containing: min(departure, asOf), in: zone) : nil
+        }
+    }
+
+    /// Has a value measured and stored, behind everybody's back.
+    func keep(
+        _ box: ValueBox,
+        _ entry: Entry,
+        _ arrival: Arrival,
+        in guarded: borrowing Guarded,
+        size: (@Sendable () -> Int?)? = nil
+    ) {
+        entry.isLookedUp = true
+        let policy = entry.policy
+        // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
+        let isDue = entry.changes != entry.measuredChanges && entry.changes.isPowerOfTwo
+        guard policy.tier == .onDisk || isDue || size != nil else { return }
+        entry.measuredChanges = entry.changes
+        if !entry.contained.isEmpty { entry.contained.formIntersection(guarded.unremoved) }
+        let contained = entry.contained
+        entry.partition.writer.put(
+            EntryWriter.Draft(
+                key: entry.key,
+                policy: policy,
+                asOf: arrival.asOf,
+                day: entry.state.held?.day,
+                // An invalidation came while the flight was under way.
+                isStale: entry.state.held?.generation != entry.state.generation,
+                contained: contained,
+                size: size
+            ) { box.encoded() }
+        )
+    }
+
+    /// Takes over what values cost.
+    func note(_ measures: [EntryWriter.Measure]) {
+        guarded.withLock { guarded in
+            for measure in measures {
+                // The measure of a value that was changed since is still the best there is.
+                guard let entry = guarded.table[measure.key], entry.changes > 0
+                else { continue }
+                let bytes = measure.key.text.utf8.count + (measure.bytes ?? 0)
+                guarded.table.measure(entry, bytes)
+            }
+            evict(from: &guarded)
+        }
+        // On a thread of its own: an observer may wait for the writer's queue, on which this runs.
+        Task.detached { [weak self] in self?.deliver() }
+    }
+
+    /// Reads the query's row, unless there is a value already or none to expect.
+    func restore(_ query: ErasedQuery) {
+        guard query.policy.tier == .onDisk else { return }
+        let (isNeeded, partition, invalidations) = guarded.withLock { guarded in
+            let entry = guarded.table[query.key]
+            return (
+                entry?.isLookedUp != true && !guarded.isClosed,
+                entry?.partition ?? guarded.partition(query.policy.audience),
+                guarded.marks.invalidations
+            )
+        }
+        guard isNeeded else { return }
+        guard !query.isSourced else { return sourceChanged(query) }
+        var row = partition.writer.entry(query.key, policy: query.policy)
+        if let found = row, found.keptUntil <= clock.now() { row = nil }
+        var box: ValueBox?
+        if let row {
+            box = try? query.decode(row.value)
+            // The type has changed since: what it was is of no use any more.
+            if box == nil { partition.store.dropEntry(row) }
+        }
+        transact(query, creating: true) { ground -> Change?? in
+            guard ground.partition === partition else { return nil }
+            guard let row, let box else { return .some(nil) }
+            var landing = FetchedBase(box)
+            for effect in ground.effects {
+                if row.contained.contains(effect.sequence) {
+                    landing.settled.append(effect.sequence)
+                } else {
+                    landing.remaining.append(effect)
+                }
+            }
+            return .some(ground.taking(landing))
+        } commit: { change, entry, guarded in
+            guard !entry.isLookedUp else { return nil }
+            entry.isLookedUp = true
+            guard let row, let change else { return .nothing }
+            // What was invalidated since the row was read is as stale as what the row says so of.
+            let isStale = row.isStale || guarded.marks.invalidations != invalidations
+            guard
+                entry.state.restore(
+                    asOf: row.asOf,
+                    day: row.day,
+                    staleSince: isStale ? guarded.marks.generation : nil
+                )
+            else { return .nothing }
+            drop(change.landing.settled, from: entry, in: &guarded)
+            entry.contained = row.contained
+            entry.show(
+                change.shown,
+                of: change.landing.remaining.isEmpty ? nil : change.landing.base,
+                isEqual: false,
+                number: guarded.nextNumber()
+            )
+            guarded.table.measure(entry, row.cost)
+            return .nothing
+        }
+    }
+
+    /// The value as it is shown, not counted: for the client's own look-ups.
+    func peek<Value>(_ query: Query<Value>) -> Value? {
+        restoredGround(of: query.erased).value?.shown.value(as: Value.self)
+    }
+
+    /// The value without effects, restored if need be, and whose it is.
+    func base<Value>(of query: Query<Value>) -> (value: Value, partition: Partition)? {
+        let ground = restoredGround(of: query.erased)
+        return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
+    }
+
+    /// The entry as it is, restored if need be.
+    func restoredGround(of query: ErasedQuery) -> Ground {
+        restore(query)
+        return ground(of: query)
+    }
+
+    /// Does something when all that waits now is on disk, whosever it is.
+    func afterWriting(_ work: @escaping @Sendable () -> Void) {
+        let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
+        device.afterWriting { user.afterWriting(work) }
+    }
+
+    // MARK: - Sources
+
+    /// Shows what an entry's source has now.
+    func sourceChanged(_ query: ErasedQuery) {
+        let source = guarded.withLock { guarded in
+            guarded.partition(query.policy.audience).sources[query.key]
+        }
+        guard let source else { return }
+        show(source)
+    }
+
+    /// Shows what a source has, and plays an event in the same step.
+    ///
+    /// Of several who show it the one whose value is newest counts.
+    func show(
+        _ source: any EntrySource,
+        answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
+        _ event: (Entry, inout Guarded) -> EntryState.Effect? = { _, _ in .nothing }
+    ) {
+        let query = source.query
+        let present = source.present()
+        transact(query, creating: present.box != nil, answer: answer()) { ground in
+            present.box.map { (box: $0, isEqual: ground.value?.shown.isEqual(to: $0) ?? false) }
+                ?? (box: nil as ValueBox?, isEqual: true)
+        } commit: { plan, entry, guarded in
+            guard entry.partition.sources[query.key] as AnyObject === source as AnyObject else {
+                return nil
+            }
+            // What an earlier process has left open: whoever asks gets a newer value.
+            let isOutdated = !entry.isLookedUp && present.isOutdated
+            if isOutdated { entry.state.note(generation: guarded.marks.invalidate()) }
+            entry.isLookedUp = true
+            if present.revision >= entry.sourceRevision, let box = plan.box {
+                entry.sourceRevision = present.revision
+                entry.set(box, isEqual: plan.isEqual, version: guarded.nextNumber())
+                if let asOf = present.asOf {
+                    entry.state.supply(at: asOf, isStale: isOutdated)
+                }
+            }
+            return event(entry, &guarded)
+        }
+    }
+
+    // MARK: - Disk
+
+    /// What is held, in memory and on disk, no longer counts as fresh.
+    func invalidate(_ query: ErasedQuery) {
+        // In one step, for rows and memory: between two a landing would write a fresh old row.
+        let (writer, mark) = guarded.withLock { guarded in
+            _ = guarded.marks.invalidate()
+            let writer = guarded.partition(query.policy.audience).writer
+            let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
+            let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
+            guarded.table[query.key]?.state.note(generation: guarded.marks.generation)
+            return (writer, mark)
+        }
+        if let mark { writer.journal(mark) }
+        change(query) { entry, guarded in
+            entry.state.invalidate(
+                generation: entry.state.generation,
+                nextFlight: guarded.nextNumber()
+            )
+        }
+        if writer.isBehind { writer.flush() }
+    }
+
+    /// Returns when every value that has landed is on disk.
+    func flush() {
+        let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
+        device.flush()
+        user.flush()
+        // What waited for the first may wait for the second.
+        device.flush()
+    }
+}
+
+extension UInt64 {
+    fileprivate var isPowerOfTwo: Bool { self > 0 && self & (self - 1) == 0 }
+}
