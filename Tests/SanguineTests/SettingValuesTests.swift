@@ -51,6 +51,7 @@ struct SettingValuesTests {
 
     @Test func `who lets go of an observation is not called any more`() throws {
         let test = try TestClient(network: .profiles())
+        test.network.hold()  // Or what is fetched comes in between.
         let calls = Mutex(0)
         var following: Following? = test.client.observe(ada) { _ in calls.withLock { $0 += 1 } }
         let before = calls.withLock { $0 }

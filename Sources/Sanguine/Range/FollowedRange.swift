@@ -8,6 +8,8 @@ import Observation
 final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
     let range: ClosedRange<Index>
     private(set) var state: RangeValues<Index, Value>
+    @ObservationIgnored private let source: RangeSource<Index, Value>
+    @ObservationIgnored private var watcher: UInt64?
     @ObservationIgnored private var following: Following?
 
     init(
@@ -16,19 +18,21 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         client: SanguineClient
     ) {
         self.range = range
-        let source = client.queries.source(of: query)
+        source = client.queries.source(of: query)
         state = source.snapshot(range)
         let turn = client.device.turn
         let owner = turn.newOwner()
-        // News come in their order, and of two the turn takes the later.
-        let end = source.watch(
+        let watch = source.watch(
             range,
             tell: { [weak self] news in turn.schedule({ self?.apply(news) }, for: owner) }
         )
-        following = end.map { Following($0) }
+        watcher = watch?.watcher
+        following = watch.map { Following($0.end) }
     }
 
+    // The newest state, and not the one that was told of: it may have been overtaken since.
     private func apply(_ news: RangeValues<Index, Value>) {
+        let news = watcher.map { source.snapshot(range, for: $0) } ?? news
         if state != news { state = news }
     }
 }

@@ -140,12 +140,12 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             of: Values.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let end = watch(
+        let watch = watch(
             range,
             tell: { continuation.yield($0) },
             finish: { continuation.finish() }
         )
-        if let end { continuation.onTermination = { _ in end() } }
+        if let watch { continuation.onTermination = { _ in watch.end() } }
         return stream
     }
 
@@ -153,13 +153,13 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ///
     /// It is told as observers of the cache are. Whoever watches keeps this object alive.
     ///
-    /// - Returns: What ends it, and the requests that nobody else needs; `nil` if nothing will
-    ///   follow.
+    /// - Returns: The watcher's number, and what ends it and the requests that nobody else needs;
+    ///   `nil` if nothing will follow.
     func watch(
         _ range: ClosedRange<Index>,
         tell: @escaping @Sendable (Values) -> Void,
         finish: @escaping @Sendable () -> Void = {}
-    ) -> (@Sendable () -> Void)? {
+    ) -> (watcher: UInt64, end: @Sendable () -> Void)? {
         guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
             tell(.unknown(range, error: .rangeTooLong(limit: RangeLimits.readSpan)))
             finish()
@@ -182,10 +182,11 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             return nil
         }
         load(for: watcher, positions)
-        return { [parts] in
+        let end: @Sendable () -> Void = { [parts] in
             queries.unobserve(entry, observation)
             parts.play { $0.leave(waiter: watcher) }
         }
+        return (watcher, end)
     }
 
     /// Fetches what a watcher lacks; a failure reaches it through its state.

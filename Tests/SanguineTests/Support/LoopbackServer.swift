@@ -1,5 +1,6 @@
 import Foundation
 import SanguineTesting
+import Synchronization
 
 #if canImport(Glibc)
 import Glibc
@@ -34,6 +35,7 @@ final class LoopbackServer: Sendable {
     private let backend: Backend
     private let listener: Int32
     private let requests = WatchedState<[String]>([])
+    private let isStopped = Mutex(false)
 
     init(_ backend: @escaping Backend = { _, _ in nil }) throws {
         self.backend = backend
@@ -57,10 +59,13 @@ final class LoopbackServer: Sendable {
         guard listener >= 0, isListening else { throw POSIXError(.EADDRNOTAVAIL) }
         port = UInt16(bigEndian: address.sin_port)
         Thread.detachNewThread { [self] in
-            while case let connection = accept(listener, nil, nil), connection >= 0 {
+            while !isStopped.withLock({ $0 }) {
+                // A connection that was given up before it was taken is no reason to stop.
+                let connection = accept(listener, nil, nil)
+                guard connection >= 0 else { continue }
                 Thread.detachNewThread { [self] in serve(connection) }
             }
-            close(listener)
+            isStopped.withLock { _ in _ = close(listener) }
         }
     }
 
@@ -88,12 +93,16 @@ final class LoopbackServer: Sendable {
     }
 
     func stop() {
-        shutdown(listener, Int32(SHUT_RDWR))
-        // The thread that accepts has the descriptor until it ends: were it free, the next server
-        // would get its number, and this thread that server's connections.
-        let nothing = open("/dev/null", O_RDONLY)
-        dup2(nothing, listener)
-        close(nothing)
+        // Under the lock, and once: the thread that accepts gives the descriptor back after that.
+        // Were it free before, the next server would get its number.
+        isStopped.withLock { isStopped in
+            guard !isStopped else { return }
+            isStopped = true
+            shutdown(listener, Int32(SHUT_RDWR))
+            let nothing = open("/dev/null", O_RDONLY)
+            dup2(nothing, listener)
+            close(nothing)
+        }
     }
 
     private func serve(_ connection: Int32) {

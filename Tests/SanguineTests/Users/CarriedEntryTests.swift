@@ -35,6 +35,10 @@ struct CarriedEntryTests {
         }
         try await eventually("a first value") { !shown.value.isEmpty }
         try await eventually("a live connection") { authority.streamCount == 1 }
+        // The first value may be the feed's: the first fetch is then still to come.
+        try await eventually("the end of the first fetch") {
+            !client.snapshot(of: query).isFetching
+        }
         return (client, following, shown)
     }
 

@@ -25,14 +25,14 @@ struct UserLockTests {
     {
         let test = try client()
         let source = test.client.queries.source(of: RangeQuery.tens)
-        let end = source.watch(1...4) { [probe] _ in probe.look() }
+        let watch = source.watch(1...4) { [probe] _ in probe.look() }
         try await test.network.waitForHeld(1)
         probe.arm(test.client)
         user.change(to: nil, in: test.client)
 
         try await probe.waitForLooks(1)
         #expect(!probe.findings.contains(false))
-        end?()
+        watch?.end()
     }
 
     @Test func `whoever observes a list is told under no lock that the user has gone`()
