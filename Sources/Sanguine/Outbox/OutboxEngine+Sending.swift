@@ -200,24 +200,23 @@ extension OutboxEngine {
         while true {
             try await Self.finish(guarded.withLock { $0.tasks(of: kind) })
             try await checkPresence()
-            let waiting = try guarded.withLock { guarded throws(SanguineError) -> Int64? in
-                let outbox = guarded.contents.state.outbox
-                guard let first = outbox.firstUnanswered(kind), first <= last else { return nil }
-                if outbox.mustSignIn(kind) {
-                    let problem = Problem(.unauthenticated, "Sign in, then synchronize again.")
-                    throw guarded.failures[first] ?? .problem(problem)
-                }
-                return first
-            }
-            guard let waiting else { return }
-            if Task.isCancelled { throw .cancelled }
+            // What comes next takes off first, and then one look decides: what is answered between
+            // two looks would seem to wait with nothing under way for it.
             kick()
-            let failure = guarded.withLock { guarded -> SanguineError? in
-                guard guarded.ending == nil, guarded.tasks(of: kind).isEmpty else { return nil }
-                return guarded.failures[waiting]
-                    ?? .transport(.offline("the network went away meanwhile"))
+            let isOver = try guarded.withLock { guarded throws(SanguineError) in
+                let outbox = guarded.contents.state.outbox
+                guard let first = outbox.firstUnanswered(kind), first <= last else { return true }
+                guard guarded.ending == nil, guarded.tasks(of: kind).isEmpty else { return false }
+                if let failure = guarded.failures[first] { throw failure }
+                guard outbox.mustSignIn(kind) else {
+                    throw .transport(.offline("the network went away meanwhile"))
+                }
+                throw .problem(
+                    Problem(.unauthenticated, "Sign in, then synchronize again.")
+                )
             }
-            if let failure { throw failure }
+            if isOver { return }
+            if Task.isCancelled { throw .cancelled }
         }
     }
 

@@ -96,6 +96,17 @@ import Testing
         #expect(fixture.authority.count("a") == 250 && client.count("a") == 250)
     }
 
+    @Test func `synchronize throws nothing where all is answered at that moment`() async throws {
+        let fixture = RecordsFixture()
+        let client = try fixture.client { $0.recordPolling = nil }
+        try await client.synchronize()
+        for _ in 0..<100 {
+            try client.add("a")
+            try await client.synchronize()
+        }
+        #expect(fixture.authority.count("a") == 100)
+    }
+
     @Test func `synchronize throws while the server cannot be reached`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
