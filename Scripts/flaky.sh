@@ -4,7 +4,7 @@
 #   ROUNDS=20        how often each suite runs
 #   LOAD=1           beside busy loops, one for each core; quiet otherwise
 #   JOBS=1           how many suites run side by side, each in a process of its own
-#   LIMIT=120        after how many seconds a run is ended, and counts as failed
+#   LIMIT=300        after how many seconds a run is ended, and counts as failed
 #   SUITES=<regex>   only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
 #
 # The fuzzers play short games here: what depends on a seed fails with that seed each time.
@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-20} load=${LOAD:-0} jobs=${JOBS:-1} limit=${LIMIT:-120} pattern=${SUITES:-.}
+rounds=${ROUNDS:-20} load=${LOAD:-0} jobs=${JOBS:-1} limit=${LIMIT:-300} pattern=${SUITES:-.}
 [[ $rounds =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
   { echo "ROUNDS, JOBS and LIMIT are numbers from 1." >&2; exit 2; }
 export SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000}
@@ -50,8 +50,9 @@ once() {
   ((status == 0)) && return
   if ((status == 124 || status == 137)); then
     # What has begun and not ended is what was waited for.
-    sed -nE 's/^[^ ]+ Test ("?.+"?) started\.$/\1/p' "$log" | sort >"$log.begun"
-    sed -nE 's/^[^ ]+ Test ("?.+"?) (passed|failed) after .*$/\1/p' "$log" | sort >"$log.ended"
+    sed -nE 's/^[^ ]+ Test ("[^"]*"|[^ ]+\(\)) started\.$/\1/p' "$log" | sort >"$log.begun"
+    sed -nE 's/^[^ ]+ Test ("[^"]*"|[^ ]+\(\)).* (passed|failed) after .*$/\1/p' "$log" | sort \
+      >"$log.ended"
     comm -23 "$log.begun" "$log.ended" | sed 's/$/ (did not end)/' | grep . || echo "(did not end)"
     rm -f "$log.begun" "$log.ended"
   else
