@@ -261,7 +261,9 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         let finish: @Sendable () -> Void
     }
 
-    private var observers: [UInt64: Observer] = [:]
+    private var observers: [UInt64: Observer] = [:] { didSet { tellers = nil } }
+    /// Tells each observer; made of ``observers`` when they are told, and kept until others come.
+    private var tellers: [@Sendable (QueryState<Value>) -> Void]?
 
     override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         super.init(query, partition, metrics: metrics)
@@ -280,9 +282,11 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     }
 
     fileprivate override func delivery(of snapshot: Snapshot) -> QueryCache.Delivery {
-        { [observers] in
+        let tellers = tellers ?? observers.values.map(\.tell)
+        self.tellers = tellers
+        return {
             let state = snapshot.state(of: Value.self)
-            for observer in observers.values { observer.tell(state) }
+            for tell in tellers { tell(state) }
         }
     }
 
