@@ -261,9 +261,11 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
         let finish: @Sendable () -> Void
     }
 
-    private var observers: [UInt64: Observer] = [:] { didSet { tellers = nil } }
-    /// Tells each observer; made of ``observers`` when they are told, and kept until others come.
-    private var tellers: [@Sendable (QueryState<Value>) -> Void]?
+    private typealias Tell = @Sendable (QueryState<Value>) -> Void
+
+    private var observers: [UInt64: Observer] = [:] { didSet { tellAll = nil } }
+    /// Tells all of them; made when they are told, and kept until others come.
+    private var tellAll: Tell?
 
     override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         super.init(query, partition, metrics: metrics)
@@ -282,12 +284,27 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     }
 
     fileprivate override func delivery(of snapshot: Snapshot) -> QueryCache.Delivery {
-        let tellers = tellers ?? observers.values.map(\.tell)
-        self.tellers = tellers
-        return {
-            let state = snapshot.state(of: Value.self)
-            for tell in tellers { tell(state) }
+        let tell = tellAll ?? Self.all(observers.values.map(\.tell))
+        tellAll = tell
+        return { tell(snapshot.state(of: Value.self)) }
+    }
+
+    /// One closure of many, as a tree: calling what a closure holds counts no references. A loop
+    /// over them counts two for each, which takes longer than the calls.
+    private static func all(_ tells: [Tell]) -> Tell {
+        var tells = tells
+        while tells.count > 1 {
+            tells = stride(from: 0, to: tells.count, by: 2).map { place in
+                let first = tells[place]
+                guard place + 1 < tells.count else { return first }
+                let second = tells[place + 1]
+                return { state in
+                    first(state)
+                    second(state)
+                }
+            }
         }
+        return tells.first ?? { _ in }
     }
 
     override func takeObservers() -> QueryCache.Delivery {
