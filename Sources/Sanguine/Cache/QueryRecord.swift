@@ -256,16 +256,41 @@ class QueryRecord: @unchecked Sendable {
 // Unchecked for the reason above.
 final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @unchecked Sendable {
     /// Whoever is told of changes, outside of the lock and in their order.
-    struct Observer: Sendable {
-        let tell: @Sendable (QueryState<Value>) -> Void
-        let finish: @Sendable () -> Void
+    final class Observer: Sendable {
+        fileprivate let tell: @Sendable (QueryState<Value>) -> Void
+        fileprivate let finish: @Sendable () -> Void
+
+        init(
+            tell: @escaping @Sendable (QueryState<Value>) -> Void,
+            finish: @escaping @Sendable () -> Void
+        ) {
+            self.tell = tell
+            self.finish = finish
+        }
     }
 
-    private typealias Tell = @Sendable (QueryState<Value>) -> Void
+    /// All observers of one moment.
+    // Unchecked: an observer is constant, and `kept` keeps all of them alive.
+    private struct Crowd: @unchecked Sendable {
+        private let kept: [UInt64: Observer]
+        // Unmanaged: to count the references of a thousand takes longer than to tell them.
+        private let all: [Unmanaged<Observer>]
 
-    private var observers: [UInt64: Observer] = [:] { didSet { tellAll = nil } }
-    /// Tells all of them; made when they are told, and kept until others come.
-    private var tellAll: Tell?
+        init(_ observers: [UInt64: Observer]) {
+            kept = observers
+            all = observers.values.map { Unmanaged.passUnretained($0) }
+        }
+
+        func tell(_ state: QueryState<Value>) {
+            withExtendedLifetime(kept) {
+                for observer in all { observer._withUnsafeGuaranteedRef { $0.tell(state) } }
+            }
+        }
+    }
+
+    private var observers: [UInt64: Observer] = [:] { didSet { crowd = nil } }
+    /// Made of ``observers`` when they are told, and kept until others come or one leaves.
+    private var crowd: Crowd?
 
     override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         super.init(query, partition, metrics: metrics)
@@ -284,27 +309,9 @@ final class TypedRecord<Value: Codable & Sendable & Equatable>: QueryRecord, @un
     }
 
     fileprivate override func delivery(of snapshot: Snapshot) -> QueryCache.Delivery {
-        let tell = tellAll ?? Self.all(observers.values.map(\.tell))
-        tellAll = tell
-        return { tell(snapshot.state(of: Value.self)) }
-    }
-
-    /// One closure of many, as a tree: calling what a closure holds counts no references. A loop
-    /// over them counts two for each, which takes longer than the calls.
-    private static func all(_ tells: [Tell]) -> Tell {
-        var tells = tells
-        while tells.count > 1 {
-            tells = stride(from: 0, to: tells.count, by: 2).map { place in
-                let first = tells[place]
-                guard place + 1 < tells.count else { return first }
-                let second = tells[place + 1]
-                return { state in
-                    first(state)
-                    second(state)
-                }
-            }
-        }
-        return tells.first ?? { _ in }
+        let crowd = crowd ?? Crowd(observers)
+        self.crowd = crowd
+        return { crowd.tell(snapshot.state(of: Value.self)) }
     }
 
     override func takeObservers() -> QueryCache.Delivery {
