@@ -256,12 +256,9 @@ class Entry: @unchecked Sendable {
 // Unchecked for the reason above.
 final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked Sendable {
     /// Whoever is told of changes, outside of the lock and in their order.
-    struct Observer: Sendable {
-        let tell: @Sendable (QueryState<Value>) -> Void
-        let finish: @Sendable () -> Void
-    }
+    typealias Observer = Observers<QueryState<Value>>.Observer
 
-    private var observers: [UInt64: Observer] = [:]
+    private var observers = Observers<QueryState<Value>>()
 
     override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         super.init(query, partition, metrics: metrics)
@@ -269,27 +266,22 @@ final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked
 
     /// Adds an observer; returns what tells it the present state.
     func add(_ observer: Observer, as id: UInt64) -> Delivery {
-        observers[id] = observer
+        observers.add(observer, as: id)
         isObserved = true
-        return { [snapshot] in observer.tell(snapshot.state(of: Value.self)) }
+        return { [snapshot] in observer.hear(snapshot.state(of: Value.self)) }
     }
 
     override func removeObserver(_ id: UInt64) {
-        observers[id] = nil
+        observers.remove(id)
         isObserved = !observers.isEmpty
     }
 
     fileprivate override func delivery(of snapshot: Snapshot) -> Delivery {
-        { [observers] in
-            let state = snapshot.state(of: Value.self)
-            for observer in observers.values { observer.tell(state) }
-        }
+        { [crowd = observers.crowd()] in crowd.tell(snapshot.state(of: Value.self)) }
     }
 
     override func takeObservers() -> Delivery {
-        let taken = Array(observers.values)
-        observers = [:]
         isObserved = false
-        return { for observer in taken { observer.finish() } }
+        return observers.takeAll().finish
     }
 }

@@ -10,8 +10,7 @@ import Synchronization
 public final class Signal<Value: Sendable & Equatable>: Sendable {
     private struct State {
         var value: Value
-        var followers: [UInt64: @Sendable () -> Void] = [:]
-        var lastNumber: UInt64 = 0
+        var followers = Observers<Void>()
     }
 
     // The only mutable state, guarded by its mutex. Followers are called outside of it.
@@ -25,12 +24,12 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
 
     /// Changes the value, and tells the followers unless it is equal to the last one.
     public func set(_ value: Value) {
-        let followers = state.withLock { state -> [@Sendable () -> Void] in
-            guard state.value != value else { return [] }
+        let followers = state.withLock { state -> Observers<Void>.Crowd? in
+            guard state.value != value else { return nil }
             state.value = value
-            return Array(state.followers.values)
+            return state.followers.crowd()
         }
-        for follower in followers { follower() }
+        followers?.tell(())
     }
 
     /// Calls the follower after each change, until the result is released.
@@ -38,22 +37,12 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
     /// It gets no value and reads ``value`` itself: with two changes at once it then reads the one
     /// that counts.
     public func follow(_ follower: @escaping @Sendable () -> Void) -> SignalFollowing {
-        let number = state.withLock { state in
-            state.lastNumber += 1
-            state.followers[state.lastNumber] = follower
-            return state.lastNumber
-        }
+        let number = state.withLock { $0.followers.add(.init(tell: follower)) }
         return SignalFollowing { [weak self] in
-            self?.state.withLock { $0.followers[number] = nil }
+            self?.state.withLock { $0.followers.remove(number) }
         }
     }
 }
 
 /// Follows a ``Signal`` for as long as it is kept.
-public final class SignalFollowing: Sendable {
-    private let end: @Sendable () -> Void
-
-    init(end: @escaping @Sendable () -> Void) { self.end = end }
-
-    deinit { end() }
-}
+public typealias SignalFollowing = Following

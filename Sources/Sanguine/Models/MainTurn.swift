@@ -80,9 +80,10 @@ final class MainTurn: Sendable {
     }
 }
 
-/// Somebody's observation of a query; it ends when the last one who holds it lets go.
+/// Somebody's observation; it ends when the last one who holds it lets go.
 ///
-/// See ``SanguineClient/observe(_:_:)``.
+/// From then on no call begins; one that is under way on another thread may still end. See
+/// ``SanguineClient/observe(_:_:)``.
 public final class Following: Sendable {
     private let end: @Sendable () -> Void
 

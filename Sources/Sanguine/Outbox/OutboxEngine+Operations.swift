@@ -21,17 +21,18 @@ extension OutboxEngine {
     ) throws(SanguineError) -> Receipt {
         try open(row.kind)
         let shot = Shot()
-        let taken = try guarded.withLock { guarded throws(SanguineError) in
+        let shown = try guarded.withLock { guarded throws(SanguineError) in
             if let ending = guarded.ending { throw ending }
             guard !guarded.contents.state.outbox.isFull else {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
-            let admit = try rehearse(guarded.contents)
+            let take = try rehearse(guarded.contents)
             var row = row
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
-            return take(row, shot, admit, &guarded)
+            guarded.receipts[row.sequence] = shot
+            return admit(row, &guarded, take)
         }
-        show(taken)
+        show(shown)
         return Receipt(id: row.id, shot: shot)
     }
 
@@ -39,14 +40,15 @@ extension OutboxEngine {
     func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
         try openAll()
         let shot = Shot()
-        let taken = try guarded.withLock { guarded throws(SanguineError) in
+        let fresh = environment.newId()
+        let shown = try guarded.withLock { guarded throws(SanguineError) in
             if let ending = guarded.ending { throw ending }
             guard let old = guarded.row(id), let driver = guarded.drivers[old.kind],
                 guarded.contents.state.outbox.items[old.sequence]?.isRefused == true
             else { throw .problem(.notInTray) }
             try driver.checkRetry(old)
             var row = OutboxFile.Row(
-                id: environment.newId(),
+                id: fresh,
                 kind: old.kind,
                 lane: old.lane,
                 name: old.name,
@@ -57,10 +59,11 @@ extension OutboxEngine {
             }
             _ = guarded.contents.state.outbox.discard(old.sequence)
             (guarded.contents.rows[old.sequence], guarded.failures[old.sequence]) = (nil, nil)
-            return take(row, shot, { driver.admit($0, to: &$1) }, &guarded)
+            guarded.receipts[row.sequence] = shot
+            return admit(row, &guarded) { driver.admit($0, to: &$1) }
         }
-        show(taken)
-        return Receipt(id: taken.row.id, shot: shot)
+        show(shown)
+        return Receipt(id: fresh, shot: shot)
     }
 
     /// Takes an operation out that is in the tray, or was never sent.
@@ -92,26 +95,9 @@ extension OutboxEngine {
         for kind in guarded.withLock({ $0.drivers.keys }) { try open(kind) }
     }
 
-    /// An operation that is durable, and what shows it.
-    private struct Taken {
-        let row: OutboxFile.Row
-        let shown: Shown
-    }
-
-    private func take(
-        _ row: OutboxFile.Row,
-        _ shot: Shot,
-        _ admit: Admit,
-        _ guarded: inout Guarded
-    ) -> Taken {
-        if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
-        guarded.receipts[row.sequence] = shot
-        return Taken(row: row, shown: admit(row, &guarded.contents))
-    }
-
-    private func show(_ taken: Taken) {
-        taken.shown()
-        arrived(taken.row)
+    /// Shows an operation that is durable.
+    private func show(_ shown: Shown) {
+        shown()
         changed()
         environment.durableWrites?()
         kick()

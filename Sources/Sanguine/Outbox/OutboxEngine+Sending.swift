@@ -12,6 +12,7 @@ extension OutboxEngine {
         let (shown, hasDeparted) = guarded.withLock { guarded -> ([Shown], Bool) in
             guard guarded.ending == nil else { return ([], false) }
             let kinds = guarded.sendable
+            // What nothing can be sent of is not looked for on disk: before it can, this runs.
             let shown = kinds.contains(.mutator) ? notice(&guarded) : []
             var hasDeparted = false
             while let (flight, records) = guarded.contents.state.outbox.takeOff(of: kinds) {
@@ -248,7 +249,8 @@ extension OutboxEngine.Guarded {
     /// The kinds that can be sent at present, all of whose operations are known.
     fileprivate var sendable: [OutboxState.Kind] {
         OutboxState.Kind.allCases.filter {
-            loaded.contains($0) && drivers[$0]?.canSend == true
+            contents.state.outbox.mayTakeOff($0) && loaded.contains($0)
+                && drivers[$0]?.canSend == true
         }
     }
 }

@@ -229,8 +229,13 @@ final class OutboxEngine: Sendable {
         _ driver: any OutboxDriver,
         _ guarded: inout Guarded
     ) -> Shown {
+        admit(row, &guarded) { driver.admit($0, to: &$1) }
+    }
+
+    /// Takes an operation in that is on disk; returns what shows it.
+    func admit(_ row: OutboxFile.Row, _ guarded: inout Guarded, _ admit: Admit) -> Shown {
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
-        let shown = driver.admit(row, to: &guarded.contents)
+        let shown = admit(row, &guarded.contents)
         guard guarded.contents.state.outbox.items[row.sequence]?.isArriving == true else {
             return shown
         }
@@ -241,7 +246,7 @@ final class OutboxEngine: Sendable {
     }
 
     /// An operation is shown, unless it was discarded meanwhile.
-    func arrived(_ row: OutboxFile.Row) {
+    private func arrived(_ row: OutboxFile.Row) {
         let hide = guarded.withLock { guarded -> Shown? in
             guarded.contents.state.outbox.arrived(row.sequence)
             guard guarded.contents.state.outbox.items[row.sequence] == nil else { return nil }

@@ -93,6 +93,15 @@ package struct OutboxState: Sendable {
         return arriving.map { $0.sequence - 1 } ?? items.keys.last ?? 0
     }
 
+    /// Whether something of a kind would be sent if it came now, into a lane that is free.
+    package func mayTakeOff(_ kind: Kind) -> Bool {
+        let limits = limits(kind)
+        // Lanes that wait together wait in one line.
+        let mustWait = limits.operations > 1 && waits[Line(kind: kind, lane: "")] != nil
+        return !mustWait && !pauses.contains(.offline) && !mustSignIn(kind)
+            && flights.values.count { $0.kind == kind } < limits.flights
+    }
+
     /// Whether those of a kind wait for somebody to sign in.
     package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
@@ -151,11 +160,7 @@ package struct OutboxState: Sendable {
         of kinds: [Kind] = Kind.allCases
     ) -> (flight: Flight, records: [Record])? {
         defer { checkInvariants() }
-        guard !pauses.contains(.offline) else { return nil }
-        for kind in kinds where !mustSignIn(kind) {
-            guard flights.values.count(where: { $0.kind == kind }) < limits(kind).flights else {
-                continue
-            }
+        for kind in kinds where mayTakeOff(kind) {
             let chosen = search(kind)
             guard !chosen.isEmpty else { continue }
             lastFlight += 1

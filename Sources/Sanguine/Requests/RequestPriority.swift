@@ -10,8 +10,7 @@ final class RequestPriority: Sendable {
 
     private struct State {
         var current: FetchPriority
-        var observers: [UInt64: Observer] = [:]
-        var lastNumber: UInt64 = 0
+        var observers = Observers<FetchPriority>()
     }
 
     // The only mutable state, guarded by the mutex. Observers are called outside of it.
@@ -23,12 +22,12 @@ final class RequestPriority: Sendable {
 
     /// Raises the priority, unless it is that high already.
     func raise(to priority: FetchPriority) {
-        let observers = state.withLock { state -> [Observer] in
-            guard state.current < priority else { return [] }
+        let observers = state.withLock { state -> Observers<FetchPriority>.Crowd? in
+            guard state.current < priority else { return nil }
             state.current = priority
-            return Array(state.observers.values)
+            return state.observers.crowd()
         }
-        for observer in observers { observer(priority) }
+        observers?.tell(priority)
     }
 
     /// Calls the observer after each rise from now on.
@@ -37,13 +36,9 @@ final class RequestPriority: Sendable {
     ///
     /// - Returns: The observer's number, for ``forget(_:)``.
     func observe(_ observer: @escaping Observer) -> UInt64 {
-        state.withLock { state in
-            state.lastNumber += 1
-            state.observers[state.lastNumber] = observer
-            return state.lastNumber
-        }
+        state.withLock { $0.observers.add(.init(tell: observer)) }
     }
 
     /// Calls the observer no more.
-    func forget(_ observer: UInt64) { state.withLock { $0.observers[observer] = nil } }
+    func forget(_ observer: UInt64) { state.withLock { $0.observers.remove(observer) } }
 }

@@ -135,11 +135,13 @@ final class OutboxFile: Sendable {
 
     /// The sequence number that was given last.
     func lastSequence() throws -> Int64 {
-        try read { database in
-            let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'operation'"
-            return try Int64.fetchOne(database, sql: sql) ?? floor
-        }
+        try read { try Int64.fetchOne($0, sql: "SELECT \(Self.last)") ?? floor }
     }
+
+    /// The largest number of what is here, or was.
+    private static let last = """
+        max((SELECT last FROM removed), ifnull((SELECT max(sequence) FROM operation), 0))
+        """
 
     /// Changes whenever another connection has changed the file.
     func version() throws -> Int64 {
@@ -314,8 +316,8 @@ final class OutboxFile: Sendable {
     ) throws -> Int64 {
         let statement = try database.cachedStatement(
             sql: """
-                INSERT INTO operation (id, lane, kind, name, arguments, phase, created_at)
-                VALUES (?, ?, ?, ?, ?, 'queued', ?)
+                INSERT INTO operation (sequence, id, lane, kind, name, arguments, phase, created_at)
+                VALUES (1 + \(last), ?, ?, ?, ?, ?, 'queued', ?)
                 """
         )
         statement.setUncheckedArguments([
@@ -411,17 +413,18 @@ final class OutboxFile: Sendable {
     private var schema: SQLiteFile.Schema {
         SQLiteFile.Schema(version: Self.schemaVersion) { [floor] database, _ in
             try database.execute(sql: Self.tables)
-            guard floor > 0 else { return }
             try database.execute(
-                sql: "INSERT INTO sqlite_sequence (name, seq) VALUES ('operation', ?)",
+                sql: "INSERT INTO removed (one, last) VALUES (1, ?)",
                 arguments: [floor]
             )
         }
     }
 
+    // No number is given again. `removed` knows those that are gone, and AUTOINCREMENT would write
+    // another page with each operation to know all.
     private static let tables = """
         CREATE TABLE operation (
-            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            sequence INTEGER PRIMARY KEY,
             id TEXT NOT NULL,
             lane TEXT NOT NULL,
             kind TEXT NOT NULL,
@@ -432,6 +435,13 @@ final class OutboxFile: Sendable {
             problem TEXT,
             created_at INTEGER NOT NULL
         ) STRICT;
+        CREATE TABLE removed (
+            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+            last INTEGER NOT NULL
+        ) STRICT;
+        CREATE TRIGGER is_removed AFTER DELETE ON operation BEGIN
+            UPDATE removed SET last = old.sequence WHERE last < old.sequence;
+        END;
         CREATE TABLE owner (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
             account TEXT NOT NULL

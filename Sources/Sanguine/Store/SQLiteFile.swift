@@ -78,6 +78,8 @@ struct SQLiteFile: Sendable {
                 try database.execute(sql: "PRAGMA journal_mode = TRUNCATE")
                 try database.execute(sql: "PRAGMA synchronous = FULL")
             case .log:
+                // A commit writes whole pages, of an operation's few hundred bytes. For a new file.
+                try database.execute(sql: "PRAGMA page_size = 2048")
                 try database.execute(sql: "PRAGMA journal_mode = WAL")
                 try database.execute(sql: "PRAGMA synchronous = NORMAL")
             case .readOnly:

@@ -8,8 +8,7 @@ import Synchronization
 /// Mutable state: `state`, by its mutex, which is held over nothing that calls back.
 final class Followers<Value: Equatable & Sendable>: Sendable {
     private struct State {
-        var readers: [UInt64: AsyncStream<Value>.Continuation] = [:]
-        var lastNumber: UInt64 = 0
+        var readers = Observers<Value>()
         /// What all readers were told last.
         var told: Value?
         var isFinished = false
@@ -17,7 +16,7 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         mutating func tell(_ value: Value) {
             guard value != told else { return }
             told = value
-            for reader in readers.values { reader.yield(value) }
+            readers.crowd().tell(value)
         }
     }
 
@@ -33,16 +32,16 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
             guard !state.isFinished else { return nil }
             // It may have changed, and the others are still to be told.
             state.tell(value)
-            state.lastNumber += 1
-            state.readers[state.lastNumber] = continuation
-            return state.lastNumber
+            return state.readers.add(
+                .init(tell: { continuation.yield($0) }, finish: { continuation.finish() })
+            )
         }
         guard let number else {
             continuation.finish()
             return stream
         }
         continuation.onTermination = { [weak self] _ in
-            self?.state.withLock { $0.readers[number] = nil }
+            self?.state.withLock { $0.readers.remove(number) }
         }
         continuation.yield(value)
         return stream
@@ -60,10 +59,9 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
     func finish() {
         let readers = state.withLock { state in
             state.isFinished = true
-            defer { state.readers = [:] }
-            return state.readers.values
+            return state.readers.takeAll()
         }
         // Under no lock: whoever ends a stream is called back.
-        for reader in readers { reader.finish() }
+        readers.finish()
     }
 }
