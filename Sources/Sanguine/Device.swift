@@ -108,12 +108,12 @@ final class Device: Sendable {
 
     /// Fetches again what events make stale.
     private func connectEvents() {
-        events.start { [weak queries] effect in
-            if !effect.events.isEmpty {
+        events.start { [weak queries] actions in
+            if !actions.events.isEmpty {
                 queries?.sweep()
-                queries?.invalidate(event: effect.events)
+                queries?.invalidate(event: actions.events)
             }
-            for polled in effect.polls { queries?.refetch(polled) }
+            for polled in actions.polls { queries?.refetch(polled) }
         }
         queries.entries.observation.onFollowed { [weak events] key, policy, isObserved in
             let (polling, followsDays) = (policy.polling, policy.followsDays)

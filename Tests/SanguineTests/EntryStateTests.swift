@@ -54,8 +54,8 @@ struct EntryStateTests {
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.join(waiter: 2, nextFlight: 8)
 
-        let effect = state.fail(7, error: offline, nextFlight: 9)
-        #expect(effect?.answer.sorted() == [1, 2])
+        let actions = state.fail(7, error: offline, nextFlight: 9)
+        #expect(actions?.answer.sorted() == [1, 2])
         #expect(state.error == offline)
         #expect(state.join(waiter: 3, nextFlight: 10).start == 10)
     }
@@ -66,8 +66,8 @@ struct EntryStateTests {
         _ = state.invalidate(generation: 1, nextFlight: 8)
         _ = state.join(waiter: 2, nextFlight: 9)
 
-        let effect = state.land(7, at: now, nextFlight: 10)
-        #expect(effect == .init(answer: [1], start: 10))
+        let actions = state.land(7, at: now, nextFlight: 10)
+        #expect(actions == .init(answer: [1], start: 10))
         #expect(!state.isFresh(.forever, at: now, in: .gmt))
         #expect(state.land(10, at: now, nextFlight: 11)?.answer == [2])
         #expect(state.isFresh(.forever, at: now, in: .gmt))
@@ -86,8 +86,8 @@ struct EntryStateTests {
         _ = state.land(7, at: now, nextFlight: 8)
         _ = state.join(waiter: 2, nextFlight: 9)
 
-        let effect = state.reset(nextFlight: nil)
-        #expect(effect == .init(cancel: 9, answer: [2]))
+        let actions = state.reset(nextFlight: nil)
+        #expect(actions == .init(cancel: 9, answer: [2]))
         #expect(state.held == nil)
         #expect(state.land(9, at: now, nextFlight: 10) == nil)
         #expect(state.held == nil)
@@ -168,8 +168,8 @@ struct EntryStateTests {
         _ = state.join(waiter: 1, nextFlight: 7)
         #expect(state.set(at: now, generation: 1) == .nothing)
 
-        let effect = state.land(7, at: now + .seconds(1), nextFlight: 8)
-        #expect(effect == .init(answer: [1], isOvertaken: true))
+        let actions = state.land(7, at: now + .seconds(1), nextFlight: 8)
+        #expect(actions == .init(answer: [1], isOvertaken: true))
         #expect(state.held?.asOf == now)
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
@@ -269,8 +269,8 @@ private struct EntryWorld {
         case 64..<67:
             invalidations += 1
             let now = Timestamp(millisecondsSince1970: moment)
-            let effect = state.set(at: now, generation: UInt64(invalidations))
-            if effect != .nothing { faults.append("a value could not be set") }
+            let actions = state.set(at: now, generation: UInt64(invalidations))
+            if actions != .nothing { faults.append("a value could not be set") }
             newest = invalidations
         case 67..<69:
             let isSomebody = Bool.random(using: &random)
@@ -299,7 +299,7 @@ private struct EntryWorld {
 
     private mutating func end(_ flight: UInt64, hasFailed: Bool) {
         guard let flown = flying.removeValue(forKey: flight) else { return }
-        let effect =
+        let actions =
             hasFailed
             ? state.fail(flight, error: .closed, nextFlight: next())
             : state.land(
@@ -307,30 +307,30 @@ private struct EntryWorld {
                 at: Timestamp(millisecondsSince1970: moment),
                 nextFlight: next()
             )
-        guard let effect else {
+        guard let actions else {
             if !flown.isCancelled { faults.append("a flight that was wanted could not land") }
             return
         }
         if flown.isCancelled { faults.append("a cancelled flight landed") }
         if !hasFailed {
-            if effect.isOvertaken != (newest.map { $0 > flown.since } ?? false) {
+            if actions.isOvertaken != (newest.map { $0 > flown.since } ?? false) {
                 faults.append("an older value overwrote one that was set, or a newer did not")
             }
-            if !effect.isOvertaken { newest = flown.since }
+            if !actions.isOvertaken { newest = flown.since }
         }
-        perform(effect, servedBy: flown.since)
+        perform(actions, servedBy: flown.since)
     }
 
-    private mutating func perform(_ effect: EntryState.Effect, servedBy since: Int?) {
-        if let flight = effect.cancel { flying[flight]?.isCancelled = true }
-        for waiter in effect.answer {
+    private mutating func perform(_ actions: EntryState.Actions, servedBy since: Int?) {
+        if let flight = actions.cancel { flying[flight]?.isCancelled = true }
+        for waiter in actions.answer {
             guard let asked = waiting.removeValue(forKey: waiter) else {
                 faults.append("waiter \(waiter) was answered twice")
                 continue
             }
             if let since, since < asked { faults.append("an answer from before the invalidation") }
         }
-        if let flight = effect.start {
+        if let flight = actions.start {
             flying[flight] = (since: invalidations, isCancelled: false)
         }
     }

@@ -9,7 +9,9 @@ struct ObserversTests {
     @Test func `who leaves while the others are told hears no more`() {
         var observers = Observers<Int>()
         let heard = Mutex<[Int]>([])
-        let number = observers.add(.init(tell: { message in heard.withLock { $0.append(message) } }))
+        let number = observers.add(
+            .init(tell: { message in heard.withLock { $0.append(message) } })
+        )
         let crowd = observers.crowd()
         crowd.tell(1)
         observers.remove(number)

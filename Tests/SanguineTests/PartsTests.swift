@@ -38,7 +38,7 @@ struct PartsTests {
             return state.count
         } event: { state, seen in
             state.count = seen + 10
-            return Counting.Effect(hasNewBase: true)
+            return Counting.Actions(hasNewBase: true)
         }
 
         #expect(isDone)
@@ -109,7 +109,7 @@ struct PartsTests {
 
 private func prepare(_ state: Counting) {}
 
-private func join(_ state: inout Counting, _ plan: Void, _ waiter: UInt64) -> Counting.Effect {
+private func join(_ state: inout Counting, _ plan: Void, _ waiter: UInt64) -> Counting.Actions {
     state.join(waiter)
 }
 
@@ -120,29 +120,29 @@ private struct Counting: PartsState {
         var priority = FetchPriority.normal
     }
 
-    typealias Effect = PartsEffect<Request>
+    typealias Actions = PartsActions<Request>
 
     var count = 0
     private(set) var waiters: Set<UInt64> = []
 
-    mutating func join(_ waiter: UInt64) -> Effect {
+    mutating func join(_ waiter: UInt64) -> Actions {
         waiters.insert(waiter)
-        return Effect()
+        return Actions()
     }
 
-    mutating func rise() -> Effect {
+    mutating func rise() -> Actions {
         defer { waiters = [] }
         count += 1
-        return Effect(hasNewBase: true, answer: waiters.map { ($0, nil) })
+        return Actions(hasNewBase: true, answer: waiters.map { ($0, nil) })
     }
 
-    mutating func leave(waiter: UInt64) -> Effect {
-        guard waiters.remove(waiter) != nil else { return Effect() }
-        return Effect(answer: [(waiter, .cancelled)])
+    mutating func leave(waiter: UInt64) -> Actions {
+        guard waiters.remove(waiter) != nil else { return Actions() }
+        return Actions(answer: [(waiter, .cancelled)])
     }
 
-    mutating func reset(_ error: SanguineError) -> Effect {
+    mutating func reset(_ error: SanguineError) -> Actions {
         defer { (count, waiters) = (0, []) }
-        return Effect(hasNewBase: true, answer: waiters.map { ($0, error) })
+        return Actions(hasNewBase: true, answer: waiters.map { ($0, error) })
     }
 }

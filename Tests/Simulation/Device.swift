@@ -132,8 +132,8 @@ struct Device {
         )
         for row in disk.outbox.values.sorted(by: { $0.item.sequence < $1.item.sequence })
         where row.owner == account || bug == .sendsForAnybody {
-            let effects = try state.add(row.operation, as: row.item, over: disk.mirror)
-            write(effects.records)
+            let actions = try state.add(row.operation, as: row.item, over: disk.mirror)
+            write(actions.steps)
         }
         self.state = state
         wantsPull = true
@@ -225,25 +225,25 @@ struct Device {
             let id = answer.results[index].id
             answer.results[index].id = aliases[id] ?? id
         }
-        guard var effects = state?.landed(flight, answer, over: disk.mirror) else { return }
+        guard var actions = state?.landed(flight, answer, over: disk.mirror) else { return }
         if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
-            effects.adopt == nil
+            actions.adopt == nil
         {
             let nothing = PullAnswer(changes: [], next: head, head: head, hasMore: false)
-            effects.adopt = .init(nothing, since: disk.mirror.position)
+            actions.adopt = .init(nothing, since: disk.mirror.position)
         }
         if bug == .rollsBackWhatFollows {
-            for case .refused(let sequence, _) in effects.records {
+            for case .refused(let sequence, _) in actions.steps {
                 for row in disk.outbox.values
                 where row.item.sequence > sequence && state?.outbox.items[row.item.sequence] != nil
                 {
                     if let more = try state?.discard(row.item.sequence, over: disk.mirror) {
-                        effects.records += more.records
+                        actions.steps += more.steps
                     }
                 }
             }
         }
-        try perform(effects)
+        try perform(actions)
     }
 
     mutating func pushFailed(_ flight: UInt64, wasSent: Bool) {
@@ -255,8 +255,8 @@ struct Device {
     /// Takes a refused operation out of the tray.
     mutating func emptyTray() throws {
         guard let refused = state?.outbox.items.values.first(where: \.isRefused) else { return }
-        if let effects = try state?.discard(refused.sequence, over: disk.mirror) {
-            try perform(effects)
+        if let actions = try state?.discard(refused.sequence, over: disk.mirror) {
+            try perform(actions)
         }
     }
 
@@ -301,24 +301,24 @@ struct Device {
             )
             batch = .init(answer, since: batch.since, asked: Set(unresolved))
         }
-        guard let effects = state?.received(batch, over: disk.mirror) else { return }
-        try perform(effects)
+        guard let actions = state?.received(batch, over: disk.mirror) else { return }
+        try perform(actions)
     }
 
     // MARK: - Steps
 
     // In the order that SyncState asks for; death may come between any two.
-    private mutating func perform(_ effects: SyncState.Effects) throws {
-        var effects = effects
+    private mutating func perform(_ actions: SyncState.Actions) throws {
+        var actions = actions
         while true {
-            write(effects.records)
+            write(actions.steps)
             try mayDie()
-            if effects.mustPull { wantsPull = true }
-            guard let batch = effects.adopt else { return }
+            if actions.mustPull { wantsPull = true }
+            guard let batch = actions.adopt else { return }
             adopt(batch)
             try mayDie()
             guard let next = try state?.adopted(batch, over: disk.mirror) else { return }
-            effects = next
+            actions = next
         }
     }
 
@@ -342,7 +342,7 @@ struct Device {
         }
     }
 
-    private mutating func write(_ records: [OutboxState.Record]) {
+    private mutating func write(_ records: [OutboxState.Step]) {
         for record in records {
             switch record {
             case .sending(let sequences):

@@ -211,13 +211,13 @@ extension Entries {
             }
             // It is still in the outbox's file: the row must say that it contains it.
             guarded.unremoved.insert(sequence)
-            let effect = entry.state.set(
+            let actions = entry.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
             take(change, arrival, entry, in: &guarded)
-            return effect
+            return actions
         }
         return isTaken && isWhole
     }

@@ -170,7 +170,7 @@ extension Entries {
     func show(
         _ source: any EntrySource,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
-        _ event: (Entry, inout Guarded) -> EntryState.Effect? = { _, _ in .nothing }
+        _ event: (Entry, inout Guarded) -> EntryState.Actions? = { _, _ in .nothing }
     ) {
         let query = source.query
         let present = source.present()

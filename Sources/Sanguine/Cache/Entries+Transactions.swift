@@ -78,7 +78,7 @@ extension Entries {
         creating: Bool = false,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
         prepare: (Ground) -> Plan?,
-        commit: (Plan, Entry, inout Guarded) -> EntryState.Effect?
+        commit: (Plan, Entry, inout Guarded) -> EntryState.Actions?
     ) -> Bool {
         while true {
             let ground = ground(of: query)

@@ -138,7 +138,7 @@ final class Entries: Sendable {
         _ query: ErasedQuery,
         creating: Bool = false,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
-        _ event: (Entry, inout Guarded) -> EntryState.Effect?
+        _ event: (Entry, inout Guarded) -> EntryState.Actions?
     ) -> Bool {
         var mustDeliver = false
         let ending = guarded.withLock { guarded -> Ending? in
@@ -146,9 +146,9 @@ final class Entries: Sendable {
                 let entry = entry(of: query, creating: creating, in: &guarded)
             else { return nil }
             Self.sync(entry, with: guarded.marks)
-            guard let effect = event(entry, &guarded) else { return nil }
+            guard let actions = event(entry, &guarded) else { return nil }
             guarded.table.use(entry)
-            let ending = perform(effect, on: entry, in: &guarded, answer: answer())
+            let ending = perform(actions, on: entry, in: &guarded, answer: answer())
             let isNew = guarded.table.list(entry)
             observation.note(entry, isNew: isNew, in: &guarded.deliveries)
             evict(from: &guarded)
@@ -171,21 +171,21 @@ final class Entries: Sendable {
 
     // Under the lock; what it returns must be done outside of it.
     func perform(
-        _ effect: EntryState.Effect,
+        _ actions: EntryState.Actions,
         on entry: Entry,
         in guarded: inout Guarded,
         answer: @autoclosure () -> Entry.Answer
     ) -> Ending {
         if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
         var ending = Ending()
-        if effect.cancel != nil {
+        if actions.cancel != nil {
             ending.cancelled = entry.flight
             entry.flight = nil
         }
-        if !effect.answer.isEmpty {
-            ending.answers = (entry.take(effect.answer), answer())
+        if !actions.answer.isEmpty {
+            ending.answers = (entry.take(actions.answer), answer())
         }
-        if let flight = effect.start { entry.launch(flight, by: guarded.pilot) }
+        if let flight = actions.start { entry.launch(flight, by: guarded.pilot) }
         return ending
     }
 

@@ -10,7 +10,7 @@ import SanguineModel
 ///     held          shown; fresh or not             shown, and asked for again
 ///
 /// The state performs no I/O and reads no clock. Each method records one event and returns what the
-/// caller must now do, see ``Effect``. ``Entries`` does it. The value itself stays outside: no
+/// caller must now do, see ``Actions``. ``Entries`` does it. The value itself stays outside: no
 /// decision depends on it.
 ///
 /// A *generation* ends with each invalidation; its numbers are given from outside and rise, see
@@ -26,7 +26,7 @@ import SanguineModel
 /// 4. Flights are numbered upwards; only the one under way can land.
 struct EntryState: Sendable {
     /// What the owner of the state must do now, in this order.
-    struct Effect: Hashable, Sendable {
+    struct Actions: Hashable, Sendable {
         /// The flight to cancel.
         var cancel: UInt64?
         /// The waiters to answer, with the event's outcome.
@@ -37,7 +37,7 @@ struct EntryState: Sendable {
         /// way, and answers those who wait.
         var isOvertaken = false
 
-        static let nothing = Effect()
+        static let nothing = Actions()
     }
 
     /// The data axis, when there is data.
@@ -103,42 +103,42 @@ struct EntryState: Sendable {
     // MARK: - Readers
 
     /// A caller waits for an answer of the present generation.
-    mutating func join(waiter: UInt64, nextFlight: UInt64) -> Effect {
+    mutating func join(waiter: UInt64, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         needs[waiter] = generation
-        return Effect(start: startIfIdle(nextFlight))
+        return Actions(start: startIfIdle(nextFlight))
     }
 
     /// A caller gave up.
     ///
     /// The last one takes the flight with it; no other notices.
-    mutating func leave(waiter: UInt64) -> Effect {
+    mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
         guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
-        return Effect(cancel: cancelIfUnwanted(), answer: [waiter])
+        return Actions(cancel: cancelIfUnwanted(), answer: [waiter])
     }
 
     /// An observer wants to be told of every change, and the present truth soon.
-    mutating func observe(_ observer: UInt64, isFresh: Bool, nextFlight: UInt64) -> Effect {
+    mutating func observe(_ observer: UInt64, isFresh: Bool, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         observers.insert(observer)
-        return Effect(start: isFresh ? nil : startIfIdle(nextFlight))
+        return Actions(start: isFresh ? nil : startIfIdle(nextFlight))
     }
 
     /// An observer left.
-    mutating func unobserve(_ observer: UInt64) -> Effect {
+    mutating func unobserve(_ observer: UInt64) -> Actions {
         defer { checkInvariants() }
         guard observers.remove(observer) != nil else { return .nothing }
-        return Effect(cancel: cancelIfUnwanted())
+        return Actions(cancel: cancelIfUnwanted())
     }
 
     // MARK: - Data
 
     /// What is held, and what is on the way, no longer counts as fresh.
-    mutating func invalidate(generation: UInt64, nextFlight: UInt64) -> Effect {
+    mutating func invalidate(generation: UInt64, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         note(generation: generation)
-        return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
     /// As ``invalidate(generation:nextFlight:)`` for an entry that nobody observes.
@@ -147,9 +147,9 @@ struct EntryState: Sendable {
     }
 
     /// An observer's entry is to be fetched again although it may be fresh.
-    mutating func refetch(nextFlight: UInt64) -> Effect {
+    mutating func refetch(nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
-        return Effect(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
     /// A value of an earlier process was found on disk.
@@ -186,7 +186,7 @@ struct EntryState: Sendable {
         at now: Timestamp,
         day: LocalDay? = nil,
         generation: UInt64
-    ) -> Effect {
+    ) -> Actions {
         defer { checkInvariants() }
         note(generation: generation)
         held = Held(
@@ -205,7 +205,7 @@ struct EntryState: Sendable {
     /// A flight that took off before does not overwrite it; if it was stale, another one follows.
     ///
     /// Returns `nil` if there is none.
-    mutating func amend(generation: UInt64) -> Effect? {
+    mutating func amend(generation: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard var held else { return nil }
         let isCurrent = held.generation == self.generation
@@ -241,14 +241,14 @@ struct EntryState: Sendable {
         day: LocalDay? = nil,
         isAmbiguous: Bool = false,
         nextFlight: UInt64
-    ) -> Effect? {
+    ) -> Actions? {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network else { return nil }
         error = nil
         guard !isOvertaken(flightOf: generation), !isAmbiguous || held == nil else {
-            var effect = end(flightOf: generation, nextFlight: nextFlight)
-            effect.isOvertaken = true
-            return effect
+            var actions = end(flightOf: generation, nextFlight: nextFlight)
+            actions.isOvertaken = true
+            return actions
         }
         held = Held(asOf: now, day: day, generation: generation, isOfSession: true)
         return end(flightOf: generation, nextFlight: nextFlight)
@@ -263,14 +263,14 @@ struct EntryState: Sendable {
         _ flight: UInt64,
         error: SanguineError,
         nextFlight: UInt64
-    ) -> Effect? {
+    ) -> Actions? {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network else { return nil }
         guard !isOvertaken(flightOf: generation) else {
             // Who waits gets the newer value, and needs no error.
-            var effect = end(flightOf: generation, nextFlight: nextFlight)
-            effect.isOvertaken = true
-            return effect
+            var actions = end(flightOf: generation, nextFlight: nextFlight)
+            actions.isOvertaken = true
+            return actions
         }
         self.error = error
         return end(flightOf: generation, nextFlight: nextFlight)
@@ -287,47 +287,47 @@ struct EntryState: Sendable {
     /// - Parameter nextFlight: The flight for the observers that stay; `nil` if nobody is signed
     ///   in, or a screen that is about to close would sign somebody in.
     /// - Returns: What to do now.
-    mutating func reset(nextFlight: UInt64?) -> Effect {
+    mutating func reset(nextFlight: UInt64?) -> Actions {
         defer { checkInvariants() }
-        var effect = abandon()
+        var actions = abandon()
         held = nil
         error = nil
-        if let nextFlight, !observers.isEmpty { effect.start = startIfIdle(nextFlight) }
-        return effect
+        if let nextFlight, !observers.isEmpty { actions.start = startIfIdle(nextFlight) }
+        return actions
     }
 
     /// The client is closed: all that is under way ends, and nobody observes any more.
-    mutating func close() -> Effect {
+    mutating func close() -> Actions {
         defer { checkInvariants() }
         observers = []
         return abandon()
     }
 
-    private mutating func abandon() -> Effect {
-        var effect = Effect(answer: Array(needs.keys))
-        if case .fetching(let flight, _) = network { effect.cancel = flight }
+    private mutating func abandon() -> Actions {
+        var actions = Actions(answer: Array(needs.keys))
+        if case .fetching(let flight, _) = network { actions.cancel = flight }
         needs = [:]
         network = .idle
-        return effect
+        return actions
     }
 
-    private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Effect {
+    private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Actions {
         network = .idle
-        var effect = Effect()
+        var actions = Actions()
         if generation == self.generation {
             // Nobody needs more than the present one.
-            effect.answer = Array(needs.keys)
+            actions.answer = Array(needs.keys)
             needs = [:]
         } else {
-            effect.answer = needs.filter { $0.value <= generation }.map(\.key)
-            for waiter in effect.answer { needs[waiter] = nil }
+            actions.answer = needs.filter { $0.value <= generation }.map(\.key)
+            for waiter in actions.answer { needs[waiter] = nil }
         }
         let isBehind =
             generation < self.generation && held.map { $0.generation < self.generation } ?? true
         if !needs.isEmpty || (!observers.isEmpty && isBehind) {
-            effect.start = startIfIdle(nextFlight)
+            actions.start = startIfIdle(nextFlight)
         }
-        return effect
+        return actions
     }
 
     private mutating func startIfIdle(_ flight: UInt64) -> UInt64? {

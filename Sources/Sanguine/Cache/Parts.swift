@@ -9,11 +9,11 @@ protocol PartsState: Sendable {
     associatedtype Request: PartRequest
 
     /// A caller gave up: the last one takes along what nobody else waits for.
-    mutating func leave(waiter: UInt64) -> PartsEffect<Request>
+    mutating func leave(waiter: UInt64) -> PartsActions<Request>
 
     /// All is forgotten, and all that is under way ends: another user is there, or the client is
     /// closed.
-    mutating func reset(_ error: SanguineError) -> PartsEffect<Request>
+    mutating func reset(_ error: SanguineError) -> PartsActions<Request>
 }
 
 /// A request for one part.
@@ -25,7 +25,7 @@ protocol PartRequest: Sendable {
 }
 
 /// What the owner of a ``PartsState`` must do now, in this order.
-struct PartsEffect<Request: PartRequest>: Sendable {
+struct PartsActions<Request: PartRequest>: Sendable {
     /// The requests to cancel.
     var cancel: [UInt64] = []
     /// The requests under way that somebody waits for more urgently than before.
@@ -54,7 +54,7 @@ struct PartsEffect<Request: PartRequest>: Sendable {
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
 /// over the app's code; and `pilot`, by its own, set once.
 final class Parts<State: PartsState>: Sendable {
-    typealias Effect = PartsEffect<State.Request>
+    typealias Actions = PartsActions<State.Request>
     typealias Waiter = CheckedContinuation<SanguineError?, Never>
     /// Runs one request to its end.
     typealias Pilot = @Sendable (State.Request, RequestPriority, Partition) async -> Void
@@ -109,7 +109,7 @@ final class Parts<State: PartsState>: Sendable {
     ///   - event: Plays it; `nil` if nothing has changed.
     /// - Returns: Whether something has changed: never after the closing.
     @discardableResult
-    func play(for partition: Partition? = nil, _ event: (inout State) -> Effect?) -> Bool {
+    func play(for partition: Partition? = nil, _ event: (inout State) -> Actions?) -> Bool {
         change { guarded in
             guard partition == nil || guarded.partition === partition else { return nil }
             return event(&guarded.state)
@@ -128,7 +128,7 @@ final class Parts<State: PartsState>: Sendable {
     func transact<Plan: Sendable>(
         for partition: Partition? = nil,
         _ prepare: (State) -> Plan?,
-        event: (inout State, Plan) -> Effect?
+        event: (inout State, Plan) -> Actions?
     ) -> Bool {
         attempt(prepare) { guarded, plan in
             guard partition == nil || guarded.partition === partition else { return nil }
@@ -153,7 +153,7 @@ final class Parts<State: PartsState>: Sendable {
     ///   cancelled, and ``SanguineError/closed`` if the client is closed.
     func wait<Plan: Sendable>(
         _ prepare: (State) -> Plan,
-        join: (inout State, Plan, _ waiter: UInt64) -> Effect
+        join: (inout State, Plan, _ waiter: UInt64) -> Actions
     ) async throws(SanguineError) {
         guard !Task.isCancelled else { throw .cancelled }
         let waiter = newWaiter()
@@ -197,7 +197,7 @@ final class Parts<State: PartsState>: Sendable {
 
     private func attempt<Plan: Sendable>(
         _ prepare: (State) -> Plan?,
-        _ event: (inout Guarded, Plan) -> Effect?
+        _ event: (inout Guarded, Plan) -> Actions?
     ) -> Bool {
         // A function of its own: a copy of the state that lived on would have the next change of it
         // copy all rows.
@@ -216,29 +216,29 @@ final class Parts<State: PartsState>: Sendable {
         return false
     }
 
-    private func change(_ event: (inout Guarded) -> Effect?) -> Bool {
+    private func change(_ event: (inout Guarded) -> Actions?) -> Bool {
         let ending = guarded.withLock { guarded -> Delivery? in
-            guard !guarded.isClosed, let effect = event(&guarded) else { return nil }
-            return perform(effect, in: &guarded)
+            guard !guarded.isClosed, let actions = event(&guarded) else { return nil }
+            return perform(actions, in: &guarded)
         }
         ending?()
         return ending != nil
     }
 
     // Under the lock; what it returns must be done outside of it.
-    private func perform(_ effect: Effect, in guarded: inout Guarded) -> Delivery {
-        if effect.hasNewBase { guarded.revision += 1 }
-        let cancelled = effect.cancel.compactMap { guarded.flights.removeValue(forKey: $0)?.task }
-        let raised = effect.raise.compactMap { raise in
+    private func perform(_ actions: Actions, in guarded: inout Guarded) -> Delivery {
+        if actions.hasNewBase { guarded.revision += 1 }
+        let cancelled = actions.cancel.compactMap { guarded.flights.removeValue(forKey: $0)?.task }
+        let raised = actions.raise.compactMap { raise in
             guarded.flights[raise.number].map { ($0.priority, raise.priority) }
         }
-        for request in effect.start {
+        for request in actions.start {
             guarded.flights[request.number] = launch(request, guarded.partition)
         }
-        let answers = effect.answer.compactMap { answer in
+        let answers = actions.answer.compactMap { answer in
             guarded.waiters.removeValue(forKey: answer.waiter).map { ($0, answer.error) }
         }
-        let isVisible = effect.isVisible
+        let isVisible = actions.isVisible
         return { [queries, key] in
             for task in cancelled { task.cancel() }
             for (request, priority) in raised { request.raise(to: priority) }

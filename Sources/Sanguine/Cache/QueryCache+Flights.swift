@@ -71,16 +71,16 @@ extension QueryCache {
             answer = change?.shown ?? ground.value?.shown ?? box
             return .some(change)
         } commit: { change, entry, guarded in
-            let effect = entry.state.land(
+            let actions = entry.state.land(
                 flight,
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
                 isAmbiguous: change == nil,
                 nextFlight: guarded.nextNumber()
             )
-            guard let effect else { return nil }
+            guard let actions else { return nil }
             entry.flight = nil
-            if effect.isOvertaken {
+            if actions.isOvertaken {
                 answer = entry.box ?? answer
             } else if let change {
                 if query.policy.adaptive != nil {
@@ -88,22 +88,22 @@ extension QueryCache {
                 }
                 entries.take(change, arrival, entry, in: &guarded)
             }
-            return effect
+            return actions
         }
     }
 
     private func land(from source: any EntrySource, _ flight: UInt64, _ arrival: Entries.Arrival) {
         var answer: Entry.Answer = .failure(.balanceUnsettled)
         entries.show(source, answer: answer) { entry, guarded in
-            let effect = entry.state.land(
+            let actions = entry.state.land(
                 flight,
                 at: arrival.asOf,
                 nextFlight: guarded.nextNumber()
             )
-            guard let effect else { return nil }
+            guard let actions else { return nil }
             entry.flight = nil
             if let box = entry.box { answer = .success(box) }
-            return effect
+            return actions
         }
     }
 
@@ -114,15 +114,15 @@ extension QueryCache {
     ) {
         var answer = Entry.Answer.failure(error)
         entries.change(query, answer: answer) { entry, guarded in
-            let effect = entry.state.fail(
+            let actions = entry.state.fail(
                 flight,
                 error: error,
                 nextFlight: guarded.nextNumber()
             )
-            guard let effect else { return nil }
+            guard let actions else { return nil }
             entry.flight = nil
-            if effect.isOvertaken, let newer = entry.box { answer = .success(newer) }
-            return effect
+            if actions.isOvertaken, let newer = entry.box { answer = .success(newer) }
+            return actions
         }
     }
 
@@ -156,9 +156,9 @@ extension QueryCache {
             entry.waiters[waiter] = continuation
             isWaiting = true
             raised = entry.want(priority)
-            let effect = entry.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
+            let actions = entry.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
             // Who joins a flight changes nothing that anybody is to be told.
-            return effect.start == nil ? nil : effect
+            return actions.start == nil ? nil : actions
         }
         if !isWaiting { continuation.resume(returning: answer ?? .failure(.closed)) }
         raised?.raise(to: priority)

@@ -55,8 +55,8 @@ extension QueryCache {
     func refetch(_ key: QueryKey) {
         entries.changeSeveral { guarded in
             guard let entry = guarded.table[key] else { return [] }
-            let effect = entry.state.refetch(nextFlight: guarded.nextNumber())
-            return [entries.perform(effect, on: entry, in: &guarded, answer: .failure(.cancelled))]
+            let actions = entry.state.refetch(nextFlight: guarded.nextNumber())
+            return [entries.perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))]
         }
     }
 
@@ -87,11 +87,11 @@ extension QueryCache {
     ) -> [Entries.Ending] {
         guarded.table.observed.compactMap { key in
             guard let entry = guarded.table[key], isMeant(entry) else { return nil }
-            let effect = entry.state.invalidate(
+            let actions = entry.state.invalidate(
                 generation: generation,
                 nextFlight: guarded.nextNumber()
             )
-            return entries.perform(effect, on: entry, in: &guarded, answer: .failure(.cancelled))
+            return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))
         }
     }
 }

@@ -36,9 +36,9 @@ extension QueryCache {
                 let next = user.isSomebodys ? guarded.nextNumber() : nil
                 entry.pass(to: user)
                 guarded.table.measure(entry, 0)
-                let effect = entry.state.reset(nextFlight: next)
+                let actions = entry.state.reset(nextFlight: next)
                 return entries.perform(
-                    effect,
+                    actions,
                     on: entry,
                     in: &guarded,
                     answer: .failure(.userChanged)
@@ -65,9 +65,9 @@ extension QueryCache {
             guarded.isClosed = true
             let endings = guarded.table.all.map { entry in
                 let finish = entry.takeObservers()
-                let effect = entry.state.close()
+                let actions = entry.state.close()
                 let ending = entries.perform(
-                    effect,
+                    actions,
                     on: entry,
                     in: &guarded,
                     answer: .failure(.closed)

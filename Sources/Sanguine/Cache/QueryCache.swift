@@ -150,14 +150,14 @@ final class QueryCache: Sendable {
             guard let entry = entry as? TypedEntry<Value> else { return nil }
             entry.query = query
             raised = entry.want(query.policy.priority)
-            let effect = entry.state.observe(
+            let actions = entry.state.observe(
                 number,
                 isFresh: entry.isFresh(query.policy, at: now, in: guarded.zone),
                 nextFlight: guarded.nextNumber()
             )
             if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
             guarded.deliveries.append(entry.add(observer, as: number))
-            return effect
+            return actions
         }
         raised?.raise(to: query.policy.priority)
         return isObserving ? number : nil
@@ -205,14 +205,14 @@ final class QueryCache: Sendable {
         return entries.transact(query, creating: true) { ground in
             make(ground).map { ground.amended($0) }
         } commit: { change, entry, guarded in
-            let effect = entry.state.set(
+            let actions = entry.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
             entry.query = query
             entries.take(change, arrival, entry, in: &guarded)
-            return effect
+            return actions
         }
     }
 
@@ -234,7 +234,7 @@ final class QueryCache: Sendable {
         } commit: { change, entry, guarded in
             // A flight from before must not overwrite it.
             guard let held = entry.state.held,
-                let effect = entry.state.amend(generation: guarded.marks.next())
+                let actions = entry.state.amend(generation: guarded.marks.next())
             else { return nil }
             entries.take(
                 change,
@@ -242,7 +242,7 @@ final class QueryCache: Sendable {
                 entry,
                 in: &guarded
             )
-            return effect
+            return actions
         }
         return isTaken ? shown?.value(as: Value.self) : nil
     }

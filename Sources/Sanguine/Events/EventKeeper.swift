@@ -19,7 +19,7 @@ import Synchronization
 /// process may be stopped.
 final class EventKeeper: Sendable {
     /// Fetches again what an effect names.
-    typealias Perform = @Sendable (EventState.Effect) -> Void
+    typealias Perform = @Sendable (EventState.Actions) -> Void
 
     private struct Timer {
         let number: UInt64
@@ -153,21 +153,21 @@ final class EventKeeper: Sendable {
 
     /// The one door through which anything changes.
     private func change(
-        _ event: (inout EventState, EventState.Moment, inout RandomSource) -> EventState.Effect
+        _ event: (inout EventState, EventState.Moment, inout RandomSource) -> EventState.Actions
     ) {
         // The app's own clocks, so not under the lock.
         let (wall, uptime) = (clock.now(), uptime.elapsed)
-        let (perform, effect, overtaken) = guarded.withLock { guarded in
+        let (perform, actions, overtaken) = guarded.withLock { guarded in
             guard !guarded.isClosed, let perform = guarded.perform else {
-                return (nil as Perform?, EventState.Effect.nothing, nil as Timer?)
+                return (nil as Perform?, EventState.Actions.nothing, nil as Timer?)
             }
             let day = LocalDay(containing: wall, in: guarded.zone)
             let moment = EventState.Moment(wall: wall, uptime: uptime, day: day)
-            let effect = event(&guarded.state, moment, &guarded.random)
-            return (perform, effect, arm(&guarded, at: moment))
+            let actions = event(&guarded.state, moment, &guarded.random)
+            return (perform, actions, arm(&guarded, at: moment))
         }
         overtaken?.task.cancel()
-        if effect != .nothing { perform?(effect) }
+        if actions != .nothing { perform?(actions) }
     }
 
     /// Sees to it that the timer wakes in time; returns the one to cancel.

@@ -3,7 +3,7 @@ import SanguineModel
 /// What happens around the app, and the only code that decides what is fetched again because of it.
 ///
 /// The state performs no I/O and reads no clock. Each method records one thing that has happened
-/// and returns what is now to be fetched again, see ``Effect``. ``EventKeeper`` does it.
+/// and returns what is now to be fetched again, see ``Actions``. ``EventKeeper`` does it.
 ///
 /// - *Foreground*: the app was away for long enough. Counted on both clocks, and the longer time
 ///   counts: one stands still while the device sleeps, the other may be set back.
@@ -32,13 +32,13 @@ struct EventState: Sendable {
     }
 
     /// What is to be fetched again.
-    struct Effect: Hashable, Sendable {
+    struct Actions: Hashable, Sendable {
         /// Every query whose policy names one of these.
         var events: RefetchEvents = []
         /// And these, whose turn has come.
         var polls: [QueryKey] = []
 
-        static let nothing = Effect()
+        static let nothing = Actions()
     }
 
     private let foregroundAfter: Duration
@@ -118,7 +118,7 @@ struct EventState: Sendable {
         foreground: Bool,
         at moment: Moment,
         using random: inout some RandomNumberGenerator
-    ) -> Effect {
+    ) -> Actions {
         defer { checkInvariants() }
         guard foreground != isForeground else { return look(at: moment, using: &random) }
         isForeground = foreground
@@ -140,7 +140,7 @@ struct EventState: Sendable {
         online: Bool,
         at moment: Moment,
         using random: inout some RandomNumberGenerator
-    ) -> Effect {
+    ) -> Actions {
         defer { checkInvariants() }
         if online != isOnline {
             isOnline = online
@@ -153,7 +153,7 @@ struct EventState: Sendable {
     mutating func woke(
         at moment: Moment,
         using random: inout some RandomNumberGenerator
-    ) -> Effect {
+    ) -> Actions {
         defer { checkInvariants() }
         return look(at: moment, using: &random)
     }
@@ -183,29 +183,29 @@ struct EventState: Sendable {
         at moment: Moment,
         and events: RefetchEvents = [],
         using random: inout some RandomNumberGenerator
-    ) -> Effect {
+    ) -> Actions {
         guard isForeground else { return .nothing }
-        var effect = Effect(events: events)
+        var actions = Actions(events: events)
         if moment.day.day != day.day || moment.wall >= day.end {
             day = moment.day
-            effect.events.insert(.midnight)
+            actions.events.insert(.midnight)
         } else {
             // What was fetched in another zone is of a day that may end earlier there.
             day.end = min(day.end, moment.day.end)
         }
         guard isOnline else {
-            missed.formUnion(effect.events)
-            return effect
+            missed.formUnion(actions.events)
+            return actions
         }
         if let due = networkDue, due <= moment.uptime {
             networkDue = nil
             lastNetwork = moment.uptime
-            effect.events.formUnion(missed)
-            effect.events.insert(.networkBack)
+            actions.events.formUnion(missed)
+            actions.events.insert(.networkBack)
             missed = []
         }
-        effect.polls = polls.takeDue(at: moment.uptime, using: &random)
-        return effect
+        actions.polls = polls.takeDue(at: moment.uptime, using: &random)
+        return actions
     }
 
     private func checkInvariants() {

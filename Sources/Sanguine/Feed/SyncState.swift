@@ -66,9 +66,9 @@ package struct SyncState {
     }
 
     /// What the shell must do now, in this order.
-    package struct Effects {
+    package struct Actions {
         /// To be made durable in the outbox.
-        package var records: [OutboxState.Record] = []
+        package var steps: [OutboxState.Step] = []
         /// To be written to the base.
         package var adopt: FeedBatch?
         /// The records whose visible value may have changed.
@@ -148,16 +148,16 @@ package struct SyncState {
         as item: OutboxState.Item,
         rehearsed rehearsal: Replay.Rehearsal? = nil,
         over base: some RecordSource
-    ) throws -> Effects {
-        var effects = Effects()
+    ) throws -> Actions {
+        var actions = Actions()
         var item = item
         if case .acknowledged(let head) = item.phase, head <= position {
             // The process died after the base had it and before the outbox knew.
-            effects.records = [.removed([item.sequence])]
-            return effects
+            actions.steps = [.removed([item.sequence])]
+            return actions
         }
         if !item.isRefused {
-            effects.changed =
+            actions.changed =
                 if let rehearsal {
                     try replay.add(rehearsal, at: item.sequence, over: base)
                 } else {
@@ -166,17 +166,17 @@ package struct SyncState {
             item.dependencies = replay.dependencies(of: item.sequence)
         }
         outbox.add(item)
-        return effects
+        return actions
     }
 
     /// Takes an operation out that is refused, or was never sent; `nil` if it may be done.
     package mutating func discard(
         _ sequence: Int64,
         over base: some RecordSource
-    ) throws -> Effects? {
-        guard let records = outbox.discard(sequence) else { return nil }
-        return Effects(
-            records: records,
+    ) throws -> Actions? {
+        guard let steps = outbox.discard(sequence) else { return nil }
+        return Actions(
+            steps: steps,
             changed: try replay.settle(removing: [sequence], changed: [], over: base)
         )
     }
@@ -186,7 +186,7 @@ package struct SyncState {
         _ flight: UInt64,
         _ answer: PushAnswer,
         over base: some RecordSource
-    ) -> Effects {
+    ) -> Actions {
         took(note: outbox.land(flight, answer.results), over: base)
     }
 
@@ -196,29 +196,29 @@ package struct SyncState {
     package mutating func received(
         _ batch: FeedBatch,
         over base: some RecordSource
-    ) -> Effects {
-        var effects = took(note: outbox.resolve(batch.results), over: base)
-        if effects.adopt != nil {
+    ) -> Actions {
+        var actions = took(note: outbox.resolve(batch.results), over: base)
+        if actions.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
-            effects.mustPull = true
-            return effects
+            actions.mustPull = true
+            return actions
         }
         guard batch.since == pullPosition else {
             // It overlaps with what came meanwhile, or comes after something that did not.
-            effects.mustPull = effects.mustPull || batch.next > pullPosition
-            return effects
+            actions.mustPull = actions.mustPull || batch.next > pullPosition
+            return actions
         }
         hold(batch)
-        effects.adopt = takeHeld()
-        effects.mustPull = needsPull && effects.adopt == nil
-        return effects
+        actions.adopt = takeHeld()
+        actions.mustPull = needsPull && actions.adopt == nil
+        return actions
     }
 
     /// A batch and its position are in the base: what it contains is settled, in this one step.
     package mutating func adopted(
         _ batch: FeedBatch,
         over base: some RecordSource
-    ) throws -> Effects {
+    ) throws -> Actions {
         position = batch.next
         horizon = max(horizon, batch.horizon)
         isComplete = batch.isComplete
@@ -226,22 +226,22 @@ package struct SyncState {
         let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
         isResetting = (isResetting || batch.isReset) && !isComplete
         var settled: [Int64] = []
-        var effects = Effects()
+        var actions = Actions()
         if isComplete {
-            (settled, effects.records) = outbox.settle(through: position)
+            (settled, actions.steps) = outbox.settle(through: position)
         } else if outbox.wantedHead != nil {
             // More than may be held back. They are done: better hidden for a moment than twice.
-            (settled, effects.records) = outbox.settle(through: .max)
+            (settled, actions.steps) = outbox.settle(through: .max)
         }
-        effects.changed = try replay.settle(
+        actions.changed = try replay.settle(
             removing: settled,
             changed: batch.changes.map { RecordKey($0.collection, $0.id) },
             everything: isOther,
             over: base
         )
-        effects.isEverythingChanged = isOther
-        effects.mustPull = needsPull
-        return effects
+        actions.isEverythingChanged = isOther
+        actions.mustPull = needsPull
+        return actions
     }
 
     /// What is held back and lies in a space of its own is dropped: the space goes.
@@ -254,36 +254,36 @@ package struct SyncState {
     package var pullHorizon: Int64 { max(horizon, held?.horizon ?? 0) }
 
     private mutating func took(
-        note records: [OutboxState.Record],
+        note steps: [OutboxState.Step],
         over base: some RecordSource
-    ) -> Effects {
-        var effects = Effects(records: records)
-        let refused = records.compactMap { record in
-            if case .refused(let sequence, _) = record { sequence } else { nil }
+    ) -> Actions {
+        var actions = Actions(steps: steps)
+        let refused = steps.compactMap { step in
+            if case .refused(let sequence, _) = step { sequence } else { nil }
         }
-        if !refused.isEmpty { settle(refused, over: base, &effects) }
-        effects.adopt = takeHeld()
-        if held == nil, effects.adopt == nil, isComplete {
+        if !refused.isEmpty { settle(refused, over: base, &actions) }
+        actions.adopt = takeHeld()
+        if held == nil, actions.adopt == nil, isComplete {
             // What changed nothing is done at a number that the base has reached already.
             let (settled, ended) = outbox.settle(through: position)
-            effects.records += ended
-            settle(settled, over: base, &effects)
+            actions.steps += ended
+            settle(settled, over: base, &actions)
         }
-        effects.mustPull = needsPull && effects.adopt == nil
-        return effects
+        actions.mustPull = needsPull && actions.adopt == nil
+        return actions
     }
 
     // What has become of operations is so, whether the base can be read or not.
     private mutating func settle(
         _ sequences: [Int64],
         over base: some RecordSource,
-        _ effects: inout Effects
+        _ actions: inout Actions
     ) {
         do {
             let changed = try replay.settle(removing: sequences, changed: [], over: base)
-            effects.changed.formUnion(changed)
+            actions.changed.formUnion(changed)
         } catch {
-            effects.failure = error
+            actions.failure = error
         }
     }
 

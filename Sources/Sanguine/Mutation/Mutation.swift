@@ -25,7 +25,7 @@ public protocol Mutation: Codable, Sendable {
     /// The name under which it is kept: unique among the mutations of an app, and stable.
     static var name: String { get }
 
-    /// The line in which it waits.
+    /// The lane in which it waits.
     ///
     /// Mutations of one lane are sent one after the other in their order, those of others at the
     /// same time. Whatever refers to an id that is still a temporary one belongs into the lane of

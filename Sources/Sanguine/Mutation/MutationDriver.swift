@@ -248,7 +248,7 @@ final class MutationDriver: OutboxDriver {
             }
             .compactMap { ids.rewrite($0) }
         }
-        guard let (records, rewritten) = landing else { return }
+        guard let (steps, rewritten) = landing else { return }
         for row in rewritten { showAgain(row) }
         var unsettled: [ErasedQuery] = []
         for (query, box) in said.values
@@ -259,7 +259,7 @@ final class MutationDriver: OutboxDriver {
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
             entries.invalidate(query)
         }
-        outbox.tell(records)
+        outbox.tell(steps)
         if rest.isEmpty { settling.settled(sequence) } else { settling.refetch([sequence]) }
     }
 
@@ -269,14 +269,14 @@ final class MutationDriver: OutboxDriver {
         let results = departure.rows.map {
             PushResult(id: $0.id, status: .refused, problem: problem)
         }
-        guard let (records, _) = outbox.land(departure, results) else { return }
+        guard let (steps, _) = outbox.land(departure, results) else { return }
         for row in departure.rows {
             let touched = entries.effectQueries(of: row.sequence)
             entries.setEffects([], of: row.sequence, for: user)
             // Who refuses often knows something that is not shown yet.
             for query in touched { entries.invalidate(query) }
         }
-        outbox.tell(records)
+        outbox.tell(steps)
     }
 
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {

@@ -115,19 +115,19 @@ final class MutationSettling: Sendable {
     @discardableResult
     func settled(_ sequence: Int64) -> Bool {
         guard entries.effectQueries(of: sequence).isEmpty else { return false }
-        let records = outbox.change { $0.state.outbox.settle([sequence]) } ?? []
-        guard !records.isEmpty else { return true }
-        outbox.tell(records)
+        let steps = outbox.change { $0.state.outbox.settle([sequence]) } ?? []
+        guard !steps.isEmpty else { return true }
+        outbox.tell(steps)
         guarded.withLock { $0.tries[sequence] = nil }
         outbox.changed()
         // It leaves the disk after the values that contain it are there.
-        entries.afterWriting { [weak self] in self?.remove(sequence, records) }
+        entries.afterWriting { [weak self] in self?.remove(sequence, steps) }
         return true
     }
 
-    private func remove(_ sequence: Int64, _ records: [OutboxState.Record]) {
+    private func remove(_ sequence: Int64, _ steps: [OutboxState.Step]) {
         do {
-            guard try outbox.change({ _ in try outbox.file.write(records) }) != nil else { return }
+            guard try outbox.change({ _ in try outbox.file.write(steps) }) != nil else { return }
         } catch {
             return outbox.report(error)
         }

@@ -25,7 +25,7 @@ public struct Outbox: Sendable {
         public let id: Identifier
         /// The mutator's name.
         public let name: String
-        /// The line in which it waits.
+        /// The lane in which it waits.
         public let lane: String
         /// Where it is.
         public let phase: Phase
@@ -58,7 +58,7 @@ public struct Outbox: Sendable {
         public let id: Identifier
         /// The mutator's name.
         public let name: String
-        /// The line in which it waited.
+        /// The lane in which it waited.
         public let lane: String
         /// Why it was refused.
         public let problem: Problem

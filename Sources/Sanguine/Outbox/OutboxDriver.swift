@@ -75,7 +75,7 @@ struct OutboxContents {
 struct OutboxDeparture: Sendable {
     let flight: OutboxState.Flight
     /// What must be durable before they leave.
-    let records: [OutboxState.Record]
+    let steps: [OutboxState.Step]
     var rows: [OutboxFile.Row]
 }
 

@@ -15,10 +15,10 @@ extension OutboxEngine {
             // What nothing can be sent of is not looked for on disk: before it can, this runs.
             let shown = kinds.contains(.mutator) ? notice(&guarded) : []
             var hasDeparted = false
-            while let (flight, records) = guarded.contents.state.outbox.takeOff(of: kinds) {
+            while let (flight, steps) = guarded.contents.state.outbox.takeOff(of: kinds) {
                 hasDeparted = true
                 let rows = flight.sequences.compactMap { guarded.contents.rows[$0] }
-                let departure = OutboxDeparture(flight: flight, records: records, rows: rows)
+                let departure = OutboxDeparture(flight: flight, steps: steps, rows: rows)
                 guarded.flights[flight.number] = Flying(
                     kind: flight.kind,
                     task: Task { [weak self] in await self?.fly(departure) }
@@ -78,7 +78,7 @@ extension OutboxEngine {
                 return !row.isSame(as: old)
             }
         }
-        try file.write(departure.records, rewriting: rewritten)
+        try file.write(departure.steps, rewriting: rewritten)
         guarded.withLock { $0.take(rewritten) }
     }
 
@@ -106,18 +106,18 @@ extension OutboxEngine {
         _ departure: OutboxDeparture,
         _ results: [PushResult],
         _ rewrite: (borrowing OutboxContents) -> [OutboxFile.Row] = { _ in [] }
-    ) -> (records: [OutboxState.Record], rewritten: [OutboxFile.Row])? {
+    ) -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? {
         var failure: (any Error)?
         let landing = guarded.withLock {
-            guarded -> (records: [OutboxState.Record], rewritten: [OutboxFile.Row])? in
+            guarded -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? in
             let flight = departure.flight
             guard guarded.flights[flight.number] != nil else { return nil }
-            let records = guarded.contents.state.outbox.land(flight.number, results)
+            let steps = guarded.contents.state.outbox.land(flight.number, results)
             for sequence in flight.sequences { guarded.failures[sequence] = nil }
             let rows = rewrite(guarded.contents)
-            do { try file.write(records, rewriting: rows) } catch { failure = error }
+            do { try file.write(steps, rewriting: rows) } catch { failure = error }
             guarded.take(rows)
-            return (records, rows)
+            return (steps, rows)
         }
         if let failure { report(failure) }
         return landing
@@ -168,16 +168,16 @@ extension OutboxEngine {
             for sequence in flight.sequences { guarded.failures[sequence] = error }
             let waits = guarded.contents.state.outbox.fail(flight.number, failure, wasSent: wasSent)
             var random = environment.random
-            for (line, failures) in waits {
+            for (group, failures) in waits {
                 var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
                 if case .retryAfter(let wanted) = failure {
                     let bounded = min(wanted, ClientLimits.longestPause)
                     wait = max(wait, Self.schedule.later(bounded, using: &random))
                 }
-                guarded.waking[line]?.cancel()
-                guarded.waking[line] = Task { [weak self, delay = environment.delay] in
+                guarded.waking[group]?.cancel()
+                guarded.waking[group] = Task { [weak self, delay = environment.delay] in
                     guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
-                    self.guarded.withLock { $0.contents.state.outbox.wake(line) }
+                    self.guarded.withLock { $0.contents.state.outbox.wake(group) }
                     kick()
                 }
             }

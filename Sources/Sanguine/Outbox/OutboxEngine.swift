@@ -39,8 +39,8 @@ final class OutboxEngine: Sendable {
         /// What the last sending of each that waits has failed with.
         var failures: [Int64: SanguineError] = [:]
         var flights: [UInt64: Flying] = [:]
-        /// Waits for the next try of a line.
-        var waking: [OutboxState.Line: Task<Void, Never>] = [:]
+        /// Waits for the next try of a group.
+        var waking: [OutboxState.RetryGroup: Task<Void, Never>] = [:]
         /// Looks for what another process writes.
         var watching: Task<Void, Never>?
         var followings: [SignalFollowing] = []
@@ -172,10 +172,10 @@ final class OutboxEngine: Sendable {
     }
 
     /// Tells those who wait what has become of operations, and forgets those that are over.
-    func tell(_ records: [OutboxState.Record]) {
+    func tell(_ steps: [OutboxState.Step]) {
         let ended = guarded.withLock { guarded in
-            records.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, record in
-                guarded.take(record).map { ended.append($0) }
+            steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
+                guarded.take(step).map { ended.append($0) }
             }
         }
         for (receipt, outcome) in ended { receipt.resolve(.success(outcome)) }
@@ -385,9 +385,9 @@ final class OutboxEngine: Sendable {
 extension OutboxEngine.Guarded {
     /// Forgets an operation that is over; returns whom to tell what.
     fileprivate mutating func take(
-        _ record: OutboxState.Record
+        _ step: OutboxState.Step
     ) -> (OutboxEngine.Shot, Receipt.Outcome)? {
-        switch record {
+        switch step {
         case .acknowledged(let sequence, _):
             return receipts.removeValue(forKey: sequence).map { ($0, .applied) }
         case .refused(let sequence, let problem):

@@ -28,7 +28,7 @@ extension OutboxState {
     }
 
     /// What fails and waits for its next try together: a lane, or all lanes of a kind.
-    package struct Line: Hashable, Sendable {
+    package struct RetryGroup: Hashable, Sendable {
         package let kind: Kind
         package let lane: String
 
@@ -85,7 +85,7 @@ extension OutboxState {
     }
 
     /// What must be durable before the shell goes on.
-    package enum Record: Hashable, Sendable {
+    package enum Step: Hashable, Sendable {
         /// These may be done from now on: written before they leave.
         case sending([Int64])
         /// That one is done, and contained at the number.

@@ -9,7 +9,7 @@ package import SanguineModel
 ///       └─ failed ─┤
 ///                  └─▶ refused: in the tray, until it is retried or discarded
 ///
-/// Pure: no I/O, no clock. Each event returns what must be made durable, see ``Record``; the shell
+/// Pure: no I/O, no clock. Each event returns what must be made durable, see ``Step``; the shell
 /// writes it before it acts on anything else. What was sending when the process died is
 /// *unresolved* at the next start: it may have been done, and is sent again under the same id
 /// before anything that depends on it.
@@ -38,11 +38,11 @@ package struct OutboxState: Sendable {
     private let limits: [Kind: Limits]
     package private(set) var items: OrderedDictionary<Int64, Item> = [:]
     package private(set) var pauses: Set<Pause> = []
-    /// How often in a row flights of a line have failed, for lines that wait for their next try.
-    package private(set) var waits: [Line: Int] = [:]
+    /// How often in a row flights of a group have failed, for groups that wait for their next try.
+    package private(set) var waits: [RetryGroup: Int] = [:]
     /// How many operations there are.
     private(set) var summary = Outbox.Summary()
-    private var failures: [Line: Int] = [:]
+    private var failures: [RetryGroup: Int] = [:]
     private var flights: [UInt64: Flight] = [:]
     /// What the last search for a flight of each kind has found that must wait, so that the next
     /// one begins behind it; empty after whatever may have let something of it go.
@@ -96,8 +96,8 @@ package struct OutboxState: Sendable {
     /// Whether something of a kind would be sent if it came now, into a lane that is free.
     package func mayTakeOff(_ kind: Kind) -> Bool {
         let limits = limits(kind)
-        // Lanes that wait together wait in one line.
-        let mustWait = limits.operations > 1 && waits[Line(kind: kind, lane: "")] != nil
+        // Lanes that wait together wait in one group.
+        let mustWait = limits.operations > 1 && waits[RetryGroup(kind: kind, lane: "")] != nil
         return !mustWait && !pauses.contains(.offline) && !mustSignIn(kind)
             && flights.values.count { $0.kind == kind } < limits.flights
     }
@@ -138,7 +138,7 @@ package struct OutboxState: Sendable {
     /// Takes out an operation that is refused, or was never sent.
     ///
     /// - Returns: What must be durable; `nil` if it may be done already.
-    package mutating func discard(_ sequence: Int64) -> [Record]? {
+    package mutating func discard(_ sequence: Int64) -> [Step]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
         remove([sequence])
@@ -155,10 +155,10 @@ package struct OutboxState: Sendable {
     /// The flight to start now, if there is one, and what must be durable before it leaves.
     ///
     /// - Parameter kinds: The kinds that there is somebody for. Default: all.
-    /// - Returns: The flight, and the records.
+    /// - Returns: The flight, and the steps.
     package mutating func takeOff(
         of kinds: [Kind] = Kind.allCases
-    ) -> (flight: Flight, records: [Record])? {
+    ) -> (flight: Flight, steps: [Step])? {
         defer { checkInvariants() }
         for kind in kinds where mayTakeOff(kind) {
             let chosen = search(kind)
@@ -187,7 +187,7 @@ package struct OutboxState: Sendable {
             let mustWait = item.dependencies.contains { sequence in
                 items[sequence].map { $0.isUnanswered && !isChosen.contains(sequence) } ?? false
             }
-            guard !mustWait, !search.closed.contains(item.lane), waits[line(of: item)] == nil
+            guard !mustWait, !search.closed.contains(item.lane), waits[group(of: item)] == nil
             else {
                 search.closed.insert(item.lane)
                 continue
@@ -201,11 +201,11 @@ package struct OutboxState: Sendable {
     }
 
     /// The answer came; what it does not mention is sent again.
-    package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Record] {
+    package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Step] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
         looked[flight.kind] = nil
-        for line in lines(of: flight) { failures[line] = nil }
+        for group in groups(of: flight) { failures[group] = nil }
         putBack(flight, mayBeDone: true)
         return resolve(results)
     }
@@ -216,30 +216,34 @@ package struct OutboxState: Sendable {
     ///   - number: The flight.
     ///   - failure: How it failed.
     ///   - wasSent: Whether the operations may have been done.
-    /// - Returns: The lines that wait now, with how often in a row they have failed.
-    package mutating func fail(_ number: UInt64, _ failure: Failure, wasSent: Bool) -> [Line: Int] {
+    /// - Returns: The groups that wait now, with how often in a row they have failed.
+    package mutating func fail(
+        _ number: UInt64,
+        _ failure: Failure,
+        wasSent: Bool
+    ) -> [RetryGroup: Int] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [:] }
         looked[flight.kind] = nil
-        let lines = lines(of: flight)
+        let groups = groups(of: flight)
         putBack(flight, mayBeDone: wasSent)
         if failure == .needsSignIn {
             pauses.insert(.signIn(flight.kind))
             return [:]
         }
-        for line in lines {
-            failures[line, default: 0] += 1
-            waits[line] = failures[line]
+        for group in groups {
+            failures[group, default: 0] += 1
+            waits[group] = failures[group]
         }
-        return waits.filter { lines.contains($0.key) }
+        return waits.filter { groups.contains($0.key) }
     }
 
-    /// A line's wait after a failure is over; or all are, because something has happened that makes
-    /// another try worth it.
-    package mutating func wake(_ line: Line? = nil) {
+    /// A group's wait after a failure is over; or all are, because something has happened that
+    /// makes another try worth it.
+    package mutating func wake(_ group: RetryGroup? = nil) {
         defer { checkInvariants() }
-        guard let line else { return (looked, waits) = ([:], [:]) }
-        (looked[line.kind], waits[line]) = (nil, nil)
+        guard let group else { return (looked, waits) = ([:], [:]) }
+        (looked[group.kind], waits[group]) = (nil, nil)
     }
 
     /// Something stands in the way of sending, or no longer does.
@@ -255,11 +259,11 @@ package struct OutboxState: Sendable {
     }
 
     /// Takes note of what became of operations, from a push's answer or from a pull's.
-    package mutating func resolve(_ results: [PushResult]) -> [Record] {
+    package mutating func resolve(_ results: [PushResult]) -> [Step] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
-        var records: [Record] = []
+        var steps: [Step] = []
         for result in results {
             guard let sequence = known[result.id], let item = items[sequence], item.isUnanswered
             else { continue }
@@ -268,21 +272,21 @@ package struct OutboxState: Sendable {
             case .applied, .replayed:
                 let head = result.head ?? 0
                 set(.acknowledged(head: head), of: sequence)
-                records.append(.acknowledged(sequence, head: head))
+                steps.append(.acknowledged(sequence, head: head))
             case .refused:
                 let problem = result.problem ?? Problem(.internalFault, "Read the server's log.")
                 set(.refused(problem), of: sequence)
-                records.append(.refused(sequence, problem))
+                steps.append(.refused(sequence, problem))
             case .unknown: break
             }
         }
-        return records
+        return steps
     }
 
     /// The base has reached a number: mutators that are acknowledged up to there are over.
     ///
     /// - Returns: Those operations, and what must be durable.
-    package mutating func settle(through head: Int64) -> (sequences: [Int64], records: [Record]) {
+    package mutating func settle(through head: Int64) -> (sequences: [Int64], steps: [Step]) {
         defer { checkInvariants() }
         let settled = items.values.filter { item in
             item.head.map { $0 <= head } ?? false
@@ -296,7 +300,7 @@ package struct OutboxState: Sendable {
     /// What those were acknowledged for is in the base: they are over.
     ///
     /// - Returns: What must be durable.
-    package mutating func settle(_ sequences: [Int64]) -> [Record] {
+    package mutating func settle(_ sequences: [Int64]) -> [Step] {
         defer { checkInvariants() }
         let settled = sequences.filter { sequence in
             if case .acknowledged = items[sequence]?.phase { true } else { false }
@@ -312,7 +316,7 @@ package struct OutboxState: Sendable {
         items[sequence]?.isArriving = false
     }
 
-    /// What waits in a line goes on in another one, behind what was made before it there.
+    /// What waits in a lane goes on in another one, behind what was made before it there.
     package mutating func move(_ sequence: Int64, to lane: String) {
         defer { checkInvariants() }
         guard items[sequence]?.phase == .queued else { return }
@@ -345,12 +349,12 @@ package struct OutboxState: Sendable {
     }
 
     // Lanes that travel together fail and wait together.
-    private func line(of item: Item) -> Line {
-        Line(kind: item.kind, lane: limits(item.kind).operations > 1 ? "" : item.lane)
+    private func group(of item: Item) -> RetryGroup {
+        RetryGroup(kind: item.kind, lane: limits(item.kind).operations > 1 ? "" : item.lane)
     }
 
-    private func lines(of flight: Flight) -> Set<Line> {
-        Set(flight.sequences.compactMap { items[$0].map(line(of:)) })
+    private func groups(of flight: Flight) -> Set<RetryGroup> {
+        Set(flight.sequences.compactMap { items[$0].map(group(of:)) })
     }
 
     private mutating func putBack(_ flight: Flight, mayBeDone: Bool) {

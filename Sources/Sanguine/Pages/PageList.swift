@@ -5,7 +5,7 @@ import Synchronization
 public typealias PageItem = Codable & Sendable & Equatable & Identifiable
 
 /// A run of rows that came in one answer, or what is left of it.
-struct PageMark: Codable, Hashable, Sendable {
+struct PageRun: Codable, Hashable, Sendable {
     /// The cursor that it follows; `nil` at the list's beginning.
     var start: String?
     /// How many rows.
@@ -13,8 +13,8 @@ struct PageMark: Codable, Hashable, Sendable {
     /// The refresh since which it was seen.
     var round: UInt64
 
-    /// Covers the part of the list that an emptied mark before it covered.
-    mutating func takeOver(_ orphan: PageMark) {
+    /// Covers the part of the list that an emptied run before it covered.
+    mutating func takeOver(_ orphan: PageRun) {
         start = orphan.start
         round = min(round, orphan.round)
     }
@@ -23,12 +23,12 @@ struct PageMark: Codable, Hashable, Sendable {
 /// The rows of a list as far as they are held: a window without gaps.
 ///
 /// The value that the cache keeps, in memory and on disk. The rows are in one array, so that who
-/// shows them copies nothing; the marks say where pages begin.
+/// shows them copies nothing; the runs say where pages begin.
 ///
-/// Invariants: the marks' counts are positive and sum to the number of rows; no id stands twice.
+/// Invariants: the runs' counts are positive and sum to the number of rows; no id stands twice.
 struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var rows: [Item] = []
-    var marks: [PageMark] = []
+    var runs: [PageRun] = []
     /// The cursor that follows the last row; `nil` at the list's end.
     var next: String?
     /// How often the list was refreshed.
@@ -53,44 +53,44 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return (try? StoredCoding.encode(sample)).map { $0.count * rows.count / sample.count }
     }
 
-    /// Where the mark's rows begin.
-    func offset(ofMark index: Int) -> Int {
-        marks[..<index].reduce(0) { $0 + $1.count }
+    /// Where the run's rows begin.
+    func offset(ofRun index: Int) -> Int {
+        runs[..<index].reduce(0) { $0 + $1.count }
     }
 
-    /// The mark whose rows contain that index.
-    func mark(ofRow row: Int) -> Int? {
+    /// The run whose rows contain that index.
+    func run(ofRow row: Int) -> Int? {
         var end = 0
-        return marks.firstIndex { mark in
-            end += mark.count
+        return runs.firstIndex { run in
+            end += run.count
             return row < end
         }
     }
 
-    /// Removes rows wherever they stand, and marks that are left without any.
+    /// Removes rows wherever they stand, and runs that are left without any.
     ///
-    /// A mark that goes leaves its beginning to the next one, which so covers its part of the list.
+    /// A run that goes leaves its beginning to the next one, which so covers its part of the list.
     ///
-    /// - Returns: A mark without rows, if the last one went: its beginning is left to whatever
+    /// - Returns: A run without rows, if the last one went: its beginning is left to whatever
     ///   follows.
-    mutating func remove(_ ids: Set<Item.ID>) -> PageMark? {
+    mutating func remove(_ ids: Set<Item.ID>) -> PageRun? {
         var kept: [Item] = []
         kept.reserveCapacity(rows.count)
-        var keptMarks: [PageMark] = []
+        var keptRuns: [PageRun] = []
         var offset = 0
-        var orphan: PageMark?
-        for var mark in marks {
-            let range = offset..<(offset + mark.count)
+        var orphan: PageRun?
+        for var run in runs {
+            let range = offset..<(offset + run.count)
             offset = range.upperBound
             let before = kept.count
             kept += rows[range].filter { !ids.contains($0.id) }
-            mark.count = kept.count - before
-            if let start = orphan { mark.takeOver(start) }
-            orphan = mark.count == 0 ? mark : nil
-            if mark.count > 0 { keptMarks.append(mark) }
+            run.count = kept.count - before
+            if let start = orphan { run.takeOver(start) }
+            orphan = run.count == 0 ? run : nil
+            if run.count > 0 { keptRuns.append(run) }
         }
         rows = kept
-        marks = keptMarks
+        runs = keptRuns
         return orphan
     }
 
@@ -106,25 +106,25 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         list.folded.insert(sequence)
         list.rows = []
         var pages: [Item.ID: Int] = [:]
-        for page in marks.indices {
-            let first = offset(ofMark: page)
-            for row in rows[first..<(first + marks[page].count)] { pages[row.id] = page }
+        for page in runs.indices {
+            let first = offset(ofRun: page)
+            for row in rows[first..<(first + runs[page].count)] { pages[row.id] = page }
         }
-        list.marks = marks.isEmpty ? [PageMark(start: nil, count: 0, round: round)] : marks
-        for page in list.marks.indices { list.marks[page].count = 0 }
+        list.runs = runs.isEmpty ? [PageRun(start: nil, count: 0, round: round)] : runs
+        for page in list.runs.indices { list.runs[page].count = 0 }
         var page = 0
         var seen: Set<Item.ID> = []
         for row in changed where seen.insert(row.id).inserted {
             page = max(page, pages[row.id] ?? page)
-            list.marks[page].count += 1
+            list.runs[page].count += 1
             list.rows.append(row)
         }
-        var orphan: PageMark?
-        list.marks = list.marks.compactMap { mark in
-            var mark = mark
-            if let start = orphan { mark.takeOver(start) }
-            orphan = mark.count == 0 ? mark : nil
-            return mark.count == 0 ? nil : mark
+        var orphan: PageRun?
+        list.runs = list.runs.compactMap { run in
+            var run = run
+            if let start = orphan { run.takeOver(start) }
+            orphan = run.count == 0 ? run : nil
+            return run.count == 0 ? nil : run
         }
         return list
     }
@@ -133,24 +133,24 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     ///
     /// Each refresh cuts one, and a list must not end as many small ones. What was seen since the
     /// last refresh is not joined with what was not: that would be asked for for ever.
-    mutating func joinSmallMarks(upTo size: Int) {
-        var joined: [PageMark] = []
-        for mark in marks {
-            if let last = joined.last, last.count + mark.count <= size,
-                (last.round == round) == (mark.round == round)
+    mutating func joinSmallRuns(upTo size: Int) {
+        var joined: [PageRun] = []
+        for run in runs {
+            if let last = joined.last, last.count + run.count <= size,
+                (last.round == round) == (run.round == round)
             {
-                joined[joined.count - 1].count += mark.count
-                joined[joined.count - 1].round = min(last.round, mark.round)
+                joined[joined.count - 1].count += run.count
+                joined[joined.count - 1].round = min(last.round, run.round)
             } else {
-                joined.append(mark)
+                joined.append(run)
             }
         }
-        marks = joined
+        runs = joined
     }
 }
 
 extension PageList: Codable {
-    private enum CodingKeys: String, CodingKey { case rows, marks, next, round, doubted }
+    private enum CodingKeys: String, CodingKey { case rows, runs, next, round, doubted }
 
     /// The operations that a row may contain, by its place: an id need not be `Codable`.
     private struct Doubted: Codable {
@@ -161,7 +161,7 @@ extension PageList: Codable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         rows = try container.decode([Item].self, forKey: .rows)
-        marks = try container.decode([PageMark].self, forKey: .marks)
+        runs = try container.decode([PageRun].self, forKey: .runs)
         next = try container.decodeIfPresent(String.self, forKey: .next)
         round = try container.decode(UInt64.self, forKey: .round)
         let doubted = try container.decodeIfPresent([Doubted].self, forKey: .doubted) ?? []
@@ -173,7 +173,7 @@ extension PageList: Codable {
     func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(rows, forKey: .rows)
-        try container.encode(marks, forKey: .marks)
+        try container.encode(runs, forKey: .runs)
         try container.encodeIfPresent(next, forKey: .next)
         try container.encode(round, forKey: .round)
         guard !doubts.isEmpty else { return }

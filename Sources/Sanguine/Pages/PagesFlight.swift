@@ -28,7 +28,7 @@ struct PagesRequest: PartRequest, Hashable {
 struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
     private(set) var rows: [Item] = []
     private(set) var ids: Set<Item.ID> = []
-    private(set) var marks: [PageMark] = []
+    private(set) var runs: [PageRun] = []
     /// The cursor that the chain follows.
     let start: String?
     /// The cursor that follows the chain; `nil` if the list ends there.
@@ -43,9 +43,9 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
     /// Leaves rows out that stand elsewhere, in a newer version.
     mutating func leaveOut(_ newer: Set<Item.ID>) {
         guard !ids.isDisjoint(with: newer) else { return }
-        var list = PageList<Item>(rows: rows, marks: marks)
+        var list = PageList<Item>(rows: rows, runs: runs)
         _ = list.remove(newer)
-        (rows, marks) = (list.rows, list.marks)
+        (rows, runs) = (list.rows, list.runs)
         ids.subtract(newer)
     }
 
@@ -57,18 +57,18 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
         var seen: Set<Item.ID> = []
         let fresh = page.items.filter { seen.insert($0.id).inserted }
         // Twice in two answers is a row that moved down between them: the newer one counts.
-        var gap: PageMark?
+        var gap: PageRun?
         if !ids.isDisjoint(with: seen) {
-            var list = PageList<Item>(rows: rows, marks: marks)
+            var list = PageList<Item>(rows: rows, runs: runs)
             gap = list.remove(seen)
-            (rows, marks) = (list.rows, list.marks)
+            (rows, runs) = (list.rows, list.runs)
         }
         rows += fresh
         ids.formUnion(seen)
         if !fresh.isEmpty {
-            var mark = PageMark(start: cursor, count: fresh.count, round: round)
-            if let gap { mark.takeOver(gap) }
-            marks.append(mark)
+            var run = PageRun(start: cursor, count: fresh.count, round: round)
+            if let gap { run.takeOver(gap) }
+            runs.append(run)
         }
         // A cursor that leads nowhere else would be followed for ever.
         next = page.hasMore && page.nextCursor != cursor ? page.nextCursor : nil

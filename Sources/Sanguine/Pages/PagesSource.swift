@@ -76,7 +76,7 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         guard !parts.look({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
             return
         }
-        parts.play(for: owner) { $0.restore(list) ? State.Effect(hasNewBase: true) : nil }
+        parts.play(for: owner) { $0.restore(list) ? State.Actions(hasNewBase: true) : nil }
     }
 
     /// What is known, at once.
@@ -282,8 +282,8 @@ extension PagesSource {
         case .failure(let error):
             let isExpired = request.cursor != nil && pages.isExpired(error, answering: page)
             parts.play(for: partition) { state in
-                let effect = state.fail(request.number, error, isCursorExpired: isExpired)
-                return Self.numbered(&state, effect)
+                let actions = state.fail(request.number, error, isCursorExpired: isExpired)
+                return Self.numbered(&state, actions)
             }
         }
         fold()
@@ -296,9 +296,9 @@ extension PagesSource {
             let effects = entries.effects(on: entry.key)?.effects ?? []
             return PageLanding(page, over: state.list, effects: effects)
         } event: { state, landing in
-            let effect = state.land(request.number, landing.page)
-            if effect != nil { state.note(landing.doubts, in: page.items) }
-            return Self.numbered(&state, effect)
+            let actions = state.land(request.number, landing.page)
+            if actions != nil { state.note(landing.doubts, in: page.items) }
+            return Self.numbered(&state, actions)
         }
     }
 
@@ -321,9 +321,9 @@ extension PagesSource {
             if !new.isEmpty { folded.folded.formIntersection(effects.map(\.sequence)) }
             return folded
         } event: { state, list in
-            guard state.isLoaded, list.folded != state.list.folded else { return State.Effect() }
-            let effect = state.amend(list)
-            return Self.numbered(&state, effect)
+            guard state.isLoaded, list.folded != state.list.folded else { return State.Actions() }
+            let actions = state.amend(list)
+            return Self.numbered(&state, actions)
         }
         guard isDone else { return }
         for effect in done { entries.foldBase(of: effect) }
@@ -333,16 +333,17 @@ extension PagesSource {
     /// An operation has reached nobody: no row contains it, here or on disk.
     func dispel(_ sequence: Int64) {
         let isChanged = parts.play { state in
-            let effect = state.dispel(sequence)
-            return Self.numbered(&state, effect)
+            let actions = state.dispel(sequence)
+            return Self.numbered(&state, actions)
         }
         if isChanged { save(onlyIfWorthwhile: false) }
     }
 
     /// Gives a list that has changed a number of its own.
-    private static func numbered(_ state: inout State, _ effect: State.Effect?) -> State.Effect? {
-        if effect?.hasNewBase == true { state.list.revision = PageRevision.next() }
-        return effect
+    private static func numbered(_ state: inout State, _ actions: State.Actions?) -> State.Actions?
+    {
+        if actions?.hasNewBase == true { state.list.revision = PageRevision.next() }
+        return actions
     }
 }
 

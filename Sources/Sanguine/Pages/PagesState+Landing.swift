@@ -4,30 +4,30 @@ extension PagesState {
     /// A request brought its page.
     ///
     /// Returns `nil` if it must be dropped: it came too late.
-    mutating func land(_ number: UInt64, _ page: Page<Item>) -> Effect? {
+    mutating func land(_ number: UInt64, _ page: Page<Item>) -> Actions? {
         defer { checkInvariants() }
-        var effect = Effect()
+        var actions = Actions()
         if var flight = head, flight.number == number {
             flight.chain.append(page, round: flight.round)
             head = nil
             if flight.isRecovering {
-                landRecovery(flight, &effect)
+                landRecovery(flight, &actions)
             } else {
-                landHead(flight, &effect)
+                landHead(flight, &actions)
             }
         } else if var flight = tail, flight.number == number {
             flight.chain.append(page, round: flight.round)
             tail = nil
             if flight.isRecovering {
-                landRecovery(flight, &effect)
+                landRecovery(flight, &actions)
             } else {
-                landNext(flight, &effect)
+                landNext(flight, &actions)
             }
         } else {
             return nil
         }
-        proceed(&effect)
-        return effect
+        proceed(&actions)
+        return actions
     }
 
     /// A request failed.
@@ -43,16 +43,16 @@ extension PagesState {
         _ number: UInt64,
         _ error: SanguineError,
         isCursorExpired: Bool = false
-    ) -> Effect? {
+    ) -> Actions? {
         defer { checkInvariants() }
         guard let flight = [head, tail].compactMap({ $0 }).first(where: { $0.number == number })
         else { return nil }
-        var effect = Effect()
+        var actions = Actions()
         if flight.load == .next { tail = nil } else { head = nil }
         if isCursorExpired, canRecover(flight) {
             if flight.load == .refresh {
                 // One of the pages on the way to the reader's row; without them, then.
-                merge(flight, at: 0, reach: nil, &effect)
+                merge(flight, at: 0, reach: nil, &actions)
             } else {
                 if flight.load == .next { hasRecovered = true }
                 var recovery = flight
@@ -60,7 +60,7 @@ extension PagesState {
                 recovery.isRecovering = true
                 recovery.sentAt = nil
                 recovery.round = list.round + 1
-                proceed(with: recovery, limit: PageLimits.largestSize, &effect)
+                proceed(with: recovery, limit: PageLimits.largestSize, &actions)
             }
         } else {
             switch flight.load {
@@ -70,10 +70,10 @@ extension PagesState {
                 headError = error
                 failedHeadLoad = flight.load
             }
-            answer(flight.load, error: error, in: &effect)
+            answer(flight.load, error: error, in: &actions)
         }
-        proceed(&effect)
-        return effect
+        proceed(&actions)
+        return actions
     }
 
     /// Whether another cursor may help: not twice in a row.
@@ -85,16 +85,16 @@ extension PagesState {
 // MARK: - Head
 
 extension PagesState {
-    private mutating func landHead(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+    private mutating func landHead(_ flight: PagesFlight<Item>, _ actions: inout Actions) {
         let chain = flight.chain
         var index = 0
         var before: [Item.ID] = []
         switch flight.load {
         case .review:
             // The list may have changed meanwhile, and the page be gone.
-            guard let mark = list.marks.firstIndex(where: { $0.start == chain.start })
+            guard let run = list.runs.firstIndex(where: { $0.start == chain.start })
             else { return }
-            index = mark
+            index = run
         case .previous:
             // The last rows of the page that is missing: where it touches the rows that are held.
             guard let page = dropped.last, page.start == chain.start else { return }
@@ -102,7 +102,7 @@ extension PagesState {
         case .refresh, .next:
             break
         }
-        let offset = list.offset(ofMark: index)
+        let offset = list.offset(ofRun: index)
         let held = before + list.rows[offset...].map(\.id)
         let alignment = PageAlignment(
             held: held,
@@ -110,15 +110,15 @@ extension PagesState {
             freshSet: chain.ids
         )
         guard chain.next != nil else {
-            return merge(flight, at: index, reach: list.rows.count - offset, &effect)
+            return merge(flight, at: index, reach: list.rows.count - offset, &actions)
         }
         var reach = alignment.reach
         if flight.load == .refresh, hasPrevious, !overlaps(chain, alignment) {
-            if mustStay(beside: chain) { return stay(beside: chain, &effect) }
+            if mustStay(beside: chain) { return stay(beside: chain, &actions) }
             reach = nil
         }
         // One row that is on both sides may have moved.
-        let isTouching = chain.next == list.marks.first?.start || alignment.stayed > 1
+        let isTouching = chain.next == list.runs.first?.start || alignment.stayed > 1
         let isSure = !alignment.hasLoss && (flight.load != .previous || isTouching)
         if let reach, reach >= before.count {
             return merge(
@@ -126,13 +126,13 @@ extension PagesState {
                 at: index,
                 reach: reach - before.count,
                 isSure: isSure,
-                &effect
+                &actions
             )
         }
         if isTooLittle(flight), chain.requests < PageLimits.refreshRequests {
-            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+            return proceed(with: flight, limit: PageLimits.largestSize, &actions)
         }
-        merge(flight, at: index, reach: nil, &effect)
+        merge(flight, at: index, reach: nil, &actions)
     }
 
     /// Whether more is asked for before the rows behind are given up.
@@ -162,68 +162,68 @@ extension PagesState {
     }
 
     /// Leaves the rows where they are, although the list's beginning is another.
-    private mutating func stay(beside chain: PageChain<Item>, _ effect: inout Effect) {
+    private mutating func stay(beside chain: PageChain<Item>, _ actions: inout Actions) {
         var rest = list
         rest.round += 1
         if let end = rest.remove(chain.ids) { rest.next = end.start }
         replaceList(by: rest)
-        refreshed(by: chain, &effect)
+        refreshed(by: chain, &actions)
     }
 
     /// A refresh has landed: what it brought is in the list, or known to be elsewhere.
-    private mutating func refreshed(by chain: PageChain<Item>, _ effect: inout Effect) {
-        beginning = PageList(rows: chain.rows, marks: chain.marks, next: chain.next)
+    private mutating func refreshed(by chain: PageChain<Item>, _ actions: inout Actions) {
+        beginning = PageList(rows: chain.rows, runs: chain.runs, next: chain.next)
         beginning.round = list.round
         headError = nil
         failedHeadLoad = nil
         reviewsLeft = PageLimits.refreshRequests
-        restartOther(than: .refresh, &effect)
-        answer(.refresh, error: nil, in: &effect)
-        effect.hasNewBase = true
+        restartOther(than: .refresh, &actions)
+        answer(.refresh, error: nil, in: &actions)
+        actions.hasNewBase = true
     }
 
     /// Puts a chain into the list, in the place of the rows for which it stands.
     ///
     /// - Parameters:
     ///   - flight: What has landed.
-    ///   - index: The mark where the chain begins.
+    ///   - index: The run where the chain begins.
     ///   - reach: For how many rows from there it stands; `nil` for all, because what follows it is
     ///     not known.
     ///   - isSure: Whether no row went, so that the rows behind need no other look.
-    ///   - effect: What to do now.
+    ///   - actions: What to do now.
     private mutating func merge(
         _ flight: PagesFlight<Item>,
         at index: Int,
         reach: Int?,
         isSure: Bool = true,
-        _ effect: inout Effect
+        _ actions: inout Actions
     ) {
         let chain = flight.chain
         var round = list.round
         if flight.load == .refresh || flight.isRecovering { round += 1 }
-        let offset = list.offset(ofMark: index)
+        let offset = list.offset(ofRun: index)
         var front = PageList<Item>(
             rows: Array(list.rows[..<offset]),
-            marks: Array(list.marks[..<index])
+            runs: Array(list.runs[..<index])
         )
         var back = behind(list, offset + (reach ?? list.rows.count - offset))
         let gap = front.remove(chain.ids)
         let end = back.remove(chain.ids)
-        var marks = chain.marks
-        if let gap, !marks.isEmpty { marks[0].takeOver(gap) }
-        if !back.marks.isEmpty {
-            if let next = chain.next { back.marks[0].start = next }
-            if !isSure { back.marks[0].round = min(back.marks[0].round, round - min(round, 1)) }
+        var runs = chain.runs
+        if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
+        if !back.runs.isEmpty {
+            if let next = chain.next { back.runs[0].start = next }
+            if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }
         var merged = PageList<Item>(
             rows: front.rows + chain.rows + back.rows,
-            marks: front.marks + marks + back.marks,
+            runs: front.runs + runs + back.runs,
             next: back.rows.isEmpty ? chain.next : end?.start ?? list.next,
             round: round,
             folded: list.folded,
             doubts: list.doubts
         )
-        merged.joinSmallMarks(upTo: pageSize)
+        merged.joinSmallRuns(upTo: pageSize)
         if flight.load == .previous, !flight.isRecovering {
             dropped.removeLast()
         } else if index == 0, chain.start == nil {
@@ -233,48 +233,48 @@ extension PagesState {
         isLoaded = true
         let isAtTop = flight.load == .previous && !flight.isRecovering
         dropFarEnd(from: isAtTop ? nil : flight.anchor)
-        if flight.load == .refresh { return refreshed(by: chain, &effect) }
+        if flight.load == .refresh { return refreshed(by: chain, &actions) }
         if flight.load == .previous {
             headError = nil
             failedHeadLoad = nil
         }
-        if flight.load != .next { answer(flight.load, error: nil, in: &effect) }
-        effect.hasNewBase = true
+        if flight.load != .next { answer(flight.load, error: nil, in: &actions) }
+        actions.hasNewBase = true
     }
 
     /// Keeps the list within its limit: what is farther from the reader's row goes, or its end.
     private mutating func dropFarEnd(from anchor: Item.ID?) {
-        guard list.marks.count > pageLimit else { return }
+        guard list.runs.count > pageLimit else { return }
         let row = anchor.flatMap { anchor in list.rows.firstIndex { $0.id == anchor } }
-        var place = row.flatMap(list.mark(ofRow:)) ?? 0
-        while list.marks.count > pageLimit {
-            if place > list.marks.count / 2 {
-                removeFirstMark()
+        var place = row.flatMap(list.run(ofRow:)) ?? 0
+        while list.runs.count > pageLimit {
+            if place > list.runs.count / 2 {
+                removeFirstRun()
                 place -= 1
             } else {
-                removeLastMark()
+                removeLastRun()
             }
         }
     }
 
-    /// The rows from that one on, with their marks.
+    /// The rows from that one on, with their runs.
     private func behind(_ list: PageList<Item>, _ row: Int) -> PageList<Item> {
         var offset = 0
-        var marks: [PageMark] = []
-        for var mark in list.marks {
-            offset += mark.count
+        var runs: [PageRun] = []
+        for var run in list.runs {
+            offset += run.count
             guard offset > row else { continue }
-            mark.count = min(mark.count, offset - row)
-            marks.append(mark)
+            run.count = min(run.count, offset - row)
+            runs.append(run)
         }
-        return PageList(rows: Array(list.rows[row...]), marks: marks)
+        return PageList(rows: Array(list.rows[row...]), runs: runs)
     }
 }
 
 // MARK: - Tail
 
 extension PagesState {
-    private mutating func landNext(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+    private mutating func landNext(_ flight: PagesFlight<Item>, _ actions: inout Actions) {
         var flight = flight
         // The list was cut or begun anew meanwhile: its end is elsewhere. `proceed` goes there.
         guard list.next == flight.chain.start else { return }
@@ -282,22 +282,22 @@ extension PagesState {
         flight.chain.leaveOut(ids(newerThan: flight.round))
         let chain = flight.chain
         if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
-            return proceed(with: flight, limit: pageSize, &effect)
+            return proceed(with: flight, limit: pageSize, &actions)
         }
-        var marks = chain.marks
+        var runs = chain.runs
         if chain.ids.contains(where: ids.contains) {
             let gap = list.remove(chain.ids)
-            if let gap, !marks.isEmpty { marks[0].takeOver(gap) }
+            if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
             rearranged()
         }
         list.rows += chain.rows
-        list.marks += marks
+        list.runs += runs
         list.next = chain.next
         ids.formUnion(chain.ids)
-        while list.marks.count > pageLimit { removeFirstMark() }
+        while list.runs.count > pageLimit { removeFirstRun() }
         tailError = nil
-        answer(.next, error: nil, in: &effect)
-        effect.hasNewBase = true
+        answer(.next, error: nil, in: &actions)
+        actions.hasNewBase = true
     }
 
     /// The rows that were seen in a later round than that.
@@ -305,10 +305,10 @@ extension PagesState {
         guard round < list.round else { return [] }
         var newer: Set<Item.ID> = []
         var offset = 0
-        for mark in list.marks {
-            let range = offset..<(offset + mark.count)
+        for run in list.runs {
+            let range = offset..<(offset + run.count)
             offset = range.upperBound
-            if mark.round > round { newer.formUnion(list.rows[range].lazy.map(\.id)) }
+            if run.round > round { newer.formUnion(list.rows[range].lazy.map(\.id)) }
         }
         return newer
     }
@@ -318,18 +318,18 @@ extension PagesState {
 
 extension PagesState {
     /// A page on the way from the beginning to where a cursor has expired.
-    private mutating func landRecovery(_ flight: PagesFlight<Item>, _ effect: inout Effect) {
+    private mutating func landRecovery(_ flight: PagesFlight<Item>, _ actions: inout Actions) {
         let chain = flight.chain
         let isThere =
             chain.next == nil || hasPassed(flight.anchor, chain) || hasReachedEnd(chain)
             || chain.requests >= PageLimits.recoveryRequests
         guard isThere else {
-            return proceed(with: flight, limit: PageLimits.largestSize, &effect)
+            return proceed(with: flight, limit: PageLimits.largestSize, &actions)
         }
-        restartOther(than: flight.load, &effect)
+        restartOther(than: flight.load, &actions)
         // Those who wait for the next page still do: `proceed` asks for it.
         guard flight.load != .next, chain.next != nil else {
-            return merge(flight, at: 0, reach: nil, &effect)
+            return merge(flight, at: 0, reach: nil, &actions)
         }
         let alignment = PageAlignment(
             held: list.rows.lazy.map(\.id),
@@ -338,19 +338,19 @@ extension PagesState {
         )
         let isKnown = !hasPrevious || overlaps(chain, alignment)
         let reach = isKnown ? alignment.reach : nil
-        merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &effect)
+        merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &actions)
     }
 
     /// Ends what the other lane has under way, if what has landed here overtakes it.
     ///
     /// Both have asked for the same part of the list, and what was asked for first must not be put
     /// over what is newer. Whoever waits for it still does: `proceed` asks again.
-    private mutating func restartOther(than load: PagesLoad, _ effect: inout Effect) {
+    private mutating func restartOther(than load: PagesLoad, _ actions: inout Actions) {
         if load == .next, let flight = head {
-            effect.cancel.append(flight.number)
+            actions.cancel.append(flight.number)
             head = nil
         } else if load != .next, let flight = tail, flight.isRecovering {
-            effect.cancel.append(flight.number)
+            actions.cancel.append(flight.number)
             tail = nil
             hasRecovered = false
         }
@@ -372,11 +372,11 @@ extension PagesState {
     private mutating func proceed(
         with flight: PagesFlight<Item>,
         limit: Int,
-        _ effect: inout Effect
+        _ actions: inout Actions
     ) {
         var flight = flight
         flight.number = nextNumber()
-        effect.start.append(
+        actions.start.append(
             PagesRequest(
                 number: flight.number,
                 load: flight.load,

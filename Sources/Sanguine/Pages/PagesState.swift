@@ -31,11 +31,11 @@ import SanguineModel
 ///
 /// 1. At most one load is under way in each lane.
 /// 2. Whoever waits waits for a load that is under way or comes after the one in its lane.
-/// 3. No id stands twice; marks are not empty and sum to the rows.
+/// 3. No id stands twice; runs are not empty and sum to the rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
 /// 5. Requests are numbered upwards; only one that is under way can land.
 struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
-    typealias Effect = PartsEffect<PagesRequest>
+    typealias Actions = PartsActions<PagesRequest>
 
     /// A page before the first one that is held.
     struct Dropped: Sendable {
@@ -112,59 +112,59 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
         _ load: PagesLoad,
         waiter: UInt64,
         priority: FetchPriority = .normal
-    ) -> Effect {
+    ) -> Actions {
         defer { checkInvariants() }
         let load = isLoaded ? load : .refresh
         waiters[load, default: [:]][waiter] = priority
-        var effect = Effect()
-        raise(load, to: priority, &effect)
-        proceed(&effect)
-        return effect
+        var actions = Actions()
+        raise(load, to: priority, &actions)
+        proceed(&actions)
+        return actions
     }
 
     /// Whoever waits for such a load wants it more than before.
-    mutating func raise(_ load: PagesLoad, to priority: FetchPriority) -> Effect {
+    mutating func raise(_ load: PagesLoad, to priority: FetchPriority) -> Actions {
         defer { checkInvariants() }
         let load = isLoaded ? load : .refresh
         waiters[load] = waiters[load]?.mapValues { max($0, priority) }
-        var effect = Effect()
-        raise(load, to: priority, &effect)
-        return effect
+        var actions = Actions()
+        raise(load, to: priority, &actions)
+        return actions
     }
 
     /// A caller gave up.
     ///
     /// The last one takes the load with it; no other notices.
-    mutating func leave(waiter: UInt64) -> Effect {
+    mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
-        var effect = Effect()
+        var actions = Actions()
         let load = [PagesLoad.next, .refresh, .previous].first { waiters[$0]?[waiter] != nil }
-        guard let load else { return effect }
+        guard let load else { return actions }
         waiters[load]?[waiter] = nil
-        effect.answer = [(waiter, .cancelled)]
+        actions.answer = [(waiter, .cancelled)]
         if let flight = head, flight.load != .review, !isWanted(flight.load) {
-            effect.cancel.append(flight.number)
+            actions.cancel.append(flight.number)
             head = nil
         }
         if let flight = tail, !isWanted(.next) {
-            effect.cancel.append(flight.number)
+            actions.cancel.append(flight.number)
             tail = nil
             hasRecovered = false
         }
-        proceed(&effect)
-        return effect
+        proceed(&actions)
+        return actions
     }
 
     /// A row is shown.
     ///
     /// If its page is from before the last refresh, it is asked for again.
-    mutating func show(_ id: Item.ID) -> Effect {
+    mutating func show(_ id: Item.ID) -> Actions {
         defer { checkInvariants() }
         shown = id
         reviewsLeft = PageLimits.refreshRequests
-        var effect = Effect()
-        proceed(&effect)
-        return effect
+        var actions = Actions()
+        proceed(&actions)
+        return actions
     }
 
     /// The first row that the reader sees; `nil` if that does not matter.
@@ -184,10 +184,10 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     }
 
     /// The same pages, with rows that operations have changed, brought or taken away.
-    mutating func amend(_ list: PageList<Item>) -> Effect {
+    mutating func amend(_ list: PageList<Item>) -> Actions {
         defer { checkInvariants() }
         replaceList(by: list)
-        return Effect(hasNewBase: true)
+        return Actions(hasNewBase: true)
     }
 
     /// Takes note of which operations fetched rows may contain.
@@ -203,14 +203,14 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     /// An operation has reached nobody: no row contains it.
     ///
     /// - Returns: What to do now, or `nil` if no row was in doubt about it.
-    mutating func dispel(_ operation: Int64) -> Effect? {
+    mutating func dispel(_ operation: Int64) -> Actions? {
         let rows = list.doubts.filter { $0.value.operations.contains(operation) }.map(\.key)
         guard !rows.isEmpty else { return nil }
         for row in rows {
             list.doubts[row]?.remove(operation)
             if list.doubts[row]?.isEmpty == true { list.doubts[row] = nil }
         }
-        return Effect(hasNewBase: true)
+        return Actions(hasNewBase: true)
     }
 
     /// The request is sent now, by the cache's count.
@@ -221,9 +221,9 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
 
     /// Everything is forgotten, and all that is under way ends: another user is there, or the
     /// client is closed.
-    mutating func reset(_ error: SanguineError) -> Effect {
+    mutating func reset(_ error: SanguineError) -> Actions {
         defer { checkInvariants() }
-        let effect = Effect(
+        let actions = Actions(
             cancel: [head, tail].compactMap { $0?.number },
             hasNewBase: isLoaded,
             answer: waiters.values.flatMap { $0.keys.map { ($0, error) } }
@@ -242,7 +242,7 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
         shown = nil
         reviewsLeft = 0
         hasRecovered = false
-        return effect
+        return actions
     }
 
     // MARK: - For the landings
@@ -253,10 +253,10 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     }
 
     /// Answers all who wait for such a load.
-    mutating func answer(_ load: PagesLoad, error: SanguineError?, in effect: inout Effect) {
+    mutating func answer(_ load: PagesLoad, error: SanguineError?, in actions: inout Actions) {
         if load == .next { hasRecovered = false }
         guard let answered = waiters.removeValue(forKey: load) else { return }
-        for waiter in answered.keys { effect.answer.append((waiter, error)) }
+        for waiter in answered.keys { actions.answer.append((waiter, error)) }
     }
 
     func isWanted(_ load: PagesLoad) -> Bool { !(waiters[load]?.isEmpty ?? true) }
@@ -266,15 +266,15 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     private mutating func raise(
         _ load: PagesLoad,
         to priority: FetchPriority,
-        _ effect: inout Effect
+        _ actions: inout Actions
     ) {
         if let flight = head, flight.load == load, flight.priority < priority {
             head?.priority = priority
-            effect.raise.append((flight.number, priority))
+            actions.raise.append((flight.number, priority))
         }
         if let flight = tail, flight.load == load, flight.priority < priority {
             tail?.priority = priority
-            effect.raise.append((flight.number, priority))
+            actions.raise.append((flight.number, priority))
         }
     }
 
@@ -290,42 +290,42 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
         droppedInEra = 0
     }
 
-    mutating func removeFirstMark() {
-        let mark = list.marks.removeFirst()
-        let ends = list.rows[..<mark.count].suffix(2).map(\.id)
-        dropped.append(Dropped(start: mark.start, ends: ends))
+    mutating func removeFirstRun() {
+        let run = list.runs.removeFirst()
+        let ends = list.rows[..<run.count].suffix(2).map(\.id)
+        dropped.append(Dropped(start: run.start, ends: ends))
         if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
-        for row in list.rows[..<mark.count] { ids.remove(row.id) }
-        list.rows.removeFirst(mark.count)
-        droppedInEra += mark.count
+        for row in list.rows[..<run.count] { ids.remove(row.id) }
+        list.rows.removeFirst(run.count)
+        droppedInEra += run.count
     }
 
-    mutating func removeLastMark() {
-        let mark = list.marks.removeLast()
-        for row in list.rows.suffix(mark.count) { ids.remove(row.id) }
-        list.rows.removeLast(mark.count)
-        list.next = mark.start
+    mutating func removeLastRun() {
+        let run = list.runs.removeLast()
+        for row in list.rows.suffix(run.count) { ids.remove(row.id) }
+        list.rows.removeLast(run.count)
+        list.next = run.start
         rearranged()
     }
 
     /// Starts whatever is wanted and can start.
-    mutating func proceed(_ effect: inout Effect) {
-        if !hasMore, tail == nil, isLoaded { answer(.next, error: nil, in: &effect) }
-        if !hasPrevious, head?.load != .previous { answer(.previous, error: nil, in: &effect) }
+    mutating func proceed(_ actions: inout Actions) {
+        if !hasMore, tail == nil, isLoaded { answer(.next, error: nil, in: &actions) }
+        if !hasPrevious, head?.load != .previous { answer(.previous, error: nil, in: &actions) }
         let wanted = [PagesLoad.refresh, .previous].first { isWanted($0) }
         if let wanted {
             if let flight = head, flight.load == .review {
-                effect.cancel.append(flight.number)
+                actions.cancel.append(flight.number)
                 head = nil
             }
-            if head == nil { head = fly(wanted, from: start(of: wanted), &effect) }
+            if head == nil { head = fly(wanted, from: start(of: wanted), &actions) }
         }
         if tail == nil, isWanted(.next), let next = list.next {
-            tail = fly(.next, from: next, &effect)
+            tail = fly(.next, from: next, &actions)
         }
         if head == nil, reviewsLeft > 0, let page = pageToReview() {
             reviewsLeft -= 1
-            head = fly(.review, from: page.start, limit: page.count, &effect)
+            head = fly(.review, from: page.start, limit: page.count, &actions)
             head?.anchor = shown
         }
     }
@@ -338,7 +338,7 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
         _ load: PagesLoad,
         from start: String?,
         limit: Int = 0,
-        _ effect: inout Effect
+        _ actions: inout Actions
     ) -> PagesFlight<Item> {
         let flight = PagesFlight<Item>(
             number: nextNumber(),
@@ -348,7 +348,7 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
             round: load == .refresh ? list.round + 1 : list.round,
             anchor: load == .previous ? list.rows.first?.id : anchor
         )
-        effect.start.append(
+        actions.start.append(
             PagesRequest(
                 number: flight.number,
                 load: load,
@@ -361,14 +361,14 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
     }
 
     /// The page of the row that was shown last, if it is from before the last refresh.
-    private mutating func pageToReview() -> PageMark? {
+    private mutating func pageToReview() -> PageRun? {
         guard let shown else { return nil }
         var offset = 0
-        for mark in list.marks {
-            let range = offset..<(offset + mark.count)
+        for run in list.runs {
+            let range = offset..<(offset + run.count)
             offset = range.upperBound
-            guard mark.round < list.round else { continue }
-            if list.rows[range].contains(where: { $0.id == shown }) { return mark }
+            guard run.round < list.round else { continue }
+            if list.rows[range].contains(where: { $0.id == shown }) { return run }
         }
         reviewsLeft = 0
         return nil
@@ -383,7 +383,7 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
         assert(head.map { $0.load == .review || isWanted($0.load) } ?? true, "Nobody wants it.")
         assert(tail == nil || isWanted(.next), "Nobody wants the next page.")
         assert(waiters.values.allSatisfy(\.isEmpty) || !isIdle, "A waiter waits for nothing.")
-        assert(list.marks.count <= pageLimit && dropped.count <= PageLimits.cursorsKept)
+        assert(list.runs.count <= pageLimit && dropped.count <= PageLimits.cursorsKept)
         assert(max(head?.number ?? 0, tail?.number ?? 0) <= lastNumber)
         assert(ids.count == list.rows.count, "An id stands twice.")
         // Of a long list this would cost more than the event.
@@ -397,8 +397,8 @@ struct PagesState<Item: PageItem>: PartsState where Item.ID: Sendable {
 extension PageList {
     /// Whether it keeps its invariants.
     var isValid: Bool {
-        marks.allSatisfy { $0.count > 0 && $0.round <= round }
-            && marks.reduce(0) { $0 + $1.count } == rows.count
+        runs.allSatisfy { $0.count > 0 && $0.round <= round }
+            && runs.reduce(0) { $0 + $1.count } == rows.count
             && Set(rows.lazy.map(\.id)).count == rows.count
     }
 }

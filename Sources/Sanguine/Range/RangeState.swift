@@ -36,7 +36,7 @@ struct RangeState: PartsState {
         fileprivate(set) var error: SanguineError?
     }
 
-    typealias Effect = PartsEffect<Flight>
+    typealias Actions = PartsActions<Flight>
 
     /// How much what is fetched matters.
     let priority: FetchPriority
@@ -86,10 +86,10 @@ struct RangeState: PartsState {
     ///   - waiter: The caller's number.
     ///   - missing: The positions that it needs and that are not known or not fresh.
     /// - Returns: The flights to start; the waiter to answer at once if nothing is missing.
-    mutating func join(waiter: UInt64, missing: RangeSet<Int>) -> Effect {
+    mutating func join(waiter: UInt64, missing: RangeSet<Int>) -> Actions {
         defer { checkInvariants() }
         guard !missing.isEmpty else {
-            return needs[waiter] == nil ? Effect(answer: [(waiter, nil)]) : Effect()
+            return needs[waiter] == nil ? Actions(answer: [(waiter, nil)]) : Actions()
         }
         var rest = missing
         var waitsFor = Set<UInt64>()
@@ -113,7 +113,7 @@ struct RangeState: PartsState {
         }
         flights += started
         needs[waiter, default: []].formUnion(waitsFor.union(started.map(\.number)))
-        return Effect(start: started)
+        return Actions(start: started)
     }
 
     /// Somebody watches a stretch from now on; ``leave(waiter:)`` ends it.
@@ -122,11 +122,11 @@ struct RangeState: PartsState {
     }
 
     /// A caller gave up, or watches no more; flights that nobody else waits for end with it.
-    mutating func leave(waiter: UInt64) -> Effect {
+    mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
         watchers[waiter] = nil
-        guard needs.removeValue(forKey: waiter) != nil else { return Effect() }
-        return Effect(cancel: takeUnwanted(), answer: [(waiter, .cancelled)])
+        guard needs.removeValue(forKey: waiter) != nil else { return Actions() }
+        return Actions(cancel: takeUnwanted(), answer: [(waiter, .cancelled)])
     }
 
     // MARK: - Flights
@@ -155,29 +155,29 @@ struct RangeState: PartsState {
     /// What the flight brought is written: whoever waited for nothing else is answered.
     ///
     /// Returns `nil` for one that nobody wants any more.
-    mutating func land(_ number: UInt64) -> Effect? {
+    mutating func land(_ number: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard remove(number, nil) else { return nil }
-        var effect = Effect(hasNewBase: true)
+        var actions = Actions(hasNewBase: true)
         for (waiter, flights) in needs where flights.contains(number) {
             needs[waiter]?.remove(number)
             if flights.count == 1 {
                 needs[waiter] = nil
-                effect.answer.append((waiter, nil))
+                actions.answer.append((waiter, nil))
             }
         }
-        return effect
+        return actions
     }
 
     /// The flight failed: whoever needed it gets the error, and nobody else.
     ///
     /// Returns `nil` for one that nobody wants any more.
-    mutating func fail(_ number: UInt64, _ error: SanguineError) -> Effect? {
+    mutating func fail(_ number: UInt64, _ error: SanguineError) -> Actions? {
         defer { checkInvariants() }
         guard remove(number, error) else { return nil }
         let answer = needs.filter { $0.value.contains(number) }.map(\.key)
         for waiter in answer { needs[waiter] = nil }
-        return Effect(
+        return Actions(
             cancel: takeUnwanted(),
             hasNewBase: true,
             answer: answer.map { ($0, error) }
@@ -197,9 +197,9 @@ struct RangeState: PartsState {
         for index in flights.indices { flights[index].current = RangeSet() }
     }
 
-    mutating func reset(_ error: SanguineError) -> Effect {
+    mutating func reset(_ error: SanguineError) -> Actions {
         defer { checkInvariants() }
-        let effect = Effect(
+        let actions = Actions(
             cancel: flights.map(\.number),
             hasNewBase: true,
             answer: needs.keys.map { ($0, error) }
@@ -209,7 +209,7 @@ struct RangeState: PartsState {
         recent = []
         // What went wrong for one user is nothing to the next.
         for waiter in watchers.keys { watchers[waiter]?.error = nil }
-        return effect
+        return actions
     }
 
     // MARK: - Machinery

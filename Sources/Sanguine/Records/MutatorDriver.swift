@@ -95,10 +95,10 @@ final class MutatorDriver: OutboxDriver {
         item.mayBeDone = row.mayBeDone
         contents.rows[row.sequence] = row
         contents.revision += 1
-        let effects = records.attempt(&contents) { contents in
+        let actions = records.attempt(&contents) { contents in
             try contents.state.add(operation, as: item, rehearsed: rehearsal, over: contents.base)
         }
-        guard let effects else {
+        guard let actions else {
             // It is sent all the same, and is shown when the records can be read again.
             contents.state.outbox.add(item)
             return []
@@ -106,17 +106,17 @@ final class MutatorDriver: OutboxDriver {
         if contents.state.outbox.items[row.sequence] == nil {
             // The process died after the base had it and before the outbox knew.
             contents.rows[row.sequence] = nil
-            if !records.environment.isCompanion { try? outbox.file.write(effects.records) }
+            if !records.environment.isCompanion { try? outbox.file.write(actions.steps) }
         }
-        return effects.changed
+        return actions.changed
     }
 
     func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
         contents.revision += 1
-        let effects = records.attempt(&contents) { contents in
+        let actions = records.attempt(&contents) { contents in
             try contents.state.discard(sequence, over: contents.base)
         }
-        guard let keys = effects??.changed, !keys.isEmpty else { return {} }
+        guard let keys = actions??.changed, !keys.isEmpty else { return {} }
         return { [records] in
             records.observers.changed(keys)
             records.observers.applyNow(keys)

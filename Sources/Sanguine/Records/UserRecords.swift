@@ -5,7 +5,7 @@ import Synchronization
 
 /// One user's records: what the server has, on disk, with the user's own changes over it.
 ///
-/// ``SyncState`` decides; this performs what its effects say, in their order. In an app's companion
+/// ``SyncState`` decides; this performs what its actions say, in their order. In an app's companion
 /// (a widget, say) the same object reads what the app has written.
 ///
 /// Nothing is opened before somebody uses records, or an earlier process has left operations.
@@ -227,15 +227,15 @@ extension UserRecords {
 
     /// Takes something of the server's in; returns whether the feed must be pulled.
     func take(
-        _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Effects
+        _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Actions
     ) -> Bool {
         let aftermath = serial.withLock { _ in
-            let taken = outbox.change { contents -> SyncState.Effects? in
+            let taken = outbox.change { contents -> SyncState.Actions? in
                 guard contents.records != nil else { return nil }
                 contents.revision += 1
-                let effects = body(&contents.state, contents.base)
-                if let failure = effects.failure { failed(failure, &contents) }
-                return effects
+                let actions = body(&contents.state, contents.base)
+                if let failure = actions.failure { failed(failure, &contents) }
+                return actions
             }
             return (taken ?? nil).map { carryOut($0) } ?? Aftermath()
         }
@@ -244,24 +244,24 @@ extension UserRecords {
         return aftermath.mustPull
     }
 
-    /// What is to be done after effects were performed, under no lock.
+    /// What is to be done after actions were performed, under no lock.
     private struct Aftermath {
         var mustPull = false
         var hasWritten = false
     }
 
-    /// Performs effects in their order, and those that they lead to.
+    /// Performs actions in their order, and those that they lead to.
     ///
     /// The caller holds `serial`.
-    private func carryOut(_ first: SyncState.Effects) -> Aftermath {
-        var next: SyncState.Effects? = first
+    private func carryOut(_ first: SyncState.Actions) -> Aftermath {
+        var next: SyncState.Actions? = first
         var aftermath = Aftermath()
-        while let effects = next {
+        while let actions = next {
             next = nil
-            aftermath.mustPull = aftermath.mustPull || effects.mustPull
-            defer { tell(effects) }
+            aftermath.mustPull = aftermath.mustPull || actions.mustPull
+            defer { tell(actions) }
             do {
-                try outbox.file.write(effects.records)
+                try outbox.file.write(actions.steps)
             } catch StoreError.closed {
                 return Aftermath()  // The user has left meanwhile.
             } catch {
@@ -273,7 +273,7 @@ extension UserRecords {
                 aftermath.mustPull = false
                 return aftermath
             }
-            guard let batch = effects.adopt else { continue }
+            guard let batch = actions.adopt else { continue }
             next = adopt(batch)
             let isChange = !batch.changes.isEmpty || batch.isReset
             aftermath.hasWritten = aftermath.hasWritten || (next != nil && isChange)
@@ -282,25 +282,25 @@ extension UserRecords {
         return aftermath
     }
 
-    private func tell(_ effects: SyncState.Effects) {
-        outbox.tell(effects.records)
-        if effects.isEverythingChanged {
+    private func tell(_ actions: SyncState.Actions) {
+        outbox.tell(actions.steps)
+        if actions.isEverythingChanged {
             observers.changed(nil)
-        } else if !effects.changed.isEmpty {
-            observers.changed(effects.changed)
+        } else if !actions.changed.isEmpty {
+            observers.changed(actions.changed)
         }
     }
 
     // MARK: - The base
 
     /// Makes a part of the feed the base.
-    private func adopt(_ batch: SyncState.FeedBatch) -> SyncState.Effects? {
+    private func adopt(_ batch: SyncState.FeedBatch) -> SyncState.Actions? {
         guard let records = outbox.read({ $0.records }) else { return nil }
         do {
-            let effects = try write(batch, to: records)
+            let actions = try write(batch, to: records)
             records.checkpoint()
             if batch.isReset { try records.sweep() }
-            return effects
+            return actions
         } catch {
             records.rollback()
             return recover(from: error, records, batch)
@@ -310,7 +310,7 @@ extension UserRecords {
     private func write(
         _ batch: SyncState.FeedBatch,
         to records: RecordsFile
-    ) throws -> SyncState.Effects? {
+    ) throws -> SyncState.Actions? {
         guard records.isOnDisk else {
             // In memory readers would see what is written, so they wait; it does not take long.
             return try outbox.change { contents in
@@ -319,9 +319,9 @@ extension UserRecords {
             }
         }
         let space = try records.begin(batch)
-        let effects = try outbox.change { try show(batch, in: space, of: records, &$0) }
-        if effects == nil { records.rollback() }
-        return effects
+        let actions = try outbox.change { try show(batch, in: space, of: records, &$0) }
+        if actions == nil { records.rollback() }
+        return actions
     }
 
     private func show(
@@ -329,7 +329,7 @@ extension UserRecords {
         in space: Int64,
         of records: RecordsFile,
         _ contents: inout OutboxContents
-    ) throws -> SyncState.Effects {
+    ) throws -> SyncState.Actions {
         try records.commit()
         if batch.isReset {
             records.cache.clear()
@@ -346,7 +346,7 @@ extension UserRecords {
         from error: any Error,
         _ records: RecordsFile,
         _ batch: SyncState.FeedBatch
-    ) -> SyncState.Effects? {
+    ) -> SyncState.Actions? {
         let canGoOn = outbox.change { contents in
             guard records.isOnDisk, !SQLiteFile.isDamage(error) else {
                 failed(error, &contents)

@@ -24,7 +24,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     }
 
     /// What the owner must do now.
-    struct Effect: Hashable, Sendable {
+    struct Actions: Hashable, Sendable {
         /// The batch whose window begins.
         var opened: UInt64?
         /// The batch to send.
@@ -32,7 +32,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         /// The batch that nobody wants any more, be it open or under way.
         var cancelled: UInt64?
 
-        static var nothing: Effect { Effect() }
+        static var nothing: Actions { Actions() }
     }
 
     private struct Open {
@@ -74,7 +74,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     ///   - id: What.
     ///   - nextBatch: The number of the batch that may have to be opened.
     /// - Returns: What to do now.
-    mutating func ask(_ asker: UInt64, for id: ID, nextBatch: UInt64) -> Effect {
+    mutating func ask(_ asker: UInt64, for id: ID, nextBatch: UInt64) -> Actions {
         defer { checkInvariants() }
         let isFirst = open == nil
         var open = open ?? Open(batch: nextBatch)
@@ -83,13 +83,13 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         askers[asker] = Asker(batch: open.batch, id: id)
         self.open = open
         if open.ids.count >= size { return close(open) }
-        return Effect(opened: isFirst ? open.batch : nil)
+        return Actions(opened: isFirst ? open.batch : nil)
     }
 
     /// The window of a batch has ended.
     ///
     /// Nothing happens if it was closed before.
-    mutating func windowEnded(_ batch: UInt64) -> Effect {
+    mutating func windowEnded(_ batch: UInt64) -> Actions {
         defer { checkInvariants() }
         guard let open, open.batch == batch else { return .nothing }
         return close(open)
@@ -98,7 +98,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     /// An asker gave up.
     ///
     /// The last one takes the batch with it; no other notices.
-    mutating func leave(_ asker: UInt64) -> Effect {
+    mutating func leave(_ asker: UInt64) -> Actions {
         defer { checkInvariants() }
         guard let gone = askers.removeValue(forKey: asker) else { return .nothing }
         if var open, open.batch == gone.batch {
@@ -108,12 +108,12 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
                 open.ids.removeAll { $0 == gone.id }
             }
             self.open = open.ids.isEmpty ? nil : open
-            return Effect(cancelled: open.ids.isEmpty ? gone.batch : nil)
+            return Actions(cancelled: open.ids.isEmpty ? gone.batch : nil)
         }
         underWay[gone.batch, default: 1] -= 1
         guard underWay[gone.batch] == 0 else { return .nothing }
         underWay[gone.batch] = nil
-        return Effect(cancelled: gone.batch)
+        return Actions(cancelled: gone.batch)
     }
 
     /// A batch has been answered, or has failed.
@@ -127,10 +127,10 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         return answered
     }
 
-    private mutating func close(_ open: Open) -> Effect {
+    private mutating func close(_ open: Open) -> Actions {
         self.open = nil
         underWay[open.batch] = open.askers.values.reduce(0, +)
-        return Effect(closed: Closed(batch: open.batch, ids: open.ids))
+        return Actions(closed: Closed(batch: open.batch, ids: open.ids))
     }
 
     private func checkInvariants() {

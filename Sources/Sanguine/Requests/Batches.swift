@@ -85,9 +85,9 @@ final class Batches: Sendable {
             let found = guarded.groups[key] ?? TypedBatchGroup<ID, Value>(size: look.batch.size)
             guard let group = found as? TypedBatchGroup<ID, Value> else { return nil }
             guarded.groups[key] = group
-            let effect = group.state.ask(asker, for: look.id, nextBatch: guarded.nextNumber())
+            let actions = group.state.ask(asker, for: look.id, nextBatch: guarded.nextNumber())
             group.waiters[asker] = look.continuation
-            if let batch = effect.opened {
+            if let batch = actions.opened {
                 let window = look.batch.window
                 start(batch, of: group, in: key, look) { [weak self, delay] in
                     // A window that is cut short was closed by somebody else.
@@ -95,7 +95,7 @@ final class Batches: Sendable {
                     return self?.close(batch, of: group)
                 }
             }
-            guard let closed = effect.closed else { return {} }
+            guard let closed = actions.closed else { return {} }
             let waiting = group.flights[closed.batch]
             start(closed.batch, of: group, in: key, look, priority: waiting?.priority) {
                 closed.ids

@@ -109,13 +109,13 @@ final class RequestQueue: Sendable {
     private func change(
         adding waiter: Waiter? = nil,
         as number: UInt64 = 0,
-        _ event: (inout RequestQueueState) -> RequestQueueState.Effect
+        _ event: (inout RequestQueueState) -> RequestQueueState.Actions
     ) {
         let (granted, refused, limit) = guarded.withLock { guarded in
             if let waiter { guarded.waiters[number] = waiter }
-            let effect = event(&guarded.state)
-            let granted = effect.granted.compactMap { guarded.waiters.removeValue(forKey: $0) }
-            let refused = effect.refused.flatMap { guarded.waiters.removeValue(forKey: $0) }
+            let actions = event(&guarded.state)
+            let granted = actions.granted.compactMap { guarded.waiters.removeValue(forKey: $0) }
+            let refused = actions.refused.flatMap { guarded.waiters.removeValue(forKey: $0) }
             return (granted, refused, guarded.state.limits.waiting)
         }
         for waiter in granted { waiter.resume(returning: .success(())) }

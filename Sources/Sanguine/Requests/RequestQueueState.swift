@@ -50,13 +50,13 @@ struct RequestQueueState: Sendable {
     }
 
     /// What the owner must do now.
-    struct Effect: Hashable, Sendable {
+    struct Actions: Hashable, Sendable {
         /// The requests that go, in this order.
         var granted: [UInt64] = []
         /// The request that is turned away because too many wait.
         var refused: UInt64?
 
-        static let nothing = Effect()
+        static let nothing = Actions()
     }
 
     private struct Request {
@@ -107,7 +107,7 @@ struct RequestQueueState: Sendable {
     // MARK: - Events
 
     /// A request wants to go.
-    mutating func enter(_ number: UInt64, host name: String, priority: FetchPriority) -> Effect {
+    mutating func enter(_ number: UInt64, host name: String, priority: FetchPriority) -> Actions {
         defer { checkInvariants(of: name) }
         var host = hosts[name] ?? Host()
         defer { hosts[name] = host }
@@ -115,20 +115,20 @@ struct RequestQueueState: Sendable {
         host.lines[priority.rawValue].insert(number)
         let granted = grant(in: &host)
         guard granted.isEmpty, host.waiting > limits.waiting else {
-            return Effect(granted: granted)
+            return Actions(granted: granted)
         }
         // Lines are sorted from the lowest priority to the highest.
         let line = host.lines.firstIndex { !$0.waiting.isEmpty } ?? priority.rawValue
         let refused = host.lines[line].waiting.last ?? number
         host.lines[line].remove(refused)
         requests[refused] = nil
-        return Effect(refused: refused)
+        return Actions(refused: refused)
     }
 
     /// A request matters more than it did.
     ///
     /// Priorities never fall; one that has ended is of no account.
-    mutating func raise(_ number: UInt64, to priority: FetchPriority) -> Effect {
+    mutating func raise(_ number: UInt64, to priority: FetchPriority) -> Actions {
         guard var request = requests[number], request.priority < priority,
             var host = hosts[request.host]
         else { return .nothing }
@@ -144,11 +144,11 @@ struct RequestQueueState: Sendable {
         }
         let granted = grant(in: &host)
         hosts[request.host] = host
-        return Effect(granted: granted)
+        return Actions(granted: granted)
     }
 
     /// A request has ended, or whoever made it no longer wants it.
-    mutating func leave(_ number: UInt64) -> Effect {
+    mutating func leave(_ number: UInt64) -> Actions {
         guard let request = requests.removeValue(forKey: number), var host = hosts[request.host]
         else { return .nothing }
         defer { checkInvariants(of: request.host) }
@@ -160,7 +160,7 @@ struct RequestQueueState: Sendable {
         }
         let granted = grant(in: &host)
         hosts[request.host] = host.isIdle ? nil : host
-        return Effect(granted: granted)
+        return Actions(granted: granted)
     }
 
     // MARK: - Choice

@@ -187,14 +187,14 @@ final class OutboxFile: Sendable {
     /// Makes what has become of operations durable, and what others do from now on.
     ///
     /// - Parameters:
-    ///   - records: What has become of them.
+    ///   - steps: What has become of them.
     ///   - rows: Operations with other arguments, or in another lane; in the same transaction.
     /// - Throws: What the database threw, or ``StoreError/closed``.
-    func write(_ records: [OutboxState.Record], rewriting rows: [Row] = []) throws {
-        guard !records.isEmpty || !rows.isEmpty else { return }
+    func write(_ steps: [OutboxState.Step], rewriting rows: [Row] = []) throws {
+        guard !steps.isEmpty || !rows.isEmpty else { return }
         try transaction { database in
-            for record in records where fault?.loses(record) != true {
-                try Self.write(record, in: database)
+            for step in steps where fault?.loses(step) != true {
+                try Self.write(step, in: database)
             }
             for row in rows {
                 try database.execute(
@@ -328,7 +328,7 @@ final class OutboxFile: Sendable {
         return database.lastInsertedRowID
     }
 
-    private static func write(_ record: OutboxState.Record, in database: Database) throws {
+    private static func write(_ record: OutboxState.Step, in database: Database) throws {
         switch record {
         case .sending(let sequences):
             for sequence in sequences {

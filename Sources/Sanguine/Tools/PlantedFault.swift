@@ -12,7 +12,7 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case sendsUnderAnotherKey
 
     /// Whether the outbox's file does not take it.
-    func loses(_ record: OutboxState.Record) -> Bool {
+    func loses(_ record: OutboxState.Step) -> Bool {
         guard self == .losesSendingMark, case .sending = record else { return false }
         return true
     }

@@ -48,15 +48,15 @@ struct EventStateTests {
             uptime += duration
         }
 
-        mutating func lifecycle(_ foreground: Bool) -> EventState.Effect {
+        mutating func lifecycle(_ foreground: Bool) -> EventState.Actions {
             state.lifecycleIs(foreground: foreground, at: moment, using: &random)
         }
 
-        mutating func network(_ online: Bool) -> EventState.Effect {
+        mutating func network(_ online: Bool) -> EventState.Actions {
             state.networkIs(online: online, at: moment, using: &random)
         }
 
-        mutating func wake() -> EventState.Effect { state.woke(at: moment, using: &random) }
+        mutating func wake() -> EventState.Actions { state.woke(at: moment, using: &random) }
 
         mutating func observe(polling: Duration? = nil, followsDays: Bool = false) {
             state.observed(
@@ -282,7 +282,7 @@ struct EventStateTests {
             if Bool.random(using: &random) {
                 world.pass(.milliseconds(Int.random(in: 0...600_000, using: &random)))
             }
-            var effect = EventState.Effect.nothing
+            var effect = EventState.Actions.nothing
             switch Int.random(in: 0..<8, using: &random) {
             case 0: effect = world.lifecycle(.random(using: &random))
             case 1: effect = world.network(.random(using: &random))

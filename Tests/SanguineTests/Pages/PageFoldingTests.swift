@@ -11,8 +11,8 @@ struct PageFoldingTests {
 
     private let list = PageList(
         rows: [1, 2, 3, 4].map { Row(id: $0) },
-        marks: [
-            PageMark(start: nil, count: 2, round: 1), PageMark(start: "2", count: 2, round: 0),
+        runs: [
+            PageRun(start: nil, count: 2, round: 1), PageRun(start: "2", count: 2, round: 0),
         ],
         next: "4",
         round: 1
@@ -24,25 +24,25 @@ struct PageFoldingTests {
 
     @Test func `a row that is gone is missing in its page`() {
         let folded = folded([1, 3, 4])
-        #expect(folded.marks.map(\.count) == [1, 2])
+        #expect(folded.runs.map(\.count) == [1, 2])
         #expect(folded.isValid && folded.folded == [7])
     }
 
     @Test func `a row that has come belongs to the page of the row before it`() {
-        #expect(folded([1, 2, 9, 3, 4]).marks.map(\.count) == [3, 2])
-        #expect(folded([1, 2, 3, 4, 9]).marks.map(\.count) == [2, 3])
-        #expect(folded([9, 1, 2, 3, 4]).marks.map(\.count) == [3, 2])
+        #expect(folded([1, 2, 9, 3, 4]).runs.map(\.count) == [3, 2])
+        #expect(folded([1, 2, 3, 4, 9]).runs.map(\.count) == [2, 3])
+        #expect(folded([9, 1, 2, 3, 4]).runs.map(\.count) == [3, 2])
     }
 
     @Test func `a page without rows leaves its beginning to the next one`() {
         let folded = folded([3, 4])
-        #expect(folded.marks == [PageMark(start: nil, count: 2, round: 0)])
+        #expect(folded.runs == [PageRun(start: nil, count: 2, round: 0)])
         #expect(folded.isValid)
     }
 
     @Test func `a list without rows goes on behind them`() {
         let folded = folded([])
-        #expect(folded.marks.isEmpty && folded.next == "4" && folded.isValid)
+        #expect(folded.runs.isEmpty && folded.next == "4" && folded.isValid)
     }
 
     @Test func `a first row has a page`() {

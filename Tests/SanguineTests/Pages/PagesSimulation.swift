@@ -167,8 +167,8 @@ struct PagesSimulation {
 
     // MARK: - The network
 
-    private mutating func play(_ effect: PagesState<FeedRow>.Effect) {
-        for number in effect.cancel {
+    private mutating func play(_ actions: PagesState<FeedRow>.Actions) {
+        for number in actions.cancel {
             if !exchanges.contains(where: { $0.request.number == number }) {
                 blame("cancelled what is not under way")
             }
@@ -177,7 +177,7 @@ struct PagesSimulation {
             }
             exchanges.removeAll { $0.request.number == number }
         }
-        for (waiter, error) in effect.answer {
+        for (waiter, error) in actions.answer {
             guard let load = waiters.removeValue(forKey: waiter) else {
                 blame("answered somebody who does not wait")
                 continue
@@ -186,10 +186,10 @@ struct PagesSimulation {
                 blame("an expired cursor surfaced that could be renewed")
             }
         }
-        if effect.answer.contains(where: { $0.error != .cancelled }), state.tail == nil {
+        if actions.answer.contains(where: { $0.error != .cancelled }), state.tail == nil {
             isRenewed = false
         }
-        for request in effect.start {
+        for request in actions.start {
             if request.number <= lastRequest { blame("numbers do not rise") }
             lastRequest = request.number
             if request.load == .review { reviews += 1 }
@@ -216,11 +216,11 @@ struct PagesSimulation {
         let lane = request.load == .next
         guard let page = answer.page else {
             recoveries += 1
-            let effect = state.fail(request.number, Self.expired, isCursorExpired: true)
+            let actions = state.fail(request.number, Self.expired, isCursorExpired: true)
             // A refresh goes on with what it has.
-            let landings = effect?.hasNewBase == true ? pending[lane] ?? [] : []
+            let landings = actions?.hasNewBase == true ? pending[lane] ?? [] : []
             pending[lane] = []
-            end(effect)
+            end(actions)
             if lane, state.tail != nil { isRenewed = true }
             return look(after: landings)
         }
@@ -232,12 +232,12 @@ struct PagesSimulation {
         // What has moved into a page that may be newer than this one stays there.
         let isOvertaken =
             request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
-        let effect = state.land(request.number, page)
+        let actions = state.land(request.number, page)
         pending[lane, default: []].append(
             FeedJudge.Landing(answer: answer.number, asked: exchange.asked)
         )
-        let landed = settlePending(lane, effect)
-        end(effect)
+        let landed = settlePending(lane, actions)
+        end(actions)
         judge.brought(page.items, feed)
         if request.load == .refresh, state.hasPrevious {
             // The rows stay where they are, but for those that are at the beginning.
@@ -246,7 +246,7 @@ struct PagesSimulation {
         } else {
             look(after: landed)
         }
-        guard effect?.hasNewBase == true else { return }
+        guard actions?.hasNewBase == true else { return }
         if let place, isApart {
             stays += 1
             if !state.ids.contains(place) { blame("a refresh took the reader's row away") }
@@ -260,10 +260,10 @@ struct PagesSimulation {
     /// The pages that are in the list now, if the flight of that lane has ended with them.
     private mutating func settlePending(
         _ lane: Bool,
-        _ effect: PagesState<FeedRow>.Effect?
+        _ actions: PagesState<FeedRow>.Actions?
     ) -> [FeedJudge.Landing] {
         let landed = pending[lane] ?? []
-        let isEnded = effect?.hasNewBase == true
+        let isEnded = actions?.hasNewBase == true
         let flight = lane ? state.tail : state.head
         if isEnded || flight?.chain.requests ?? 0 == 0 { pending[lane] = [] }
         return isEnded ? landed : []
@@ -286,9 +286,9 @@ struct PagesSimulation {
         end(state.fail(request.number, .queryFailed("lost")))
     }
 
-    private mutating func end(_ effect: PagesState<FeedRow>.Effect?) {
-        guard let effect else { return blame("what was under way is not known") }
-        play(effect)
+    private mutating func end(_ actions: PagesState<FeedRow>.Actions?) {
+        guard let actions else { return blame("what was under way is not known") }
+        play(actions)
     }
 
     private mutating func finish() {
@@ -321,7 +321,7 @@ struct PagesSimulation {
         state.change(since: span).apply(to: &mirror)
         span = state.span
         if mirror != state.list.rows { blame("the changes are not those of the rows") }
-        if state.list.marks.count > Self.pageLimit { blame("too many pages") }
+        if state.list.runs.count > Self.pageLimit { blame("too many pages") }
     }
 
     /// The rows of an answer that is still true stand together and in its order.
@@ -345,7 +345,7 @@ struct PagesSimulation {
         if rows.count != truth.count || !isTrue {
             blame(
                 "\(moment): held \(rows.map(\.id)), the server has \(truth.map(\.id)); marks "
-                    + "\(state.list.marks), round \(state.list.round)"
+                    + "\(state.list.runs), round \(state.list.round)"
             )
         }
         if !state.hasPrevious, rows.first?.id != feed.rows.first?.id { blame("\(moment): no top") }

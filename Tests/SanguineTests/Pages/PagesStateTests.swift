@@ -22,30 +22,30 @@ struct PagesStateTests {
 
     var shown: String { state.list.rows.map(\.id).joined() }
 
-    mutating func join(_ load: PagesLoad) -> PagesState<Row>.Effect {
+    mutating func join(_ load: PagesLoad) -> PagesState<Row>.Actions {
         lastWaiter += 1
         return state.join(load, waiter: lastWaiter)
     }
 
     mutating func request(_ load: PagesLoad) throws -> PagesRequest {
-        let effect = join(load)
-        return try #require(effect.start.first)
+        let actions = join(load)
+        return try #require(actions.start.first)
     }
 
     mutating func land(
         _ request: PagesRequest,
         _ page: Page<Row>
-    ) throws -> PagesState<Row>.Effect {
-        let effect = state.land(request.number, page)
-        return try #require(effect)
+    ) throws -> PagesState<Row>.Actions {
+        let actions = state.land(request.number, page)
+        return try #require(actions)
     }
 
     mutating func expire(
         _ request: PagesRequest,
         _ error: SanguineError = .queryFailed("gone")
-    ) throws -> PagesState<Row>.Effect {
-        let effect = state.fail(request.number, error, isCursorExpired: true)
-        return try #require(effect)
+    ) throws -> PagesState<Row>.Actions {
+        let actions = state.fail(request.number, error, isCursorExpired: true)
+        return try #require(actions)
     }
 
     /// Loads a page to its end.
@@ -64,9 +64,9 @@ struct PagesStateTests {
         let request = try request(.next)
         #expect(request.cursor == nil)
         #expect(request.limit == 4)
-        let effect = try land(request, page("abcd", next: "d"))
+        let actions = try land(request, page("abcd", next: "d"))
 
-        #expect(effect.answer.map(\.waiter) == [1])
+        #expect(actions.answer.map(\.waiter) == [1])
         #expect(shown == "abcd")
         #expect(state.hasMore)
     }
@@ -77,9 +77,9 @@ struct PagesStateTests {
         #expect(starts.reduce(0, +) == 1)
         let number = try #require(state.tail?.number)
         let landing = state.land(number, page("efgh", next: nil))
-        let effect = try #require(landing)
+        let actions = try #require(landing)
 
-        #expect(effect.answer.count == 1_000)
+        #expect(actions.answer.count == 1_000)
         let late = join(.next)
         #expect(late.answer.count == 1)
         #expect(state.isIdle)
@@ -101,9 +101,9 @@ struct PagesStateTests {
 
     @Test mutating func `a refresh of many pages is one request and keeps the others`() throws {
         try loadThree()
-        let effect = join(.refresh)
-        #expect(effect.start.count == 1)
-        let landing = try land(effect.start[0], page("xyab", next: "b2", version: 1))
+        let actions = join(.refresh)
+        #expect(actions.start.count == 1)
+        let landing = try land(actions.start[0], page("xyab", next: "b2", version: 1))
 
         #expect(landing.start.isEmpty)
         #expect(shown == "xyabcdefghijkl")
@@ -177,9 +177,9 @@ struct PagesStateTests {
         #expect(shown == "abcdefghijkl")
         #expect(second.cursor == "z")
         #expect(second.limit == PageLimits.largestSize)
-        let effect = try land(second, page("uvab", next: "b"))
+        let actions = try land(second, page("uvab", next: "b"))
 
-        #expect(effect.answer.count == 1)
+        #expect(actions.answer.count == 1)
         #expect(shown == "wxyzuvabcdefghijkl")
     }
 
@@ -302,9 +302,9 @@ struct PagesStateTests {
         let request = try #require(showing.start.first)
         #expect(request.load == .review)
         #expect(request.cursor == "d2")
-        let effect = state.land(request.number, page("efxg", next: "g2", version: 1))
+        let actions = state.land(request.number, page("efxg", next: "g2", version: 1))
 
-        #expect(effect?.start.isEmpty == true)
+        #expect(actions?.start.isEmpty == true)
         #expect(shown == "abcdefxghijkl")
         #expect(state.list.rows[4].version == 1)
         #expect(state.list.next == "l")
@@ -315,10 +315,10 @@ struct PagesStateTests {
         try load(.refresh, page("abcd", next: "d2"))
         let showing = state.show("f")
         let review = try #require(showing.start.first)
-        let effect = join(.refresh)
+        let actions = join(.refresh)
 
-        #expect(effect.cancel == [review.number])
-        #expect(effect.start.map(\.load) == [.refresh])
+        #expect(actions.cancel == [review.number])
+        #expect(actions.start.map(\.load) == [.refresh])
     }
 
     @Test mutating func `the page that failed is the one that is tried again`() throws {
@@ -370,10 +370,10 @@ struct PagesStateTests {
         try loadThree()
         let next = try request(.next)
         try load(.refresh, page("wxyz", next: "z"))
-        let effect = try land(next, page("mnop", next: nil))
+        let actions = try land(next, page("mnop", next: nil))
 
         #expect(shown == "wxyz")
-        #expect(effect.start.map(\.cursor) == ["z"])
+        #expect(actions.start.map(\.cursor) == ["z"])
     }
 
     @Test mutating func `a late page does not take a row away that has moved into a newer one`()
@@ -434,10 +434,10 @@ struct PagesStateTests {
     @Test mutating func `when the user changes everything ends and nothing is left`() throws {
         try loadThree()
         let next = try request(.next)
-        let effect = state.reset(.userChanged)
+        let actions = state.reset(.userChanged)
 
-        #expect(effect.cancel == [next.number])
-        #expect(effect.answer.map(\.error) == [.userChanged])
+        #expect(actions.cancel == [next.number])
+        #expect(actions.answer.map(\.error) == [.userChanged])
         #expect(shown.isEmpty && !state.hasMore && !state.isLoaded)
         let late = state.land(next.number, page("mnop", next: nil))
         #expect(late?.start == nil)

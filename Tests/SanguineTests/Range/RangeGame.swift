@@ -192,7 +192,7 @@ struct RangeGame {
 
     // MARK: - Effects and checks
 
-    private mutating func play(_ effect: RangeState.Effect, isSuccess: Bool) {
+    private mutating func play(_ effect: RangeState.Actions, isSuccess: Bool) {
         for flight in effect.cancel { drop(flight) }
         for (number, _) in effect.answer {
             guard let reader = readers.removeValue(forKey: number), isSuccess else { continue }

@@ -10,7 +10,7 @@ struct RangeStateTests {
     private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
 
     /// Who is answered; `nil` if nothing has happened.
-    private func answered(_ effect: RangeState.Effect?) -> Set<UInt64>? {
+    private func answered(_ effect: RangeState.Actions?) -> Set<UInt64>? {
         effect.map { Set($0.answer.map(\.waiter)) }
     }
 

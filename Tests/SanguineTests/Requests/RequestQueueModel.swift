@@ -169,7 +169,7 @@ struct RequestQueueModel {
 
     // MARK: - Effects and checks
 
-    private mutating func apply(_ effect: RequestQueueState.Effect, _ host: Int) {
+    private mutating func apply(_ effect: RequestQueueState.Actions, _ host: Int) {
         for number in effect.granted {
             guard let line = (0..<3).first(where: { hosts[host].lines[$0].first == number }),
                 hosts[host].canGo(line, limits)
