@@ -173,25 +173,30 @@ extension QueryCache {
         as waiter: UInt64,
         _ continuation: QueryRecord.Waiter,
         refreshing: Bool,
-        _ priority: FetchPriority
+        _ priority: FetchPriority,
+        at now: Timestamp? = nil
     ) {
-        let now = clock.now()
         var answer: QueryRecord.Answer?
         var raised: RequestPriority?
-        var isWaiting = false
+        var (isWaiting, mustAskClock) = (false, false)
         change(query, creating: true) { record, guarded in
             guard record.serves(query) else {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
-            record.query = query
+            // Callers share it: no reference is counted in vain.
+            if record.query !== query { record.query = query }
             guarded.entries.use(record)
-            if !refreshing, let box = record.box,
-                record.isFresh(query.policy, at: now, in: guarded.zone)
-            {
-                record.metrics.hit()
-                answer = .success(box)
-                return nil
+            if !refreshing, let box = record.box {
+                guard let now else {
+                    mustAskClock = true
+                    return nil
+                }
+                if record.isFresh(query.policy, at: now, in: guarded.zone) {
+                    record.metrics.hit()
+                    answer = .success(box)
+                    return nil
+                }
             }
             if record.box == nil { record.metrics.miss() } else { record.metrics.staleHit() }
             record.waiters[waiter] = continuation
@@ -200,6 +205,10 @@ extension QueryCache {
             let effect = record.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
             // Who joins a flight changes nothing that anybody is to be told.
             return effect.start == nil ? nil : effect
+        }
+        // The app's clock, so under no lock; and not asked where there is no value to be fresh.
+        if mustAskClock {
+            return join(query, as: waiter, continuation, refreshing: false, priority, at: clock.now())
         }
         if !isWaiting { continuation.resume(returning: answer ?? .failure(.closed)) }
         raised?.raise(to: priority)

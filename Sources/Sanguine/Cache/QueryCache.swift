@@ -147,7 +147,7 @@ final class QueryCache: Sendable {
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     ///
     /// A flight that is under way is raised to the priority, which is the policy's by default.
-    func value<Value>(
+    nonisolated(nonsending) func value<Value>(
         of query: Query<Value>,
         refreshing: Bool = false,
         priority: FetchPriority? = nil
