@@ -208,7 +208,14 @@ extension QueryCache {
         }
         // The app's clock, so under no lock; and not asked where there is no value to be fresh.
         if mustAskClock {
-            return join(query, as: waiter, continuation, refreshing: false, priority, at: clock.now())
+            return join(
+                query,
+                as: waiter,
+                continuation,
+                refreshing: false,
+                priority,
+                at: clock.now()
+            )
         }
         if !isWaiting { continuation.resume(returning: answer ?? .failure(.closed)) }
         raised?.raise(to: priority)

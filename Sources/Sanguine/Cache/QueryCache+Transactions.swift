@@ -20,6 +20,8 @@ extension QueryCache {
         }
 
         var partition: Partition
+        /// The one whose the query's values are at that moment.
+        let present: Partition
         /// `nil` if there is none.
         var value: Value?
         /// `nil` if there are no effects.
@@ -68,6 +70,7 @@ extension QueryCache {
     ///   - query: Whose entry.
     ///   - creating: Whether one is made if there is none. Otherwise nothing happens then.
     ///   - answer: What those get who wait, see ``change(_:creating:answer:_:)``.
+    ///   - now: The present, if the caller has asked for it.
     ///   - prepare: Makes a plan of what is there, under no lock; `nil` to do nothing. It is called
     ///     again if something has changed meanwhile.
     ///   - commit: Carries it out, under the lock; `nil` if nothing was done.
@@ -77,11 +80,14 @@ extension QueryCache {
         _ query: ErasedQuery,
         creating: Bool = false,
         answer: @autoclosure () -> QueryRecord.Answer = .failure(.cancelled),
+        at now: Timestamp? = nil,
         prepare: (Ground) -> Plan?,
         commit: (Plan, QueryRecord, inout Guarded) -> EntryState.Effect?
     ) -> Bool {
+        var now = now
         while true {
-            let ground = ground(of: query)
+            let ground = ground(of: query, at: now)
+            now = nil
             guard let plan = prepare(ground) else { return false }
             var hasChanged = false
             let isDone = change(query, creating: creating, answer: answer()) { record, guarded in
@@ -99,11 +105,13 @@ extension QueryCache {
     }
 
     /// The entry as it is.
-    func ground(of query: ErasedQuery) -> Ground {
-        let now = clock.now()
+    func ground(of query: ErasedQuery, at now: Timestamp? = nil) -> Ground {
+        let now = now ?? clock.now()
         return guarded.withLock { guarded in
+            let present = guarded.partition(query.policy.audience)
             var ground = Ground(
-                partition: guarded.partition(query.policy.audience),
+                partition: present,
+                present: present,
                 list: guarded.effects.list(of: query.key)
             )
             guard let record = guarded.entries[query.key] else { return ground }

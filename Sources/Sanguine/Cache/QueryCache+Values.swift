@@ -34,17 +34,16 @@ extension QueryCache {
         size: (@Sendable () -> Int?)? = nil
     ) {
         record.isLookedUp = true
-        let policy = record.policy
         // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
         let isDue = record.changes != record.measuredChanges && record.changes.isPowerOfTwo
-        guard policy.tier == .onDisk || isDue || size != nil else { return }
+        guard record.query.policy.tier == .onDisk || isDue || size != nil else { return }
         record.measuredChanges = record.changes
         if !record.contained.isEmpty { record.contained.formIntersection(guarded.unremoved) }
         let contained = record.contained
         record.partition.writer.put(
             EntryWriter.Draft(
                 key: record.key,
-                policy: policy,
+                policy: record.policy,
                 asOf: arrival.asOf,
                 day: record.state.held?.day,
                 // An invalidation came while the flight was under way.

@@ -261,8 +261,12 @@ final class QueryCache: Sendable {
         in partition: Partition? = nil
     ) -> Bool {
         let box = ValueBox.of(value)
-        let partition = partition ?? self.partition(of: query.policy)
-        return set(query.erased) { $0.partition === partition ? box : nil }
+        var partition = partition
+        return set(query.erased) { ground in
+            // Whoever is there at first: if they leave meanwhile, the value is not the next one's.
+            partition = partition ?? ground.present
+            return ground.partition === partition ? box : nil
+        }
     }
 
     /// Sets what is made of the entry as it is; it is made again if the entry is changed or
@@ -275,7 +279,7 @@ final class QueryCache: Sendable {
     @discardableResult
     func set(_ query: ErasedQuery, _ make: (Ground) -> ValueBox?) -> Bool {
         let arrival = Arrival(of: query, at: clock.now())
-        return transact(query, creating: true) { ground in
+        return transact(query, creating: true, at: arrival.asOf) { ground in
             make(ground).map { ground.amended($0) }
         } commit: { change, record, guarded in
             let effect = record.state.set(
