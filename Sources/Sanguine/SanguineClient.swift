@@ -16,6 +16,8 @@ public final class SanguineClient: Sendable {
     // No mutable state of its own: each part guards its own.
     let device: Device
     let users: Users
+    // The device's, and here as well: each read goes through it, and a step more costs as much.
+    let queries: QueryCache
 
     /// Creates a client and restores its state.
     ///
@@ -34,6 +36,7 @@ public final class SanguineClient: Sendable {
     ) throws(SanguineError) {
         do throws(StoreError) {
             device = try Device(configuration)
+            queries = device.queries
             users = try Users(device, authorizers: authorizers)
         } catch {
             throw .store(error)
@@ -43,7 +46,6 @@ public final class SanguineClient: Sendable {
     deinit { close() }
 
     var configuration: Configuration { device.configuration }
-    var queries: QueryCache { device.queries }
 
     /// What the client measures of itself.
     public var metrics: ClientMetrics { device.metrics }

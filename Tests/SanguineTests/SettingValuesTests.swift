@@ -62,6 +62,16 @@ struct SettingValuesTests {
         #expect(calls.withLock { $0 } == before)
     }
 
+    @Test func `one that lands while a reader looks at the clock counts as fresh`() async throws {
+        let clock = InterruptedClock()
+        let test = try TestClient(network: .profiles()) { $0.clock = clock }
+        test.client.set(Profile(name: "first"), for: ada)
+        clock.interrupt { test.client.set(Profile(name: "second"), for: ada) }
+
+        #expect(try await test.client.value(of: ada).name == "second")
+        #expect(test.network.requests.isEmpty)
+    }
+
     @Test func `a fetch that is under way does not overwrite it`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
@@ -230,5 +240,29 @@ struct SettingValuesTests {
         #expect(test.client.cached(idle) == nil)
         #expect(test.client.cached(seen)?.name == "seen")
         withExtendedLifetime(updates) {}
+    }
+}
+
+/// A clock during one of whose readings something happens, a second later.
+private final class InterruptedClock: WallClock {
+    private struct State {
+        var now = Timestamp(millisecondsSince1970: 1_000_000)
+        var event: (@Sendable () -> Void)?
+    }
+
+    private let state = Mutex(State())
+
+    func interrupt(_ event: @escaping @Sendable () -> Void) {
+        state.withLock { $0.event = event }
+    }
+
+    func now() -> Timestamp {
+        let (now, event) = state.withLock { state in
+            defer { state.event = nil }
+            defer { if state.event != nil { state.now = state.now + .seconds(1) } }
+            return (state.now, state.event)
+        }
+        event?()
+        return now
     }
 }

@@ -130,12 +130,12 @@ extension Entries {
             var landing = FetchedBase(value.base)
             if let list = effect.list {
                 landing.base = list.folded(value.base, effect)
-            } else if !value.notes.doubts.contains(effect) {
+            } else if !(value.notes?.doubts.contains(effect) ?? false) {
                 landing.base = effect.applied(to: value.base)
             }
             landing.settled = [effect.sequence]
             landing.remaining = list.effects.filter { $0.sequence != effect.sequence }
-            landing.notes = value.notes
+            landing.notes = value.notes ?? BaseNotes()
             return (ground.taking(landing), list)
         } commit: { plan, entry, guarded in
             if let change = plan.0, let held = entry.state.held {
@@ -238,7 +238,7 @@ extension Entries {
             askedAt: number,
             of: own,
             effects: list.effects,
-            held: ground.value.map { ($0.base, $0.notes) },
+            held: ground.value.map { ($0.base, $0.notes ?? BaseNotes()) },
             decode: query.decode
         )
     }

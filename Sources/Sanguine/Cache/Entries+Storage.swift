@@ -34,17 +34,16 @@ extension Entries {
         size: (@Sendable () -> Int?)? = nil
     ) {
         entry.isLookedUp = true
-        let policy = entry.policy
         // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
         let isDue = entry.changes != entry.measuredChanges && entry.changes.isPowerOfTwo
-        guard policy.tier == .onDisk || isDue || size != nil else { return }
+        guard entry.query.policy.tier == .onDisk || isDue || size != nil else { return }
         entry.measuredChanges = entry.changes
         if !entry.contained.isEmpty { entry.contained.formIntersection(guarded.unremoved) }
         let contained = entry.contained
         entry.partition.writer.put(
             EntryWriter.Draft(
                 key: entry.key,
-                policy: policy,
+                policy: entry.policy,
                 asOf: arrival.asOf,
                 day: entry.state.held?.day,
                 // An invalidation came while the flight was under way.
@@ -144,7 +143,7 @@ extension Entries {
     /// The entry as it is, restored if need be.
     func restoredGround(of query: ErasedQuery) -> Ground {
         restore(query)
-        return ground(of: query)
+        return ground(of: query, judgedAt: clock.now())
     }
 
     /// Does something when all that waits now is on disk, whosever it is.

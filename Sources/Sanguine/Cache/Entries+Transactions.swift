@@ -16,17 +16,20 @@ extension Entries {
             var base: ValueBox
             var version: UInt64
             var baseVersion: UInt64
-            var notes: BaseNotes
+            /// What else is known of the base; `nil` where there are no effects.
+            var notes: BaseNotes?
         }
 
         var partition: Partition
+        /// The one whose the query's values are at that moment.
+        let present: Partition
         /// `nil` if there is none.
         var value: Value?
         /// `nil` if there are no effects.
         var list: EffectTable.List?
         /// The generation that the entry is in; `nil` if there is none.
         var generation: UInt64?
-        /// Whether the value counts as true without asking again.
+        /// Whether the value counts as true without asking again; no, where nobody has asked.
         var isFresh = false
         /// Whether the key is that of a query with values of another type.
         var isConflicting = false
@@ -37,7 +40,7 @@ extension Entries {
         func amended(_ base: ValueBox) -> Change {
             var landing = FetchedBase(base)
             landing.remaining = effects
-            landing.notes = value?.notes ?? BaseNotes()
+            if let notes = value?.notes { landing.notes = notes }
             let shown = list?.applied(to: base, doubts: landing.notes.doubts) ?? base
             return Change(landing, shown: shown, over: self)
         }
@@ -68,6 +71,7 @@ extension Entries {
     ///   - query: Whose entry.
     ///   - creating: Whether one is made if there is none. Otherwise nothing happens then.
     ///   - answer: What those get who wait, see ``change(_:creating:answer:_:)``.
+    ///   - now: When it is judged whether the value is fresh. Default: it is not judged.
     ///   - prepare: Makes a plan of what is there, under no lock; `nil` to do nothing. It is called
     ///     again if something has changed meanwhile.
     ///   - commit: Carries it out, under the lock; `nil` if nothing was done.
@@ -77,11 +81,12 @@ extension Entries {
         _ query: ErasedQuery,
         creating: Bool = false,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
+        judgedAt now: Timestamp? = nil,
         prepare: (Ground) -> Plan?,
         commit: (Plan, Entry, inout Guarded) -> EntryState.Actions?
     ) -> Bool {
         while true {
-            let ground = ground(of: query)
+            let ground = ground(of: query, judgedAt: now)
             guard let plan = prepare(ground) else { return false }
             var hasChanged = false
             let isDone = change(query, creating: creating, answer: answer()) { entry, guarded in
@@ -99,11 +104,12 @@ extension Entries {
     }
 
     /// The entry as it is.
-    func ground(of query: ErasedQuery) -> Ground {
-        let now = clock.now()
-        return guarded.withLock { guarded in
+    func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> Ground {
+        guarded.withLock { guarded in
+            let present = guarded.partition(query.policy.audience)
             var ground = Ground(
-                partition: guarded.partition(query.policy.audience),
+                partition: present,
+                present: present,
                 list: guarded.effects.list(of: query.key)
             )
             guard let entry = guarded.table[query.key] else { return ground }
@@ -114,14 +120,16 @@ extension Entries {
             Self.sync(entry, with: guarded.marks)
             ground.partition = entry.partition
             ground.generation = entry.state.generation
-            ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
+            if let now {
+                ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
+            }
             ground.value = entry.box.map { box in
                 Ground.Value(
                     shown: box,
                     base: entry.base ?? box,
                     version: entry.version,
                     baseVersion: entry.baseVersion,
-                    notes: entry.notes
+                    notes: entry.base.map { _ in entry.notes }
                 )
             }
             return ground

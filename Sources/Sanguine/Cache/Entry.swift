@@ -170,9 +170,11 @@ class Entry: @unchecked Sendable {
         isEqual: Bool,
         number: UInt64
     ) {
-        if base != nil || self.base != nil { baseVersion = number }
-        self.base = base
-        self.notes = base == nil ? BaseNotes() : notes
+        if base != nil || self.base != nil {
+            baseVersion = number
+            self.base = base
+            self.notes = base == nil ? BaseNotes() : notes
+        }
         set(value, isEqual: isEqual, version: number)
     }
 

@@ -86,9 +86,21 @@ final class EntryWriter: Sendable {
         var isEnded = false
         /// Marks are numbered upwards.
         var lastMark: UInt64 = 0
+        /// Whether there are rows, or may be, that a mark could be about.
+        var mayHaveRows: Bool
         var isScheduled = false
         /// What is to be done when all that waits now is on disk.
         var followUps: [@Sendable () -> Void] = []
+
+        /// Whether anything waits.
+        var hasWaiting: Bool {
+            !waiting.isEmpty || !waitingMarks.isEmpty || !followUps.isEmpty
+        }
+
+        var hasTooMany: Bool {
+            waiting.count > ClientLimits.unwrittenEntries
+                || waitingMarks.count > ClientLimits.invalidationMarks
+        }
 
         /// Whether something waits for the disk alone, and the disk works.
         var hasFollowUps: Bool { failedMarks.isEmpty && !followUps.isEmpty }
@@ -103,7 +115,9 @@ final class EntryWriter: Sendable {
         }
     }
 
-    private let guarded = Mutex(Guarded())
+    private let guarded: Mutex<Guarded>
+    /// Whether more waits than should; read without the lock, with each write.
+    private let hasTooMany = Atomic(false)
     private let queue: any SerialQueue
     private let store: ClientStore
     private let delay: any Clock<Duration>
@@ -126,8 +140,10 @@ final class EntryWriter: Sendable {
         self.delay = delay
         self.queue = queue
         journal = store.markJournal()
+        let scopes = journal?.read() ?? []
+        guarded = Mutex(Guarded(mayHaveRows: !store.isNew || !scopes.isEmpty))
         // What an earlier process has invalidated and not written.
-        for scope in journal?.read() ?? [] { markStale(scope) }
+        for scope in scopes { markStale(scope) }
     }
 
     deinit { guarded.withLock { $0.retry?.cancel() } }
@@ -143,21 +159,23 @@ final class EntryWriter: Sendable {
             var draft = draft
             draft.lastMark = guarded.lastMark
             guarded.waiting[draft.key] = draft
+            if draft.policy.tier == .onDisk { guarded.mayHaveRows = true }
         }
     }
 
     /// Has entries marked as stale soon; it costs the same however many wait.
     ///
-    /// - Returns: What ``journal(_:)`` takes.
+    /// - Returns: What ``journal(_:)`` takes; `nil` if there is nothing to mark.
     @discardableResult
-    func markStale(_ scope: InvalidationMarks.Scope) -> Mark {
-        var number: UInt64 = 0
+    func markStale(_ scope: InvalidationMarks.Scope) -> Mark? {
+        var mark: Mark?
         schedule { guarded in
+            guard guarded.mayHaveRows else { return }
             guarded.lastMark += 1
-            number = guarded.lastMark
-            guarded.waitingMarks[scope] = number
+            guarded.waitingMarks[scope] = guarded.lastMark
+            mark = Mark(scope: scope, number: guarded.lastMark)
         }
-        return Mark(scope: scope, number: number)
+        return mark
     }
 
     /// Makes a mark outlive the process; called under no lock.
@@ -177,12 +195,7 @@ final class EntryWriter: Sendable {
     }
 
     /// Whether more waits than should; whoever wrote calls ``flush()`` then, outside of all locks.
-    var isBehind: Bool {
-        guarded.withLock {
-            $0.waiting.count > ClientLimits.unwrittenEntries
-                || $0.waitingMarks.count > ClientLimits.invalidationMarks
-        }
-    }
+    var isBehind: Bool { hasTooMany.load(ordering: .relaxed) }
 
     /// Returns when all that waits is on disk.
     func flush() {
@@ -254,6 +267,8 @@ final class EntryWriter: Sendable {
         let mustSchedule = guarded.withLock { guarded in
             guard !guarded.isEnded else { return false }
             change(&guarded)
+            guard guarded.hasWaiting else { return false }
+            if guarded.hasTooMany { hasTooMany.store(true, ordering: .relaxed) }
             defer { guarded.isScheduled = true }
             return !guarded.isScheduled
         }
@@ -269,6 +284,7 @@ final class EntryWriter: Sendable {
                 guarded.writingMarks = guarded.waitingMarks
                 guarded.waiting = [:]
                 guarded.waitingMarks = [:]
+                hasTooMany.store(false, ordering: .relaxed)
                 let hasWork = !guarded.writing.isEmpty || !guarded.writingMarks.isEmpty
                 let mustRetry = isRetrying && !guarded.failedMarks.isEmpty
                 guard hasWork || mustRetry || guarded.hasFollowUps else {

@@ -132,25 +132,32 @@ extension QueryCache {
         as waiter: UInt64,
         _ continuation: Entry.Waiter,
         refreshing: Bool,
-        _ priority: FetchPriority
+        _ priority: FetchPriority,
+        at now: Timestamp? = nil,
+        isLast: Bool = false
     ) {
-        let now = clock.now()
         var answer: Entry.Answer?
         var raised: RequestPriority?
-        var isWaiting = false
+        var (isWaiting, mustAskClock) = (false, false)
         entries.change(query, creating: true) { entry, guarded in
             guard entry.serves(query) else {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
-            entry.query = query
+            // Callers share it: no reference is counted in vain.
+            if entry.query !== query { entry.query = query }
             guarded.table.use(entry)
-            if !refreshing, let box = entry.box,
-                entry.isFresh(query.policy, at: now, in: guarded.zone)
-            {
-                entry.metrics.hit()
-                answer = .success(box)
-                return nil
+            if !refreshing, let box = entry.box {
+                // What has landed since the clock was asked is not from the future.
+                guard let now, entry.state.held.map({ $0.asOf <= now }) ?? true || isLast else {
+                    mustAskClock = true
+                    return nil
+                }
+                if entry.isFresh(query.policy, at: now, in: guarded.zone) {
+                    entry.metrics.hit()
+                    answer = .success(box)
+                    return nil
+                }
             }
             if entry.box == nil { entry.metrics.miss() } else { entry.metrics.staleHit() }
             entry.waiters[waiter] = continuation
@@ -159,6 +166,18 @@ extension QueryCache {
             let actions = entry.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
             // Who joins a flight changes nothing that anybody is to be told.
             return actions.start == nil ? nil : actions
+        }
+        // The app's clock, so under no lock; and not asked where there is no value to be fresh.
+        if mustAskClock {
+            return join(
+                query,
+                as: waiter,
+                continuation,
+                refreshing: false,
+                priority,
+                at: clock.now(),
+                isLast: now != nil
+            )
         }
         if !isWaiting { continuation.resume(returning: answer ?? .failure(.closed)) }
         raised?.raise(to: priority)

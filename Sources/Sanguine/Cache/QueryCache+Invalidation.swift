@@ -16,7 +16,9 @@ extension QueryCache {
             for (writer, mark) in marks { writer.journal(mark) }
         } _: { guarded in
             // In one step with the memory: between two a landing would write a fresh old row.
-            marks = guarded.writers.map { ($0, $0.markStale(scope)) }
+            marks = guarded.writers.compactMap { writer in
+                writer.markStale(scope).map { (writer, $0) }
+            }
             let generation = guarded.marks.mark(scope)
             if guarded.marks.isFull {
                 for entry in guarded.table.all { Entries.sync(entry, with: guarded.marks) }

@@ -87,7 +87,7 @@ final class QueryCache: Sendable {
     /// The value, fetched first unless it is fresh; always fetched if that is demanded.
     ///
     /// A flight that is under way is raised to the priority, which is the policy's by default.
-    func value<Value>(
+    nonisolated(nonsending) func value<Value>(
         of query: Query<Value>,
         refreshing: Bool = false,
         priority: FetchPriority? = nil
@@ -188,8 +188,12 @@ final class QueryCache: Sendable {
         in partition: Partition? = nil
     ) -> Bool {
         let box = ValueBox.of(value)
-        let partition = partition ?? entries.partition(of: query.policy)
-        return set(query.erased) { $0.partition === partition ? box : nil }
+        var partition = partition
+        return set(query.erased) { ground in
+            // Whoever is there at first: if they leave meanwhile, the value is not the next one's.
+            partition = partition ?? ground.present
+            return ground.partition === partition ? box : nil
+        }
     }
 
     /// Sets what is made of the entry as it is; it is made again if the entry is changed or
@@ -197,12 +201,18 @@ final class QueryCache: Sendable {
     ///
     /// - Parameters:
     ///   - query: Whose value it is.
+    ///   - isJudged: Whether it matters to `make` if the value is fresh. Default: no.
     ///   - make: Makes it, under no lock; `nil` to leave the entry as it is.
     /// - Returns: Whether it was taken.
     @discardableResult
-    func set(_ query: ErasedQuery, _ make: (Entries.Ground) -> ValueBox?) -> Bool {
+    func set(
+        _ query: ErasedQuery,
+        isJudged: Bool = false,
+        _ make: (Entries.Ground) -> ValueBox?
+    ) -> Bool {
         let arrival = Entries.Arrival(of: query, at: clock.now())
-        return entries.transact(query, creating: true) { ground in
+        let judgedAt = isJudged ? arrival.asOf : nil
+        return entries.transact(query, creating: true, judgedAt: judgedAt) { ground in
             make(ground).map { ground.amended($0) }
         } commit: { change, entry, guarded in
             let actions = entry.state.set(

@@ -12,6 +12,7 @@ extension OutboxEngine {
         let (shown, hasDeparted) = guarded.withLock { guarded -> ([Shown], Bool) in
             guard guarded.ending == nil else { return ([], false) }
             let kinds = guarded.sendable
+            guard !kinds.isEmpty else { return ([], false) }
             // What nothing can be sent of is not looked for on disk: before it can, this runs.
             let shown = kinds.contains(.mutator) ? notice(&guarded) : []
             var hasDeparted = false

@@ -367,9 +367,11 @@ package struct OutboxState: Sendable {
     }
 
     private func checkInvariants() {
-        for kind in Kind.allCases {
-            assert(flights.values.count { $0.kind == kind } <= limits(kind).flights)
-        }
+        assert(
+            Kind.allCases.allSatisfy { kind in
+                flights.values.count { $0.kind == kind } <= limits(kind).flights
+            }
+        )
         // With thousands it would cost more than the event.
         guard items.count <= 64 else { return }
         assert(
@@ -388,11 +390,19 @@ package struct OutboxState: Sendable {
             },
             "An operation is in a flight that is over."
         )
-        let lanes = flights.values.map { flight in
-            Set(flight.sequences.compactMap { items[$0].map { [$0.kind.rawValue, $0.lane] } })
-        }
         assert(
-            lanes.map(\.count).reduce(0, +) == lanes.reduce(into: Set()) { $0.formUnion($1) }.count
+            {
+                let lanes = flights.values.map { flight in
+                    Set(
+                        flight.sequences.compactMap {
+                            items[$0].map { [$0.kind.rawValue, $0.lane] }
+                        }
+                    )
+                }
+                let all = lanes.reduce(into: Set()) { $0.formUnion($1) }
+                return lanes.map(\.count).reduce(0, +) == all.count
+            }(),
+            "Two flights carry operations of one lane."
         )
     }
 }

@@ -258,7 +258,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ) -> SanguineError? {
         let entry = entry
         entries.restore(entry.erased)
-        let isTaken = queries.set(entry.erased) { ground in
+        let isTaken = queries.set(entry.erased, isJudged: true) { ground in
             guard partition == nil || ground.partition === partition else { return nil }
             var contents = contents(of: ground)
             // An entry that has left the memory took along what was invalidated since.

@@ -33,6 +33,8 @@ final class ClientStore: Sendable {
     private let guarded: Mutex<Guarded>
     /// Where the file lies; `nil` if it is in memory.
     let folder: URL?
+    /// Whether no earlier process can have left anything here.
+    let isNew: Bool
     private let entryLimitBytes: Int64
     let log: StoreLog
 
@@ -50,6 +52,8 @@ final class ClientStore: Sendable {
     ) throws(StoreError) {
         self.entryLimitBytes = entryLimitBytes
         self.log = log
+        let file = folder.map { StoreFile.file(in: $0).url.path }
+        isNew = !(file.map { FileManager.default.fileExists(atPath: $0) } ?? false)
         let (database, isOnDisk) = try Self.open(folder, log)
         self.folder = isOnDisk ? folder : nil
         guarded = Mutex(Guarded(database: database))

@@ -309,17 +309,17 @@ final class OutboxFile: Sendable {
     private static let columns =
         "sequence, id, lane, kind, name, arguments, phase, head, problem, created_at"
 
+    private static let insertion = """
+        INSERT INTO operation (sequence, id, lane, kind, name, arguments, phase, created_at)
+        VALUES (1 + \(last), ?, ?, ?, ?, ?, 'queued', ?)
+        """
+
     private static func insert(
         _ row: Row,
         at moment: Timestamp,
         in database: Database
     ) throws -> Int64 {
-        let statement = try database.cachedStatement(
-            sql: """
-                INSERT INTO operation (sequence, id, lane, kind, name, arguments, phase, created_at)
-                VALUES (1 + \(last), ?, ?, ?, ?, ?, 'queued', ?)
-                """
-        )
+        let statement = try database.cachedStatement(sql: insertion)
         statement.setUncheckedArguments([
             row.id.description, row.lane, row.kind.rawValue, row.name, row.arguments,
             moment.millisecondsSince1970,

@@ -112,8 +112,18 @@ struct SQLiteFile: Sendable {
     }
 
     private static func prepare(_ database: DatabaseQueue, _ schema: Schema) throws {
+        func version(_ database: Database) throws -> Int {
+            try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        }
+        // To write takes a lock for which another process may have to be waited for.
+        let isPresent = try database.unsafeRead { database in
+            guard try version(database) == schema.version else { return false }
+            try schema.check(database)
+            return true
+        }
+        guard !isPresent else { return }
         try database.write { database in
-            let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+            let version = try version(database)
             guard version <= schema.version else { throw Unusable.newerSchema(version) }
             if version < schema.version {
                 try schema.migrate(database, version)

@@ -7,26 +7,27 @@ import Synchronization
 final class OneShot<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, SanguineError>
 
-    private enum Phase {
-        case open([Int: CheckedContinuation<Outcome, Never>], next: Int)
-        case resolved(Outcome)
-
-        var outcome: Outcome? { if case .resolved(let outcome) = self { outcome } else { nil } }
+    private struct State {
+        var outcome: Outcome?
+        /// Who waits for it.
+        var waiting: [Int: CheckedContinuation<Outcome, Never>] = [:]
+        var next = 0
     }
 
     // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
-    private let phase = Mutex(Phase.open([:], next: 0))
+    private let state = Mutex(State())
 
     /// Brings the outcome.
     ///
     /// Later ones are ignored.
     func resolve(_ outcome: Outcome) {
-        let waiting = phase.withLock { phase -> [CheckedContinuation<Outcome, Never>] in
-            guard case .open(let waiting, _) = phase else { return [] }
-            phase = .resolved(outcome)
-            return Array(waiting.values)
+        let waiting = state.withLock { state -> [Int: CheckedContinuation<Outcome, Never>] in
+            guard state.outcome == nil else { return [:] }
+            state.outcome = outcome
+            defer { state.waiting = [:] }
+            return state.waiting
         }
-        for continuation in waiting { continuation.resume(returning: outcome) }
+        for continuation in waiting.values { continuation.resume(returning: outcome) }
     }
 
     /// The outcome, as soon as it is there.
@@ -34,17 +35,14 @@ final class OneShot<Value: Sendable>: Sendable {
     /// - Throws: The outcome's error, or ``SanguineError/cancelled`` as soon as the caller's task
     ///   is.
     nonisolated(nonsending) func value() async throws(SanguineError) -> Value {
-        let ticket = phase.withLock { phase -> Int in
-            guard case .open(let waiting, let next) = phase else { return 0 }
-            phase = .open(waiting, next: next + 1)
-            return next
+        let ticket = state.withLock { state in
+            state.next += 1
+            return state.next
         }
         let outcome: Outcome = await withWaiter { continuation in
-            let early = phase.withLock { phase -> Outcome? in
-                guard case .open(var waiting, let next) = phase else { return phase.outcome }
-                waiting[ticket] = continuation
-                phase = .open(waiting, next: next)
-                return nil
+            let early = state.withLock { state in
+                if state.outcome == nil { state.waiting[ticket] = continuation }
+                return state.outcome
             }
             if let early { continuation.resume(returning: early) }
         } leave: { [self] in
@@ -54,20 +52,10 @@ final class OneShot<Value: Sendable>: Sendable {
     }
 
     /// How many callers wait.
-    var waiting: Int {
-        phase.withLock { phase in
-            guard case .open(let waiting, _) = phase else { return 0 }
-            return waiting.count
-        }
-    }
+    var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func leave(_ ticket: Int) {
-        let continuation = phase.withLock { phase -> CheckedContinuation<Outcome, Never>? in
-            guard case .open(var waiting, let next) = phase else { return nil }
-            let continuation = waiting.removeValue(forKey: ticket)
-            phase = .open(waiting, next: next)
-            return continuation
-        }
+        let continuation = state.withLock { $0.waiting.removeValue(forKey: ticket) }
         continuation?.resume(returning: .failure(.cancelled))
     }
 }

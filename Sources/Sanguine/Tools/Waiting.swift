@@ -9,7 +9,7 @@
 /// - Returns: The answer.
 nonisolated(nonsending) func withWaiter<Answer: Sendable>(
     _ join: (CheckedContinuation<Answer, Never>) -> Void,
-    leave: @escaping @Sendable () -> Void
+    leave: @Sendable () -> Void
 ) async -> Answer {
     await withTaskCancellationHandler {
         await withCheckedContinuation { continuation in

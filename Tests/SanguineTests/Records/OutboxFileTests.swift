@@ -114,6 +114,23 @@ import Testing
         companion.close()
     }
 
+    @Test func `no number is given twice, also if the last operation is gone`() throws {
+        let folders = UserFolders(TemporaryFolder().url)
+        let place = try folders.present()
+        let first = OutboxFile(place)
+        try insert(3, into: first)
+        try first.write([.removed([3, 2])])
+        #expect(try first.lastSequence() == 3)
+        first.close()
+        let second = OutboxFile(place)
+        try insert(1, into: second)
+        #expect(try second.rows().map(\.sequence) == [1, 4])
+        try second.write([.removed([1, 4])])
+        try insert(1, into: second)
+        #expect(try second.rows().map(\.sequence) == [5])
+        second.close()
+    }
+
     @Test func `no two users have a sequence number in common`() throws {
         let folders = UserFolders(TemporaryFolder().url)
         let first = try folders.present()
