@@ -1,4 +1,5 @@
 import Foundation
+import SanguineTesting
 import Testing
 
 @testable import Sanguine
@@ -59,6 +60,21 @@ struct MarkJournalTests {
         try journal.append(.key("profile/ada"), number: 1)
         journal.anonymize()
         #expect(next == [.everything])
+    }
+
+    @Test(arguments: [false, true])
+    func `what was never stored is not marked`(isStored: Bool) throws {
+        let wall = ManualWallClock()
+        let ada = Query<Profile>.profile("ada")
+        let first = try TestClient(network: .profiles(), wall: wall, folder: folder)
+        let marked = first.client.queries.entries.user
+        if isStored { first.client.set(Profile(name: "Ada"), for: ada) }
+        #expect((marked.writer.markStale(.key(ada.key.text)) != nil) == isStored)
+        first.client.close()
+        // What an earlier process may have stored is.
+        let second = try TestClient(network: .profiles(), wall: wall, folder: folder)
+        #expect(second.client.queries.entries.user.writer.markStale(.everything) != nil)
+        second.client.close()
     }
 
     @Test func `it is nobody else's`() throws {

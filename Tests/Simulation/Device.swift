@@ -342,9 +342,9 @@ struct Device {
         }
     }
 
-    private mutating func write(_ records: [OutboxState.Step]) {
-        for record in records {
-            switch record {
+    private mutating func write(_ steps: [OutboxState.Step]) {
+        for step in steps {
+            switch step {
             case .sending(let sequences):
                 for sequence in sequences {
                     disk.outbox[sequence]?.item.phase = .sending(flight: 0)

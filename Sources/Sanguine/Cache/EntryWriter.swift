@@ -21,8 +21,9 @@ import Synchronization
 ///    values that were put before it; not at all, if the process ends before.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
-/// app's code or over a call of the cache. Writes run one after the other on `queue`. Whoever holds
-/// the lock of ``Entries`` may call ``put(_:)`` and ``markStale(_:)``.
+/// app's code or over a call of the cache; ``isBehind``, which may be late; and `measured`, set
+/// once. Writes run one after the other on `queue`. Whoever holds the lock of ``Entries`` may call
+/// ``put(_:)`` and ``markStale(_:)``.
 final class EntryWriter: Sendable {
     /// A value that is to be encoded, measured and, maybe, written.
     struct Draft: Sendable {

@@ -7,7 +7,7 @@ import Synchronization
 extension QueryCache {
     /// Runs one flight to its end.
     ///
-    /// Called by the record's task alone.
+    /// Called by the entry's task alone.
     func fly(
         _ query: ErasedQuery,
         flight: UInt64,

@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// Invariant: one flight per key at a time, in a task of its own.
 ///
-/// Mutable state: that of ``entries``, and a counter. Generic at its rim alone: see
-/// ``ErasedQuery``.
+/// Mutable state: that of ``entries``, ``lists`` and ``stretches``, and a counter. Generic at its
+/// rim alone: see ``ErasedQuery``.
 final class QueryCache: Sendable {
     let entries: Entries
     /// What brings lists, by their keys.

@@ -18,7 +18,7 @@ import Synchronization
 /// A class with a mutex and not an actor: what a notification says must be taken in before the
 /// process may be stopped.
 final class EventKeeper: Sendable {
-    /// Fetches again what an effect names.
+    /// Fetches again what its actions name.
     typealias Perform = @Sendable (EventState.Actions) -> Void
 
     private struct Timer {
@@ -70,7 +70,7 @@ final class EventKeeper: Sendable {
 
     /// Follows the app and the network from now on.
     ///
-    /// - Parameter perform: Fetches again what an effect names. Called under no lock.
+    /// - Parameter perform: Fetches again what its actions name. Called under no lock.
     func start(_ perform: @escaping Perform) {
         let followings = [
             lifecycle.isForeground.follow { [weak self] in self?.lifecycleChanged() },

@@ -12,7 +12,7 @@ import Synchronization
 public final class ClientMetrics: Sendable {
     private enum Kind { case query, operation }
 
-    // Rows stay for good: records of the cache hold them. Guarded by the mutex.
+    // Rows stay for good: entries of the cache hold them. Guarded by the mutex.
     private struct Guarded {
         var queries: [String: NamedMetrics] = [:]
         var operations: [String: NamedMetrics] = [:]

@@ -82,7 +82,7 @@ final class MainTurn: Sendable {
 
 /// Somebody's observation; it ends when the last one who holds it lets go.
 ///
-/// From then on no call begins; one that is under way on another thread may still end. See
+/// From then on nothing is told but what another thread is about to tell at that moment. See
 /// ``SanguineClient/observe(_:_:)``.
 public final class Following: Sendable {
     private let end: @Sendable () -> Void

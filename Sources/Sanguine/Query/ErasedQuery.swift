@@ -56,7 +56,7 @@ final class ErasedQuery: Sendable {
         return try decode(valueType)
     }
 
-    /// A entry for the values of the query.
+    /// An entry for the values of the query.
     func entry(_ partition: Partition, metrics: NamedMetrics) -> Entry {
         func entry<Value: CacheableValue>(_: Value.Type) -> Entry {
             TypedEntry<Value>(self, partition, metrics: metrics)

@@ -347,14 +347,35 @@ extension UserRecords {
         _ records: RecordsFile,
         _ batch: SyncState.FeedBatch
     ) -> SyncState.Actions? {
-        let canGoOn = outbox.change { contents in
+        let isWhole = outbox.change { contents -> Bool? in
             guard records.isOnDisk, !SQLiteFile.isDamage(error) else {
                 failed(error, &contents)
-                return false
+                return nil
             }
-            return attempt(&contents) { _ in try records.leaveDisk(because: error) } != nil
+            return attempt(&contents) { try leaveDisk(records, because: error, &$0) }
         }
-        return canGoOn == true ? adopt(batch) : nil
+        switch isWhole ?? nil {
+        case true?: return adopt(batch)
+        case false?:
+            observers.changed(nil)
+            feed?.pull()
+            return nil
+        case nil: return nil
+        }
+    }
+
+    /// Goes on in memory; returns whether with all that was there.
+    ///
+    /// Under the outbox's lock.
+    private func leaveDisk(
+        _ records: RecordsFile,
+        because error: any Error,
+        _ contents: inout OutboxContents
+    ) throws -> Bool {
+        let isWhole = try records.leaveDisk(because: error)
+        // What is part of no base any more comes with the feed from its start.
+        if !isWhole { try rebase(&contents, on: records) }
+        return isWhole
     }
 
     /// Writes to the file beside the base, if the user is still there.
@@ -369,9 +390,9 @@ extension UserRecords {
             _ = outbox.change { contents in
                 if SQLiteFile.isDamage(error) {
                     failed(error, &contents)
-                } else {
+                } else if let records = contents.records {
                     // The next try goes on in memory.
-                    try? contents.records?.leaveDisk(because: error)
+                    _ = try? leaveDisk(records, because: error, &contents)
                 }
             }
             throw .store(.writeFailed("\(error)"))

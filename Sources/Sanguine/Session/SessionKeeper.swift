@@ -252,7 +252,7 @@ extension SessionKeeper {
     }
 }
 
-// MARK: - Effects
+// MARK: - Actions
 
 extension SessionKeeper {
     private func post<Answer: Decodable>(

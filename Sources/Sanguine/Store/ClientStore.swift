@@ -33,7 +33,8 @@ final class ClientStore: Sendable {
     private let guarded: Mutex<Guarded>
     /// Where the file lies; `nil` if it is in memory.
     let folder: URL?
-    /// Whether no earlier process can have left anything here.
+    /// Whether no earlier process has left anything here; of another one at the same time it says
+    /// nothing.
     let isNew: Bool
     private let entryLimitBytes: Int64
     let log: StoreLog

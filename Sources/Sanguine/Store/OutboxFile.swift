@@ -24,7 +24,7 @@ import Synchronization
 /// Mutable state: `database`, by its mutex, never held over a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
-    static let schemaVersion = 2
+    static let schemaVersion = 3
 
     /// The app has gone on with another user: what a companion has open is not the present file.
     struct IsNotPresent: Error {}
@@ -328,8 +328,8 @@ final class OutboxFile: Sendable {
         return database.lastInsertedRowID
     }
 
-    private static func write(_ record: OutboxState.Step, in database: Database) throws {
-        switch record {
+    private static func write(_ step: OutboxState.Step, in database: Database) throws {
+        switch step {
         case .sending(let sequences):
             for sequence in sequences {
                 // A pull may have told meanwhile what became of it.
@@ -404,24 +404,37 @@ final class OutboxFile: Sendable {
         guard let folder else {
             return try SQLiteFile.inMemory(Self.label, schema)
         }
-        let file = SQLiteFile(folder.appending(path: Self.name), Self.label, .log, schema)
+        // A commit writes whole pages, of an operation's few hundred bytes.
+        let file = SQLiteFile(
+            folder.appending(path: Self.name),
+            Self.label,
+            .log,
+            schema,
+            pageSize: 2_048
+        )
         return try file.open()
     }
 
     private static let label = "sanguine.outbox"
 
     private var schema: SQLiteFile.Schema {
-        SQLiteFile.Schema(version: Self.schemaVersion) { [floor] database, _ in
-            try database.execute(sql: Self.tables)
+        SQLiteFile.Schema(version: Self.schemaVersion) { [floor] database, version in
+            var last = floor
+            if version < 2 {
+                try database.execute(sql: Self.tables)
+            } else {
+                // Operations are kept whatever has written them.
+                let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'operation'"
+                last = max(floor, try Int64.fetchOne(database, sql: sql) ?? 0)
+            }
+            try database.execute(sql: Self.numbering)
             try database.execute(
                 sql: "INSERT INTO removed (one, last) VALUES (1, ?)",
-                arguments: [floor]
+                arguments: [last]
             )
         }
     }
 
-    // No number is given again. `removed` knows those that are gone, and AUTOINCREMENT would write
-    // another page with each operation to know all.
     private static let tables = """
         CREATE TABLE operation (
             sequence INTEGER PRIMARY KEY,
@@ -435,6 +448,15 @@ final class OutboxFile: Sendable {
             problem TEXT,
             created_at INTEGER NOT NULL
         ) STRICT;
+        CREATE TABLE owner (
+            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+            account TEXT NOT NULL
+        ) STRICT;
+        """
+
+    // No number is given again. `removed` knows those that are gone, and AUTOINCREMENT would write
+    // another page with each operation to know all.
+    private static let numbering = """
         CREATE TABLE removed (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
             last INTEGER NOT NULL
@@ -442,10 +464,6 @@ final class OutboxFile: Sendable {
         CREATE TRIGGER is_removed AFTER DELETE ON operation BEGIN
             UPDATE removed SET last = old.sequence WHERE last < old.sequence;
         END;
-        CREATE TABLE owner (
-            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-            account TEXT NOT NULL
-        ) STRICT;
         """
 }
 

@@ -95,16 +95,23 @@ final class RecordsFile: Sendable {
     }
 
     /// Goes on in memory with what can be read: the disk is full, or fails.
-    func leaveDisk(because reason: any Error) throws {
+    ///
+    /// - Returns: Whether that is all; otherwise nothing is there, and the feed must be read anew.
+    func leaveDisk(because reason: any Error) throws -> Bool {
         guard let present = connections.withLock({ $0 }), present.reader !== present.writer
         else { throw reason }
-        var memory = try Self.inMemory(schema)
-        // What cannot be read comes again.
-        if (try? present.reader.backup(to: memory)) == nil { memory = try Self.inMemory(schema) }
+        // Without tables: a database that has some takes no copy with pages of another size.
+        var memory = try SQLiteFile.inMemory(Self.label, nil)
+        let isWhole = (try? present.reader.backup(to: memory)) != nil
+        if !isWhole {
+            cache.clear()
+            memory = try Self.inMemory(schema)
+        }
         connections.withLock { [memory] in $0 = Connections(writer: memory, reader: memory) }
         try? present.reader.close()
         try? present.writer.close()
         report("The records are kept in memory, because the disk cannot be written. (\(reason))")
+        return isWhole
     }
 
     // MARK: - Opening
@@ -189,6 +196,18 @@ enum RecordsSchema {
             sql: "SELECT text FROM note WHERE name = 'indexes'"
         )
         guard kept != declared else { return }
+        // In one step, also for whoever reads meanwhile.
+        try database.inSavepoint {
+            try fillIndexes(database, schema, declared)
+            return .commit
+        }
+    }
+
+    private static func fillIndexes(
+        _ database: Database,
+        _ schema: RecordSchema,
+        _ declared: String
+    ) throws {
         try database.execute(sql: "DELETE FROM record_index")
         for collection in schema.allCollections where !collection.indexes.isEmpty {
             let rows = try Row.fetchCursor(

@@ -44,6 +44,7 @@ struct SQLiteFile: Sendable {
     private let label: String
     private let journal: Journal
     private let schema: Schema?
+    private let pageSize: Int?
 
     /// Describes a file; nothing is opened.
     ///
@@ -52,11 +53,19 @@ struct SQLiteFile: Sendable {
     ///   - label: What it is called in the debugger.
     ///   - journal: How changes reach the disk.
     ///   - schema: What it has to be like; `nil` for a connection beside one that has seen to it.
-    init(_ url: URL, _ label: String, _ journal: Journal, _ schema: Schema?) {
+    ///   - pageSize: How large the pages of a new file are, in bytes. Default: SQLite's.
+    init(
+        _ url: URL,
+        _ label: String,
+        _ journal: Journal,
+        _ schema: Schema?,
+        pageSize: Int? = nil
+    ) {
         self.url = url
         self.label = label
         self.journal = journal
         self.schema = schema
+        self.pageSize = pageSize
     }
 
     /// Opens or creates the file.
@@ -67,19 +76,18 @@ struct SQLiteFile: Sendable {
             try Self.makePrivateFolder(url.deletingLastPathComponent())
             // Created here, so that it is nobody else's from the first moment; SQLite gives the
             // same mode to the files beside it.
-            createPrivateFile(url.path)
+            try createPrivateFile(url.path)
         } else if !FileManager.default.fileExists(atPath: url.path) {
             throw DatabaseError(resultCode: .SQLITE_CANTOPEN)
         }
         var options = Self.options(label)
-        options.prepareDatabase { [journal] database in
+        options.prepareDatabase { [journal, pageSize] database in
+            if let pageSize { try database.execute(sql: "PRAGMA page_size = \(pageSize)") }
             switch journal {
             case .rollback:
                 try database.execute(sql: "PRAGMA journal_mode = TRUNCATE")
                 try database.execute(sql: "PRAGMA synchronous = FULL")
             case .log:
-                // A commit writes whole pages, of an operation's few hundred bytes. For a new file.
-                try database.execute(sql: "PRAGMA page_size = 2048")
                 try database.execute(sql: "PRAGMA journal_mode = WAL")
                 try database.execute(sql: "PRAGMA synchronous = NORMAL")
             case .readOnly:
@@ -96,10 +104,10 @@ struct SQLiteFile: Sendable {
         return database
     }
 
-    /// A database without a file.
-    static func inMemory(_ label: String, _ schema: Schema) throws -> DatabaseQueue {
+    /// A database without a file; without tables, if there is no schema.
+    static func inMemory(_ label: String, _ schema: Schema?) throws -> DatabaseQueue {
         let database = try DatabaseQueue(configuration: options(label))
-        try prepare(database, schema)
+        try schema.map { try prepare(database, $0) }
         return database
     }
 
@@ -198,7 +206,12 @@ struct SQLiteFile: Sendable {
 }
 
 // Outside of the type, whose own `open` would hide the system's.
-private func createPrivateFile(_ path: String) {
+private func createPrivateFile(_ path: String) throws {
     let descriptor = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0o600)
-    if descriptor >= 0 { close(descriptor) }
+    if descriptor >= 0 {
+        close(descriptor)
+    } else if FileManager.default.fileExists(atPath: path) {
+        // SQLite would open it to read, and fail at the first write.
+        throw DatabaseError(resultCode: .SQLITE_READONLY)
+    }
 }

@@ -73,7 +73,7 @@ struct Observers<Message>: Sendable {
         return lastNumber
     }
 
-    /// Removes an observer; when this has returned, no call of it begins.
+    /// Removes an observer: it is told nothing but what is being told at that moment.
     mutating func remove(_ number: UInt64) { observers.removeValue(forKey: number)?.leave() }
 
     /// All observers, to tell them under no lock.

@@ -12,8 +12,8 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case sendsUnderAnotherKey
 
     /// Whether the outbox's file does not take it.
-    func loses(_ record: OutboxState.Step) -> Bool {
-        guard self == .losesSendingMark, case .sending = record else { return false }
+    func loses(_ step: OutboxState.Step) -> Bool {
+        guard self == .losesSendingMark, case .sending = step else { return false }
         return true
     }
 }

@@ -257,8 +257,10 @@ struct BalanceKeeperTests {
             _ = try await first.call(Ask(question: "why?"))
             first.close()
             let second = try fixture.client(folder: folder)
+            authority.stop(path, at: .request)
             let begun = try second.users.present.functions.begin(Ask(question: "why?"))
             #expect(second.cached(.balance)?.held == 7)
+            try await authority.release(path, at: .request)
             _ = try await begun.value()
         }
     }

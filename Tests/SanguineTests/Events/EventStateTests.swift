@@ -282,10 +282,10 @@ struct EventStateTests {
             if Bool.random(using: &random) {
                 world.pass(.milliseconds(Int.random(in: 0...600_000, using: &random)))
             }
-            var effect = EventState.Actions.nothing
+            var actions = EventState.Actions.nothing
             switch Int.random(in: 0..<8, using: &random) {
-            case 0: effect = world.lifecycle(.random(using: &random))
-            case 1: effect = world.network(.random(using: &random))
+            case 0: actions = world.lifecycle(.random(using: &random))
+            case 1: actions = world.network(.random(using: &random))
             case 2: world.wall = world.wall + .hours(.random(in: -30...30, using: &random))
             case 3 where observers < 3:
                 if observers == 0 { (day, lastPoll) = (world.moment.day, world.uptime) }
@@ -294,26 +294,26 @@ struct EventStateTests {
             case 4 where observers > 0:
                 observers -= 1
                 world.state.unobserved(World.key, polling: .seconds(60), followsDays: true)
-            default: effect = world.wake()
+            default: actions = world.wake()
             }
-            if effect.events.contains(.networkBack) {
+            if actions.events.contains(.networkBack) {
                 #expect(world.state.isOnline)
                 #expect(lastNetwork.map { world.uptime - $0 >= .seconds(10) } ?? true)
                 lastNetwork = world.uptime
             }
-            if effect.events.contains(.midnight), !effect.events.contains(.networkBack) {
+            if actions.events.contains(.midnight), !actions.events.contains(.networkBack) {
                 #expect(observers == 0 || world.moment.day != day)
             }
-            if world.state.isForeground, effect != .nothing || observers == 0 {
+            if world.state.isForeground, actions != .nothing || observers == 0 {
                 day = world.moment.day
             }
-            if !effect.polls.isEmpty {
-                #expect(effect.polls == [World.key] && observers > 0 && world.state.isOnline)
+            if !actions.polls.isEmpty {
+                #expect(actions.polls == [World.key] && observers > 0 && world.state.isOnline)
                 #expect(lastPoll.map { world.uptime - $0 >= .seconds(54) } ?? true)
                 lastPoll = world.uptime
             }
             if !world.state.isForeground {
-                #expect(effect == .nothing && world.wait == nil)
+                #expect(actions == .nothing && world.wait == nil)
             } else if observers > 0 {
                 let wait = try #require(world.wait)
                 #expect((Duration.seconds(1) ... .hours(1)).contains(wait))

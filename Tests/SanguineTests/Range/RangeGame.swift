@@ -89,9 +89,9 @@ struct RangeGame {
         state.touch(range)
         let before = state.flights.count
         let missing = isRefreshing ? wanted : wanted.subtracting(fresh(in: range))
-        let effect = state.join(waiter: lastReader, missing: missing)
-        if effect.start.isEmpty && before > 0 && !missing.isEmpty { shared += 1 }
-        play(effect, isSuccess: true)
+        let actions = state.join(waiter: lastReader, missing: missing)
+        if actions.start.isEmpty && before > 0 && !missing.isEmpty { shared += 1 }
+        play(actions, isSuccess: true)
     }
 
     /// Somebody who waits wants more, as whoever watches does after an invalidation.
@@ -108,9 +108,9 @@ struct RangeGame {
     private mutating func leave() {
         guard let reader = readers.keys.min() else { return }
         lastEvent = "leave \(reader)"
-        let effect = state.leave(waiter: reader)
+        let actions = state.leave(waiter: reader)
         readers[reader] = nil
-        play(effect, isSuccess: false)
+        play(actions, isSuccess: false)
     }
 
     private mutating func sample() {
@@ -146,7 +146,7 @@ struct RangeGame {
         guard let flight = state.flight(number), let brought = samples.removeValue(forKey: number)
         else { return }
         contents.land(brought, flight, asOf: now, keeping: [flight.range] + state.recent)
-        if let effect = state.land(number) { play(effect, isSuccess: true) }
+        if let actions = state.land(number) { play(actions, isSuccess: true) }
     }
 
     private mutating func fail() {
@@ -154,7 +154,7 @@ struct RangeGame {
         let flight = state.flights[chance(state.flights.count)]
         lastEvent = "fail \(flight.number)"
         drop(flight.number)
-        if let effect = state.fail(flight.number, .closed) { play(effect, isSuccess: false) }
+        if let actions = state.fail(flight.number, .closed) { play(actions, isSuccess: false) }
     }
 
     private mutating func change() {
@@ -192,9 +192,9 @@ struct RangeGame {
 
     // MARK: - Effects and checks
 
-    private mutating func play(_ effect: RangeState.Actions, isSuccess: Bool) {
-        for flight in effect.cancel { drop(flight) }
-        for (number, _) in effect.answer {
+    private mutating func play(_ actions: RangeState.Actions, isSuccess: Bool) {
+        for flight in actions.cancel { drop(flight) }
+        for (number, _) in actions.answer {
             guard let reader = readers.removeValue(forKey: number), isSuccess else { continue }
             answered += 1
             check(reader)

@@ -10,8 +10,8 @@ struct RangeStateTests {
     private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
 
     /// Who is answered; `nil` if nothing has happened.
-    private func answered(_ effect: RangeState.Actions?) -> Set<UInt64>? {
-        effect.map { Set($0.answer.map(\.waiter)) }
+    private func answered(_ actions: RangeState.Actions?) -> Set<UInt64>? {
+        actions.map { Set($0.answer.map(\.waiter)) }
     }
 
     @Test func `gaps that lie close together are one flight, distant ones two`() {
@@ -25,17 +25,17 @@ struct RangeStateTests {
 
     @Test func `a long gap is several flights`() {
         var state = RangeState()
-        let effect = state.join(waiter: 1, missing: set(0..<800))
+        let actions = state.join(waiter: 1, missing: set(0..<800))
 
-        #expect(effect.start.map(\.range) == [0..<366, 366..<732, 732..<800])
+        #expect(actions.start.map(\.range) == [0..<366, 366..<732, 732..<800])
     }
 
     @Test func `what is on its way is not asked for again, nor bridged over`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(10..<13))
-        let effect = state.join(waiter: 2, missing: set(5..<20))
+        let actions = state.join(waiter: 2, missing: set(5..<20))
 
-        #expect(effect.start.map(\.range) == [5..<10, 13..<20])
+        #expect(actions.start.map(\.range) == [5..<10, 13..<20])
     }
 
     @Test func `a reader is answered with the last of its flights, and no other waits for it`() {
@@ -74,9 +74,9 @@ struct RangeStateTests {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         state.invalidate(set(3..<5))
-        let effect = state.join(waiter: 2, missing: set(0..<10))
+        let actions = state.join(waiter: 2, missing: set(0..<10))
 
-        #expect(effect.start.map(\.range) == [3..<5])
+        #expect(actions.start.map(\.range) == [3..<5])
         #expect(answered(state.land(2)) == [])
         #expect(answered(state.land(1)) == [1, 2])
     }

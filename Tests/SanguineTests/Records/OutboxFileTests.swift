@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
 import Synchronization
@@ -129,6 +130,45 @@ import Testing
         try insert(1, into: second)
         #expect(try second.rows().map(\.sequence) == [5])
         second.close()
+    }
+
+    @Test func `operations of a file of the version before are kept, and its numbers`() throws {
+        let place = try UserFolders(TemporaryFolder().url).present()
+        try FileManager.default.createDirectory(at: place.url, withIntermediateDirectories: true)
+        let file = try DatabaseQueue(path: place.url.appending(path: OutboxFile.name).path)
+        try file.write { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE operation (
+                        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+                        id TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL,
+                        name TEXT NOT NULL,
+                        arguments BLOB NOT NULL, phase TEXT NOT NULL, head INTEGER, problem TEXT,
+                        created_at INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE owner (
+                        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), account TEXT NOT NULL
+                    ) STRICT;
+                    """
+            )
+            let id = Identifier(at: Timestamp(millisecondsSince1970: 1_000))
+            for sequence in [3, 9] {
+                try database.execute(
+                    sql: """
+                        INSERT INTO operation
+                        VALUES (?, ?, 'a', 'mutator', 'n', x'7b7d', 'queued', NULL, NULL, 0)
+                        """,
+                    arguments: [sequence, id.description]
+                )
+            }
+            try database.execute(sql: "DELETE FROM operation WHERE sequence = 9")
+            try database.execute(sql: "PRAGMA user_version = 2")
+        }
+        try file.close()
+        let outbox = OutboxFile(place)
+        try insert(1, into: outbox)
+        #expect(try outbox.rows().map(\.sequence) == [3, 10])
+        outbox.close()
     }
 
     @Test func `no two users have a sequence number in common`() throws {

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
 import Synchronization
@@ -21,6 +22,26 @@ import Testing
         #expect(second.count("a") == 11 && second.count("b") == 1)
         #expect(second.outbox.pending.map(\.id) == first.outbox.pending.map(\.id))
         first.close()
+    }
+
+    @Test func `a full disk takes no record along`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        for number in 0..<50 { fixture.authority.set("c\(number)", to: Int64(number)) }
+        let client = try fixture.client { $0.recordPolling = nil }
+        try client.add("c7")
+        try await client.synchronize()
+        let file = try #require(client.users.present.outbox.read { $0.records })
+        // SQLite answers as it does when the disk is full.
+        let writer = try #require(file.connections.withLock { $0?.writer })
+        try await writer.writeWithoutTransaction { database in
+            try database.execute(sql: "PRAGMA max_page_count = 1")
+        }
+        for number in 50..<600 { fixture.authority.set("c\(number)", to: Int64(number)) }
+        try await client.synchronize()
+        #expect(!file.isOnDisk)
+        #expect(client.records(Counter.self).count == 600)
+        #expect(client.count("c7") == 8 && client.count("c599") == 599)
+        #expect(client.storeReport.failure?.contains("full") == true)
     }
 
     @Test func `an operation in flight at a kill is sent again under its id`() async throws {

@@ -106,19 +106,19 @@ struct RequestQueueModel {
         let priority = priority()
         lastEvent = "enter \(number)"
         hosts[host].add(number, to: priority.rawValue)
-        let effect = state.enter(number, host: hosts[host].name, priority: priority)
-        apply(effect, host)
-        if fault == nil, effect.refused == nil, state.priority(of: number) != priority {
+        let actions = state.enter(number, host: hosts[host].name, priority: priority)
+        apply(actions, host)
+        if fault == nil, actions.refused == nil, state.priority(of: number) != priority {
             fault = "A priority is wrong."
         }
         guard hosts[host].waiting > limits.waiting else {
-            if effect.refused != nil { fault = "Somebody was refused although there was room." }
+            if actions.refused != nil { fault = "Somebody was refused although there was room." }
             return
         }
         var lowest = 0
         while hosts[host].lines[lowest].isEmpty { lowest += 1 }
         let youngest = hosts[host].take(hosts[host].lines[lowest].count - 1, from: lowest)
-        if effect.refused != youngest { fault = "The wrong one was refused." }
+        if actions.refused != youngest { fault = "The wrong one was refused." }
         if state.priority(of: youngest) != nil { fault = "Who was refused is remembered." }
         refused += 1
     }
@@ -169,8 +169,8 @@ struct RequestQueueModel {
 
     // MARK: - Effects and checks
 
-    private mutating func apply(_ effect: RequestQueueState.Actions, _ host: Int) {
-        for number in effect.granted {
+    private mutating func apply(_ actions: RequestQueueState.Actions, _ host: Int) {
+        for number in actions.granted {
             guard let line = (0..<3).first(where: { hosts[host].lines[$0].first == number }),
                 hosts[host].canGo(line, limits)
             else { return fault = "\(number) went and could not, or not yet." }

@@ -60,12 +60,15 @@ final class LoopbackServer: Sendable {
         port = UInt16(bigEndian: address.sin_port)
         Thread.detachNewThread { [self] in
             while !isStopped.withLock({ $0 }) {
-                // A connection that was given up before it was taken is no reason to stop.
                 let connection = accept(listener, nil, nil)
-                guard connection >= 0 else { continue }
-                Thread.detachNewThread { [self] in serve(connection) }
+                // One that was given up before it was taken is no reason to stop.
+                guard connection >= 0 || [ECONNABORTED, EINTR].contains(errno) else { break }
+                if connection >= 0 { Thread.detachNewThread { [self] in serve(connection) } }
             }
-            isStopped.withLock { _ in _ = close(listener) }
+            isStopped.withLock { isStopped in
+                isStopped = true
+                close(listener)
+            }
         }
     }
 

@@ -13,8 +13,10 @@ struct LearnedCostTests {
         _ = try await client.call(Ask(question: "why?"))
         await client.signOut()
         _ = try await client.value(of: .balance)
+        fixture.authority.stop(ClientFixture.askPath, at: .request)
         let begun = try client.users.present.functions.begin(Ask(question: "why?"))
         #expect(client.cached(.balance)?.held == 3)
+        try await fixture.authority.release(ClientFixture.askPath, at: .request)
         _ = try await begun.value()
     }
 }
