@@ -61,10 +61,8 @@ final class FeedRestore: Sendable {
             ranges.append(.init(number: Int(number), low: low, high: high, reached: low))
         }
         ranges[1].reached = answer.next
-        let restore = try records.writing { records in
-            let restore = try records.beginRestore(ranges)
-            try records.write(RecordPage(answer.changes), ranges[1], of: restore.space)
-            return restore
+        let restore = try records.writing { [ranges] records in
+            try records.beginRestore(ranges, with: RecordPage(answer.changes))
         }
         guard let restore else { throw .userChanged }
         return restore

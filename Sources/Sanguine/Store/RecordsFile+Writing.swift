@@ -120,13 +120,19 @@ extension RecordsFile {
     }
 
     /// Begins to restore, in place of a restore that was begun before.
-    func beginRestore(_ ranges: [Range]) throws -> Restore {
+    ///
+    /// - Parameters:
+    ///   - ranges: The ranges, and how far each is with the page.
+    ///   - page: What is known already: ranges that count it are not stored without it.
+    func beginRestore(_ ranges: [Range], with page: RecordPage) throws -> Restore {
         let space = try write { database in
             try database.execute(sql: "DELETE FROM restore")
             let space = try Self.newSpace(in: database)
             for range in ranges { try Self.put(range, of: space, in: database) }
+            try put(page, in: space, database)
             return space
         }
+        checkpoint()
         try sweep()
         return Restore(space: space, ranges: ranges)
     }

@@ -19,7 +19,8 @@ import Testing
                 ]
             )
             file = try RecordsFile(folder: nil, schema: schema)
-            restore = try file.beginRestore([.init(number: 1, low: 0, high: 100, reached: 0)])
+            let range = RecordsFile.Range(number: 1, low: 0, high: 100, reached: 0)
+            restore = try file.beginRestore([range], with: RecordPage([]))
         }
 
         var base: RecordsFile.Base { RecordsFile.Base(file: file, space: restore.space) }

@@ -1,6 +1,8 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -72,6 +74,28 @@ import Testing
         #expect(second.records(Counter.self).count == 9_000)
         // Four of nine pages, and some behind the head: from the start there would be ten or more.
         #expect(fixture.pulls.count - before < 10)
+    }
+
+    @Test func `a restore whose first page could not be written lacks none of it`() async throws {
+        let fixture = filled(1_500)
+        let client = try fixture.client { $0.recordPolling = nil }
+        fixture.network.hold()
+        _ = client.count("c1")
+        try await fixture.network.waitForHeld(1)
+        let file = try #require(client.users.present.outbox.read { $0.records })
+        let writer = try #require(file.connections.withLock { $0?.writer })
+        try await writer.writeWithoutTransaction { database in
+            try database.execute(
+                sql: """
+                    CREATE TEMP TRIGGER t BEFORE INSERT ON record
+                    BEGIN SELECT RAISE(ABORT, 'no'); END
+                    """
+            )
+        }
+        fixture.network.release()
+        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        try await client.synchronize()
+        #expect(client.records(Counter.self).count == 1_500)
     }
 
     @Test func `what changes during a restore is as the server has it afterwards`() async throws {
