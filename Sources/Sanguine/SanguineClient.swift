@@ -51,7 +51,11 @@ public final class SanguineClient: Sendable {
     public var metrics: ClientMetrics { device.metrics }
 
     /// How the store on disk is doing.
+    ///
+    /// Opens what is not open yet, to find out.
     public var storeReport: StoreReport {
+        // What fails is in the report.
+        for store in [device.partition.store, users.present.store] { try? store.open() }
         var report = device.log.report
         report.unreadableRecords = users.present.records.unreadable.count
         return report

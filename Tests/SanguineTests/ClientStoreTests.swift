@@ -46,6 +46,32 @@ struct ClientStoreTests {
         #expect(second.log.report == StoreReport(place: .disk))
     }
 
+    @Test func `nothing is made before the first write`() throws {
+        let store = try makeStore()
+        #expect(try store.state("session") == nil && store.entry("e") == nil)
+        try store.setState("session", nil)
+        try store.removeEntries(keptUntil: Timestamp(millisecondsSince1970: 0))
+        #expect(!FileManager.default.fileExists(atPath: folder.url.path))
+        try store.setState("session", Data("a".utf8))
+        #expect(FileManager.default.fileExists(atPath: file.path))
+        #expect(try store.state("session") == Data("a".utf8))
+    }
+
+    @Test func `what another process has made meanwhile is read`() throws {
+        let (first, second) = (try makeStore(), try makeStore())
+        #expect(try first.state("session") == nil)
+        try second.setState("session", Data("a".utf8))
+        #expect(try first.state("session") == Data("a".utf8))
+    }
+
+    @Test func `a store that is closed before it was used stays closed`() throws {
+        let store = try makeStore()
+        store.close()
+        #expect(throws: StoreError.closed) { try store.setState("session", Data("a".utf8)) }
+        #expect(throws: StoreError.closed) { try store.state("session") }
+        #expect(!FileManager.default.fileExists(atPath: folder.url.path))
+    }
+
     @Test func `an entry's day survives with its end`() throws {
         var daily = entry("daily")
         let tokyo = try #require(TimeZone(identifier: "Asia/Tokyo"))

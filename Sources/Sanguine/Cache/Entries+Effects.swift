@@ -251,13 +251,7 @@ extension Entries {
         transact(query) { ground in
             ground.value.map { ground.amended($0.base) }
         } commit: { change, entry, guarded in
-            entry.show(
-                change.shown,
-                of: change.landing.remaining.isEmpty ? nil : change.landing.base,
-                notes: change.landing.notes,
-                isEqual: change.isEqual,
-                number: guarded.nextNumber()
-            )
+            entry.show(change, number: guarded.nextNumber())
             return .nothing
         }
     }

@@ -27,7 +27,7 @@ extension Entries {
 
     /// Has a value measured and stored, behind everybody's back.
     func keep(
-        _ box: ValueBox,
+        _ change: Change,
         _ entry: Entry,
         _ arrival: Arrival,
         in guarded: borrowing Guarded,
@@ -50,7 +50,7 @@ extension Entries {
                 isStale: entry.state.held?.generation != entry.state.generation,
                 contained: contained,
                 size: size
-            ) { box.encoded() }
+            ) { [base = change.base] in base.encoded() }
         )
     }
 
@@ -116,14 +116,9 @@ extension Entries {
                     staleSince: isStale ? guarded.marks.generation : nil
                 )
             else { return .nothing }
-            drop(change.landing.settled, from: entry, in: &guarded)
+            if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
             entry.contained = row.contained
-            entry.show(
-                change.shown,
-                of: change.landing.remaining.isEmpty ? nil : change.landing.base,
-                isEqual: false,
-                number: guarded.nextNumber()
-            )
+            entry.show(change, number: guarded.nextNumber())
             guarded.table.measure(entry, row.cost)
             return .nothing
         }

@@ -13,16 +13,20 @@ extension Entries {
         /// The value, and what tells it from every other.
         struct Value: Sendable {
             var shown: ValueBox
-            var base: ValueBox
+            /// What effects are applied to; `nil` where there are none.
+            var bare: ValueBox?
             var version: UInt64
             var baseVersion: UInt64
             /// What else is known of the base; `nil` where there are no effects.
             var notes: BaseNotes?
+
+            /// The value without effects.
+            var base: ValueBox { bare ?? shown }
         }
 
         var partition: Partition
-        /// The one whose the query's values are at that moment.
-        let present: Partition
+        /// Whether that is the one whose the query's values are at that moment.
+        var isPresent = true
         /// `nil` if there is none.
         var value: Value?
         /// `nil` if there are no effects.
@@ -38,31 +42,37 @@ extension Entries {
 
         /// Another base in the place of the one that is there, under the same effects.
         func amended(_ base: ValueBox) -> Change {
+            guard let list else { return Change(base, over: self) }
             var landing = FetchedBase(base)
-            landing.remaining = effects
+            landing.remaining = list.effects
             if let notes = value?.notes { landing.notes = notes }
-            let shown = list?.applied(to: base, doubts: landing.notes.doubts) ?? base
-            return Change(landing, shown: shown, over: self)
+            let shown = list.applied(to: base, doubts: landing.notes.doubts)
+            return Change(shown, of: landing, over: self)
         }
 
         /// A base that may have settled some of the effects.
         func taking(_ landing: FetchedBase) -> Change {
-            Change(landing, shown: landing.shown, over: self)
+            guard list != nil else { return Change(landing.base, over: self) }
+            return Change(landing.shown, of: landing, over: self)
         }
     }
 
     /// What a transaction makes of an entry.
     struct Change: Sendable {
-        let landing: FetchedBase
         let shown: ValueBox
+        /// What is known of the base; `nil` if that is what is shown, and no effects are left.
+        let landing: FetchedBase?
         /// Whether it looks as before, so that nobody need be told.
         let isEqual: Bool
 
-        init(_ landing: FetchedBase, shown: ValueBox, over ground: Ground) {
-            self.landing = landing
+        init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: Ground) {
             self.shown = shown
+            self.landing = landing
             isEqual = ground.value?.shown.isEqual(to: shown) ?? false
         }
+
+        /// The value without effects.
+        var base: ValueBox { landing?.base ?? shown }
     }
 
     /// Changes an entry in one step.
@@ -106,10 +116,8 @@ extension Entries {
     /// The entry as it is.
     func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> Ground {
         guarded.withLock { guarded in
-            let present = guarded.partition(query.policy.audience)
             var ground = Ground(
-                partition: present,
-                present: present,
+                partition: guarded.partition(query.policy.audience),
                 list: guarded.effects.list(of: query.key)
             )
             guard let entry = guarded.table[query.key] else { return ground }
@@ -118,7 +126,10 @@ extension Entries {
                 return ground
             }
             Self.sync(entry, with: guarded.marks)
-            ground.partition = entry.partition
+            if entry.partition !== ground.partition {
+                ground.partition = entry.partition
+                ground.isPresent = false
+            }
             ground.generation = entry.state.generation
             if let now {
                 ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
@@ -126,7 +137,7 @@ extension Entries {
             ground.value = entry.box.map { box in
                 Ground.Value(
                     shown: box,
-                    base: entry.base ?? box,
+                    bare: entry.base,
                     version: entry.version,
                     baseVersion: entry.baseVersion,
                     notes: entry.base.map { _ in entry.notes }
@@ -167,20 +178,13 @@ extension Entries {
         _ entry: Entry,
         in guarded: inout Guarded
     ) {
-        let landing = change.landing
-        drop(landing.settled, from: entry, in: &guarded)
+        if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
         let number = guarded.nextNumber()
         entry.landedAt = number
-        entry.show(
-            change.shown,
-            of: landing.remaining.isEmpty ? nil : landing.base,
-            notes: landing.notes,
-            isEqual: change.isEqual,
-            number: number
-        )
+        entry.show(change, number: number)
         // After a restart nobody would know what such a value may contain.
-        guard landing.notes.doubts.isEmpty else { return }
-        keep(landing.base, entry, arrival, in: guarded, size: size)
+        guard change.landing?.notes.doubts.isEmpty ?? true else { return }
+        keep(change, entry, arrival, in: guarded, size: size)
     }
 
     /// Takes effects out that a base contains, and has the hook told.

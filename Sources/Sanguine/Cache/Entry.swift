@@ -162,20 +162,24 @@ class Entry: @unchecked Sendable {
         changes += 1
     }
 
-    /// Takes over what is shown and the base that it is made of; `nil` if that is the same.
-    func show(
-        _ value: ValueBox,
-        of base: ValueBox?,
-        notes: BaseNotes = BaseNotes(),
-        isEqual: Bool,
-        number: UInt64
-    ) {
-        if base != nil || self.base != nil {
+    /// Takes over what is shown, and the base that it is made of.
+    func show(_ change: Entries.Change, number: UInt64) {
+        let landing = change.landing.flatMap { $0.remaining.isEmpty ? nil : $0 }
+        if landing != nil || base != nil {
             baseVersion = number
-            self.base = base
-            self.notes = base == nil ? BaseNotes() : notes
+            base = landing?.base
+            notes = landing?.notes ?? BaseNotes()
         }
-        set(value, isEqual: isEqual, version: number)
+        set(change.shown, isEqual: change.isEqual, version: number)
+    }
+
+    /// Shows the base as it is, without the effects that are over it.
+    func dropEffects(number: UInt64) {
+        guard let base else { return }
+        baseVersion = number
+        self.base = nil
+        notes = BaseNotes()
+        set(base, isEqual: false, version: number)
     }
 
     /// Forgets the value, and is another user's from now on.

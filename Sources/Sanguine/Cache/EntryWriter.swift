@@ -182,6 +182,9 @@ final class EntryWriter: Sendable {
     /// Makes a mark outlive the process; called under no lock.
     func journal(_ mark: Mark) {
         do {
+            // What was put may be written in this moment, into a folder that is made then.
+            try store.open()
+            guard store.place != nil else { return }  // Nothing outlives the process.
             try journal?.append(mark.scope, number: mark.number)
         } catch {
             store.log.failure("An invalidation could not be noted on disk: \(error)")

@@ -24,8 +24,8 @@ extension QueryCache {
             guarded.unremoved = []
             return guarded.table.all.compactMap { entry in
                 guard entry.partition === former else {
-                    guard let base = entry.base else { return nil }
-                    entry.show(base, of: nil, isEqual: false, number: guarded.nextNumber())
+                    guard entry.base != nil else { return nil }
+                    entry.dropEffects(number: guarded.nextNumber())
                     return entries.perform(
                         .nothing,
                         on: entry,

@@ -191,7 +191,7 @@ final class QueryCache: Sendable {
         var partition = partition
         return set(query.erased) { ground in
             // Whoever is there at first: if they leave meanwhile, the value is not the next one's.
-            partition = partition ?? ground.present
+            if partition == nil, ground.isPresent { partition = ground.partition }
             return ground.partition === partition ? box : nil
         }
     }
@@ -220,7 +220,7 @@ final class QueryCache: Sendable {
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            entry.query = query
+            if entry.query !== query { entry.query = query }
             entries.take(change, arrival, entry, in: &guarded)
             return actions
         }

@@ -6,6 +6,9 @@ import Synchronization
 
 /// What the device, or one user, keeps over restarts: named states, and entries of the cache.
 ///
+/// A file that an earlier process has left is opened at once; where nothing is, none is made before
+/// the first write, and there is nothing to read.
+///
 /// Every call is synchronous and waits for the one before it: a read for a write that is under way
 /// too. A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
 /// put aside and replaced by a fresh one, and without a usable disk the store works in memory. All
@@ -16,30 +19,36 @@ import Synchronization
 /// 1. Nothing is read or written after ``close()``: a late write for a user who is gone fails.
 /// 2. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over a call of the database; and the
-/// database, which serialises its own accesses.
+/// Mutable state: `guarded`, by its mutex, which is held over the opening of the database, and over
+/// no other call of it; and the database, which serialises its own accesses.
 ///
 /// A class with locks and not an actor, because `cached` must answer at once, and because GRDB's
 /// async calls give up half-way when their task is cancelled.
 final class ClientStore: Sendable {
+    private enum Connection {
+        case unopened
+        case open(DatabaseQueue, isOnDisk: Bool)
+        case closed
+    }
+
     private struct Guarded {
-        var database: DatabaseQueue?
+        var connection = Connection.unopened
         /// What all entries cost, in bytes; at least what is true, never less.
         ///
         /// `nil` until it is needed: counting them would make the first reader wait.
         var entryBytes: Int64?
     }
 
-    private let guarded: Mutex<Guarded>
-    /// Where the file lies; `nil` if it is in memory.
-    let folder: URL?
+    private let guarded = Mutex(Guarded())
+    private let folder: URL?
     /// Whether no earlier process has left anything here; of another one at the same time it says
     /// nothing.
     let isNew: Bool
     private let entryLimitBytes: Int64
     let log: StoreLog
 
-    /// Opens or creates the store; a disk that fails is no error, see ``StoreLog``.
+    /// Opens the store, if an earlier process has left one; a disk that fails is no error, see
+    /// ``StoreLog``.
     ///
     /// - Parameters:
     ///   - folder: Where the file lies; `nil` keeps everything in memory.
@@ -51,25 +60,49 @@ final class ClientStore: Sendable {
         entryLimitBytes: Int64 = ClientLimits.diskBytes,
         log: StoreLog
     ) throws(StoreError) {
+        self.folder = folder
         self.entryLimitBytes = entryLimitBytes
         self.log = log
-        let file = folder.map { StoreFile.file(in: $0).url.path }
-        isNew = !(file.map { FileManager.default.fileExists(atPath: $0) } ?? false)
-        let (database, isOnDisk) = try Self.open(folder, log)
-        self.folder = isOnDisk ? folder : nil
-        guarded = Mutex(Guarded(database: database))
+        isNew = !Self.isThere(folder)
+        if !isNew { try open() }
+    }
+
+    /// Opens or creates the store, unless it is open or closed: then its ``StoreLog`` says how it
+    /// is kept.
+    ///
+    /// - Throws: ``StoreError`` if not even a store in memory can be made.
+    func open() throws(StoreError) {
+        do throws(StoreError) {
+            _ = try database(opening: true)
+        } catch .closed {
+            return
+        }
+    }
+
+    /// Where the file lies; `nil` if everything is in memory, or the store is closed.
+    var place: URL? {
+        guarded.withLock { guarded in
+            switch guarded.connection {
+            case .unopened, .open(_, isOnDisk: true): folder
+            case .open, .closed: nil
+            }
+        }
     }
 
     /// Ends all access; later calls throw ``StoreError/closed``.
     func close() {
-        try? guarded.withLock { $0.database.take() }?.close()
+        let former = guarded.withLock { guarded in
+            defer { guarded.connection = .closed }
+            return guarded.connection
+        }
+        if case .open(let database, _) = former { try? database.close() }
     }
 
     // MARK: - States
 
     /// The state of that name, or `nil` if it was never set or is damaged.
     func state(_ name: String) throws(StoreError) -> Data? {
-        let row = try perform(.reading) { database in
+        let row = try read { database in
             try Row.fetchOne(
                 database,
                 sql: "SELECT data, checksum FROM state WHERE name = ?",
@@ -91,7 +124,8 @@ final class ClientStore: Sendable {
     ///
     /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
-        try perform(.writing) { database in
+        if data == nil, try database(opening: false) == nil { return }
+        try write { database in
             guard let data else {
                 try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
                 return
@@ -109,7 +143,7 @@ final class ClientStore: Sendable {
     ///
     /// One of another version is dropped and counted.
     func entry(_ key: String, version: Int = 1) throws(StoreError) -> StoredEntry? {
-        let row = try perform(.reading) { database in
+        let row = try read { database in
             try Row.fetchOne(
                 database,
                 sql: """
@@ -149,7 +183,7 @@ final class ClientStore: Sendable {
     /// Makes changes in their order, in one transaction.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
         let isCounted = guarded.withLock { $0.entryBytes != nil }
-        let (counted, written) = try perform(.writing) { database in
+        let (counted, written) = try write { database in
             let counted =
                 isCounted
                 ? nil : try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry") ?? 0
@@ -177,7 +211,8 @@ final class ClientStore: Sendable {
 
     /// Removes entries that may no longer be shown.
     func removeEntries(keptUntil now: Timestamp) throws(StoreError) {
-        try perform(.writing) { database in
+        guard try database(opening: false) != nil else { return }
+        try write { database in
             try database.execute(
                 sql: "DELETE FROM entry WHERE kept_until <= ?",
                 arguments: [now.millisecondsSince1970]
@@ -194,7 +229,7 @@ final class ClientStore: Sendable {
 
     private func drop(_ key: String, _ row: RowIdentity) {
         log.dropped("entry '\(key)'")
-        try? perform(.writing) { database in
+        try? write { database in
             try database.execute(
                 sql: "DELETE FROM entry WHERE key = ? AND as_of IS ? AND checksum IS ?",
                 arguments: [key, row.asOf, row.checksum]
@@ -222,7 +257,7 @@ final class ClientStore: Sendable {
 
     private func trimEntries() throws(StoreError) {
         let target = entryLimitBytes / 10 * 9  // Some room, or each write would trim again.
-        let left = try perform(.writing) { database in
+        let left = try write { database in
             try database.execute(
                 sql: """
                     DELETE FROM entry WHERE rowid IN (
@@ -244,30 +279,80 @@ final class ClientStore: Sendable {
 // MARK: - Failures
 
 extension ClientStore {
-    private enum Access { case reading, writing }
+    private func read<Value>(
+        _ body: (Database) throws -> Value?
+    ) throws(StoreError) -> Value? {
+        let found = try perform(opening: false) {
+            try $0.read(body)
+        } or: {
+            .readFailed($0)
+        }
+        return found ?? nil
+    }
 
-    /// Runs a transaction; once more on a fresh file if the present one turns out to be damaged.
-    private func perform<Value>(
-        _ access: Access,
+    private func write<Value>(
         _ body: (Database) throws -> Value
     ) throws(StoreError) -> Value {
+        let written = try perform(opening: true) {
+            try $0.write(body)
+        } or: {
+            .writeFailed($0)
+        }
+        guard let written else { throw .closed }
+        return written
+    }
+
+    /// Runs a transaction; once more on a fresh file if the present one turns out to be damaged.
+    ///
+    /// - Parameters:
+    ///   - opening: Whether a store is made if there is none; otherwise nothing is done then.
+    ///   - body: Runs it.
+    ///   - failure: Makes an error of what the database said.
+    /// - Returns: What the body returned; `nil` if there is no store.
+    /// - Throws: ``StoreError/closed``, or what `failure` makes.
+    private func perform<Value>(
+        opening: Bool,
+        _ body: (DatabaseQueue) throws -> Value,
+        or failure: (String) -> StoreError
+    ) throws(StoreError) -> Value? {
         var isSecondTry = false
         while true {
-            guard let database = guarded.withLock({ $0.database }) else { throw .closed }
+            guard let database = try database(opening: opening) else { return nil }
             do {
-                return switch access {
-                case .reading: try database.read(body)
-                case .writing: try database.write(body)
-                }
+                return try body(database)
             } catch  where SQLiteFile.isDamage(error) && !isSecondTry && replace(database, error) {
                 isSecondTry = true
             } catch {
                 // Closed while it waited: nobody is there to miss it.
-                guard guarded.withLock({ $0.database }) != nil else { throw .closed }
+                guard try self.database(opening: false) != nil else { throw .closed }
                 log.failure("\(error)", "The store failed.")
-                throw access == .reading ? .readFailed("\(error)") : .writeFailed("\(error)")
+                throw failure("\(error)")
             }
         }
+    }
+
+    /// The open database; `nil` if there is no store, and none is to be made.
+    private func database(opening: Bool) throws(StoreError) -> DatabaseQueue? {
+        var opened: Opened?
+        defer { opened?.note(log) }
+        // Under the lock, so that of several threads one opens it.
+        return try guarded.withLock { guarded throws(StoreError) in
+            switch guarded.connection {
+            case .open(let database, _): return database
+            case .closed: throw .closed
+            case .unopened:
+                guard opening || Self.isThere(folder) else { return nil }
+                let new = try Self.open(folder)
+                guarded.connection = .open(new.database, isOnDisk: new.isOnDisk)
+                opened = new
+                return new.database
+            }
+        }
+    }
+
+    private static func isThere(_ folder: URL?) -> Bool {
+        folder.map { FileManager.default.fileExists(atPath: StoreFile.file(in: $0).url.path) }
+            ?? false
     }
 
     /// Puts a file aside that turned out to be damaged while it was in use.
@@ -277,11 +362,13 @@ extension ClientStore {
         // Under the lock, so that of two threads that find the damage one repairs it. Nothing in
         // here comes back to this object.
         let isReplaced = guarded.withLock { guarded in
-            guard guarded.database === damaged else { return guarded.database != nil }
+            guard case .open(let present, isOnDisk: true) = guarded.connection
+            else { return false }
+            guard present === damaged else { return true }
             try? damaged.close()
             aside = try? StoreFile.file(in: folder).moveAside("damaged")
             guard aside != nil, let fresh = try? StoreFile.open(in: folder) else { return false }
-            guarded.database = fresh.database
+            guarded.connection = .open(fresh.database, isOnDisk: true)
             guarded.entryBytes = nil
             return true
         }
@@ -289,29 +376,36 @@ extension ClientStore {
         return isReplaced
     }
 
-    private static func open(
-        _ folder: URL?,
-        _ log: StoreLog
-    ) throws(StoreError) -> (database: DatabaseQueue, isOnDisk: Bool) {
+    private struct Opened {
+        var database: DatabaseQueue
+        var isOnDisk: Bool
+        /// Says how it went; the app's code, so under no lock.
+        var note: (StoreLog) -> Void
+    }
+
+    private static func open(_ folder: URL?) throws(StoreError) -> Opened {
         do {
             guard let folder else {
-                log.opened(.memory)
-                return (try StoreFile.inMemory(), false)
+                return Opened(database: try StoreFile.inMemory(), isOnDisk: false) {
+                    $0.opened(.memory)
+                }
             }
             do {
                 let opened = try StoreFile.open(in: folder)
-                if let aside = opened.movedAside {
-                    log.movedAside(aside, because: opened.reason ?? "")
+                return Opened(database: opened.database, isOnDisk: true) { log in
+                    if let aside = opened.movedAside {
+                        log.movedAside(aside, because: opened.reason ?? "")
+                    }
+                    log.opened(.disk)
                 }
-                log.opened(.disk)
-                return (opened.database, true)
             } catch {
-                log.opened(.memoryInsteadOfDisk)
-                log.failure(
-                    "\(error)",
-                    "The store cannot be kept on disk. Everything is lost with the process."
-                )
-                return (try StoreFile.inMemory(), false)
+                return Opened(database: try StoreFile.inMemory(), isOnDisk: false) { log in
+                    log.opened(.memoryInsteadOfDisk)
+                    log.failure(
+                        "\(error)",
+                        "The store cannot be kept on disk. Everything is lost with the process."
+                    )
+                }
             }
         } catch {
             throw .readFailed("\(error)")

@@ -104,7 +104,7 @@ final class MarkJournal: Sendable {
 extension ClientStore {
     /// The journal of what was invalidated; `nil` if the store is not on disk.
     func markJournal() -> MarkJournal? {
-        folder.map { MarkJournal(folder: $0) }
+        place.map { MarkJournal(folder: $0) }
     }
 }
 

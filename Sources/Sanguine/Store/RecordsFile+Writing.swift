@@ -124,6 +124,8 @@ extension RecordsFile {
     /// - Parameters:
     ///   - ranges: The ranges, and how far each is with the page.
     ///   - page: What is known already: ranges that count it are not stored without it.
+    /// - Returns: What is to be restored.
+    /// - Throws: What the database threw; then nothing has begun.
     func beginRestore(_ ranges: [Range], with page: RecordPage) throws -> Restore {
         let space = try write { database in
             try database.execute(sql: "DELETE FROM restore")

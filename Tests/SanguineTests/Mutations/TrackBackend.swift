@@ -229,6 +229,8 @@ struct TrackFixture {
         let copy = TemporaryFolder()
         let files = FileManager.default
         try files.createDirectory(at: copy.url, withIntermediateDirectories: true)
+        // There is nothing before something is kept.
+        guard files.fileExists(atPath: folder.url.path) else { return copy }
         // Read and written: `copyItem` never returns if a file becomes shorter meanwhile.
         for path in try files.subpathsOfDirectory(atPath: folder.url.path) {
             let (from, to) = (folder.url.appending(path: path), copy.url.appending(path: path))

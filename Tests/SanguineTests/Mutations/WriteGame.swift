@@ -115,7 +115,9 @@ final class WriteGame {
         for fetch in fetches { fetch.cancel() }
         fetches = []
         client.close()
-        try FileManager.default.removeItem(at: fixture.folder.url)
+        if FileManager.default.fileExists(atPath: fixture.folder.url.path) {
+            try FileManager.default.removeItem(at: fixture.folder.url)
+        }
         try FileManager.default.moveItem(at: copy.url, to: fixture.folder.url)
         processes += 1
         client = try fixture.client(seed: processes)

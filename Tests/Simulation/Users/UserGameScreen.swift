@@ -61,6 +61,8 @@ enum UserGameFiles {
 
     private static func read(_ folder: URL) -> [String: Data]? {
         let manager = FileManager.default
+        // There is none before something is kept.
+        guard manager.fileExists(atPath: folder.path) else { return [:] }
         guard let names = try? manager.subpathsOfDirectory(atPath: folder.path) else { return nil }
         var files: [String: Data] = [:]
         for name in names {
