@@ -91,7 +91,7 @@ enum RecordBenchmarks {
             try database.execute(
                 sql: """
                     CREATE TABLE operation (
-                        sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+                        sequence INTEGER PRIMARY KEY, id TEXT NOT NULL,
                         name TEXT NOT NULL, arguments BLOB NOT NULL
                     )
                     """

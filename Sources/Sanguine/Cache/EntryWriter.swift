@@ -252,6 +252,7 @@ final class EntryWriter: Sendable {
 
     /// Removes soon what may no longer be shown.
     func removeEntries(keptUntil now: Timestamp) {
+        guard guarded.withLock({ $0.mayHaveRows }) else { return }
         queue.async { [weak self] in
             self?.drain(retrying: true)
             try? self?.store.removeEntries(keptUntil: now)
