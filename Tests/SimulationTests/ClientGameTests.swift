@@ -25,9 +25,10 @@ struct ClientGameTests {
         #expect(played.status == 0, "\(played.output)")
     }
 
+    // The rarest shows in about one seed of 26, which ones changes with every change of the code.
     @Test(arguments: PlantedFault.allCases)
-    func `a planted fault is found within fifty seeds`(fault: PlantedFault) async throws {
-        let played = try await Player.play(1...50, "--fault", fault.rawValue)
+    func `a planted fault is found within 150 seeds`(fault: PlantedFault) async throws {
+        let played = try await Player.play(1...150, "--fault", fault.rawValue)
         #expect(played.status == 0, "No seed shows \(fault.rawValue): the game is blind to it.")
         #expect(played.output.contains("seed "))
     }
