@@ -11,6 +11,22 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// Whether an app depends on this package: then SwiftPM reads the manifest from a repository, or
+/// has checked it out.
+let isDependency =
+    Context.packageDirectory == "/"
+    || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
+
+/// What an app that has only the client neither resolves nor builds.
+func server(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["Server"]))
+}
+
+/// What an app resolves whose tests have the authority in memory.
+func testKit(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["TestKit"]))
+}
+
 let package = Package(
     name: "sanguine",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
@@ -23,12 +39,24 @@ let package = Package(
         .library(name: "SanguineSQLite", targets: ["SanguineSQLite"]),
         .executable(name: "sanguine", targets: ["SanguineCommand"]),
     ],
+    traits: [
+        // What is worked on is built whole; a dependency is the client, unless it asks for more.
+        .default(enabledTraits: isDependency ? [] : ["Server"]),
+        .trait(
+            name: "Server",
+            description: "SanguineServer, SanguineSQLite and the command 'sanguine'.",
+            enabledTraits: ["TestKit"]
+        ),
+        .trait(
+            name: "TestKit",
+            description: "SanguineTesting, and SanguineAuthority with it."
+        ),
+    ],
     dependencies: [
         // The client's, and no more: what an app links.
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         // The authority's.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -61,7 +89,6 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: strict
         ),
@@ -72,8 +99,8 @@ let package = Package(
             dependencies: [
                 "SanguineModel",
                 .product(name: "OrderedCollections", package: "swift-collections"),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "JWTKit", package: "jwt-kit"),
+                testKit("Crypto", "swift-crypto"),
+                testKit("JWTKit", "jwt-kit"),
             ],
             swiftSettings: strict
         ),
@@ -107,18 +134,18 @@ let package = Package(
             dependencies: [
                 "SanguineAuthority",
                 "SanguineModel",
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Crypto", package: "swift-crypto"),
+                server("Hummingbird", "hummingbird"),
+                server("HummingbirdCore", "hummingbird"),
+                server("HTTPTypes", "swift-http-types"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOHTTPTypes", "swift-nio-extras"),
+                server("AsyncHTTPClient", "async-http-client"),
+                testKit("Crypto", "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("Metrics", "swift-metrics"),
+                server("CoreMetrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("openapi.json")],
             swiftSettings: strict
@@ -133,13 +160,13 @@ let package = Package(
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineSQLite",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Configuration", package: "swift-configuration"),
-                .product(name: "SystemPackage", package: "swift-system"),
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Configuration", "swift-configuration"),
+                server("SystemPackage", "swift-system"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                server("Metrics", "swift-metrics"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("UnixSignals", "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -153,11 +180,11 @@ let package = Package(
                 "SanguineServer",
                 "SanguineSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "Hummingbird", package: "hummingbird"),
+                server("Hummingbird", "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             path: "Benchmarks",
             swiftSettings: strict
@@ -183,7 +210,7 @@ let package = Package(
             dependencies: [
                 "Sanguine",
                 "Simulation",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                server("ArgumentParser", "swift-argument-parser"),
             ],
             path: "Tests/Simulate",
             swiftSettings: strict
@@ -235,7 +262,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
+                testKit("Crypto", "swift-crypto"),
             ],
             swiftSettings: strict
         ),
@@ -271,16 +298,16 @@ let package = Package(
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "CoreMetrics", package: "swift-metrics"),
+                server("Hummingbird", "hummingbird"),
+                server("HTTPTypes", "swift-http-types"),
+                server("AsyncHTTPClient", "async-http-client"),
+                server("NIOEmbedded", "swift-nio"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("CoreMetrics", "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -293,7 +320,7 @@ let package = Package(
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                server("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict
         ),
@@ -309,12 +336,12 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineCommand",
                 "TestSupport",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                server("AsyncHTTPClient", "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -331,8 +358,8 @@ let package = Package(
                 "SanguineTesting",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("UnixSignals", "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),

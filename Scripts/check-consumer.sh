@@ -1,19 +1,47 @@
 #!/usr/bin/env bash
-# Builds an app's package that links the product `Sanguine`, and shows that nothing was built for it
-# but the client and the client's own dependencies.
+# Builds an app's package that links the product `Sanguine`, and shows that nothing was resolved and
+# nothing was built for it but the client and the client's own dependencies.
+#
+# The app depends on a repository, as apps do: one that is made here of the work tree as it is.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 
 readonly build=.build-consumer
+readonly repository=$build/repository/sanguine
+readonly package=Tests/ConsumerPackage
+
+# The packages that an app may have to resolve.
+readonly packages="GRDB.swift sanguine swift-collections swift-log"
 
 # Modules that an app may have to build. What is added here, every user of the client compiles.
 readonly allowed="Consumer Sanguine SanguineModel
     GRDB
     Logging
-    Histogram Numerics RealModule ComplexModule _NumericsShims
     Collections BitCollections ContainersPreview DequeModule HashTreeCollections HeapModule
     InternalCollectionsUtilities OrderedCollections _RopeModule"
+
+# Makes the repository, with a version that SwiftPM has not seen: what it has seen it keeps.
+make_repository() {
+    local tree commit
+    tree=$(
+        export GIT_INDEX_FILE=$PWD/$build/index
+        git add --all . && git write-tree
+    )
+    commit=$(
+        GIT_AUTHOR_NAME=check GIT_AUTHOR_EMAIL=check@localhost \
+            GIT_COMMITTER_NAME=check GIT_COMMITTER_EMAIL=check@localhost \
+            git commit-tree "$tree" -m "The work tree."
+    )
+    rm -rf "$repository"
+    git init --quiet --bare "$repository"
+    git push --quiet "$repository" "$commit:refs/heads/main" \
+        "$commit:refs/tags/1.0.$(date +%s)"
+    git --git-dir "$repository" symbolic-ref HEAD refs/heads/main
+}
+
+# Prints the packages that were resolved.
+resolved() { (cd "$1/checkouts" && printf '%s\n' * | sort); }
 
 # Prints the modules that were compiled. SwiftPM makes a folder for each module of each dependency,
 # so that only modules and objects count.
@@ -22,18 +50,31 @@ built() {
     find "$build/debug/Modules/" -name '*.swiftmodule' | sed 's|.*/||; s|\.swiftmodule$||'
 }
 
-# Prints the built modules that are not among the arguments.
+# Prints the lines of standard input that are not among the arguments.
 unexpected() {
-    local module
-    built | sort -u | while read -r module; do
-        case " $* " in *" $module "*) ;; *) printf '%s\n' "$module" ;; esac
+    local name
+    sort -u | while read -r name; do
+        case " $* " in *" $name "*) ;; *) printf '%s\n' "$name" ;; esac
     done
 }
 
-swift build --package-path Tests/ConsumerPackage --scratch-path "$build"
+mkdir -p "$build"
+make_repository
+rm -f "$package/Package.resolved"
+swift package --package-path "$package" --scratch-path "$build" update
+swift build --package-path "$package" --scratch-path "$build"
+
+# shellcheck disable=SC2086 # One argument for each package.
+surplus=$(resolved "$build" | unexpected $packages)
+if [ -n "$surplus" ]; then
+    printf '%s\n' "An app that links only Sanguine had to resolve:" "$surplus" \
+        "Name its products with 'server(…)' or 'testKit(…)' in Package.swift: a package that is" \
+        "used without a trait is everybody's. (If it is gone already, remove $build.)" >&2
+    exit 1
+fi
 
 # shellcheck disable=SC2086 # One argument for each module.
-surplus=$(unexpected $allowed)
+surplus=$(built | unexpected $allowed)
 if [ -n "$surplus" ]; then
     printf '%s\n' "An app that links only Sanguine had to build:" "$surplus" \
         "Remove the dependency from the targets Sanguine and SanguineModel in Package.swift. If the" \
@@ -44,9 +85,20 @@ fi
 
 # The check is worth nothing if it sees nothing: with GRDB not allowed, it must object to GRDB.
 # shellcheck disable=SC2086
-if [ "$(unexpected ${allowed/GRDB/})" != GRDB ]; then
+if [ "$(built | unexpected ${allowed/GRDB/})" != GRDB ]; then
     echo "$0 does not see what was built in $build/debug. Mend the script." >&2
     exit 1
 fi
 
-echo "An app that links Sanguine builds the client's own dependencies and no more."
+# A program of one's own asks for the server, and gets what the server needs.
+rm -f "$package/Package.resolved"
+CONSUMER_TRAIT=Server swift package --package-path "$package" --scratch-path "$build/server" \
+    resolve >/dev/null
+rm -f "$package/Package.resolved"
+if ! resolved "$build/server" | grep -qx hummingbird; then
+    echo "With the trait 'Server' an app does not resolve what SanguineServer needs." >&2
+    exit 1
+fi
+
+echo "An app that links Sanguine resolves and builds the client's own dependencies and no more:"
+resolved "$build" | sed 's/^/  /'

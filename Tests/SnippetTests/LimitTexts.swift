@@ -121,7 +121,7 @@ enum LimitTexts {
         ("MetricsLimits.codeCharacters", count(MetricsLimits.codeCharacters)),
         ("MetricsLimits.slow", time(MetricsLimits.slow)),
         ("MetricsLimits.longestDuration", time(MetricsLimits.longestDuration)),
-        ("MetricsLimits.significantDigits", count(MetricsLimits.significantDigits)),
+        ("MetricsLimits.bucketsPerDoubling", count(MetricsLimits.bucketsPerDoubling)),
         ("MetricsLimits.waitingEvents", count(MetricsLimits.waitingEvents)),
     ]
 

@@ -21,7 +21,7 @@ enum ImportTable {
         // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
         "Sanguine": .only(
             language + systemCalls + platform + collections + [
-                "FoundationNetworking", "GRDB", "Histogram", "Logging", "SanguineModel",
+                "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
             ]
         ),
         "SanguineTesting": .only(

@@ -1,47 +1,63 @@
-import Histogram
-
 /// How long something took, how often: percentiles in a bounded space.
 ///
-/// The counts, 12 KiB, are made with the first duration: most names of an app never get one.
+/// Buckets are as wide as their values are large: one microsecond each at first, and
+/// ``MetricsLimits/bucketsPerDoubling`` for each doubling from there on. The counts, 12 KiB, are
+/// made with the first duration: most names of an app never get one.
 struct DurationHistogram: Sendable {
-    private var histogram: Histogram<UInt32>?
+    /// By bucket; empty before the first duration.
+    private var counts: [UInt32] = []
     private(set) var longest = Duration.zero
     private(set) var slowCount = 0
 
     /// Counts one that took so long.
     mutating func record(_ duration: Duration) {
         let bounded = min(max(.zero, duration), MetricsLimits.longestDuration)
+        if counts.isEmpty { counts = Self.none }
         // One that took less than a microsecond counts as 0.
-        var histogram = take() ?? Self.empty
-        histogram.record(UInt64(bounded.microseconds))
-        self.histogram = histogram
+        let bucket = Self.bucket(of: Int(bounded.microseconds))
+        if counts[bucket] < .max { counts[bucket] += 1 }
         longest = max(longest, duration)
         if duration > MetricsLimits.slow { slowCount += 1 }
     }
 
     /// The percentiles of what was recorded; `nil` if nothing was.
     var percentiles: MetricsSummary.Percentiles? {
-        guard let histogram else { return nil }
-        func at(_ percentile: Double) -> Duration {
-            min(.microseconds(histogram.valueAtPercentile(percentile)), longest)
+        guard !counts.isEmpty else { return nil }
+        let total = counts.reduce(0) { $0 + Int($1) }
+        func at(_ percent: Int) -> Duration {
+            var missing = max(1, (total * percent + 99) / 100)
+            for (bucket, count) in counts.enumerated() {
+                missing -= Int(count)
+                if missing <= 0 { return min(.microseconds(Self.last(in: bucket)), longest) }
+            }
+            return longest
         }
         return MetricsSummary.Percentiles(p50: at(50), p90: at(90), p99: at(99), max: longest)
     }
 
     /// What the counts take, in bytes.
-    var footprint: Int { histogram?.estimatedFootprintInBytes ?? 0 }
+    var footprint: Int { counts.count * MemoryLayout<UInt32>.stride }
 
-    // Leaves no second reference behind, so that recording changes the counts where they are.
-    private mutating func take() -> Histogram<UInt32>? {
-        defer { histogram = nil }
-        return histogram
+    // MARK: - Buckets
+
+    private static var none: [UInt32] {
+        let last = bucket(of: Int(MetricsLimits.longestDuration.microseconds))
+        return Array(repeating: 0, count: last + 1)
     }
 
-    private static var empty: Histogram<UInt32> {
-        Histogram(
-            highestTrackableValue: UInt64(MetricsLimits.longestDuration.microseconds),
-            numberOfSignificantValueDigits: .two
-        )
+    /// The bucket of so many microseconds.
+    private static func bucket(of microseconds: Int) -> Int {
+        let size = MetricsLimits.bucketsPerDoubling
+        let doublings = max(0, microseconds.bitWidth - (microseconds | 1).leadingZeroBitCount)
+        let shift = max(0, doublings - (size.trailingZeroBitCount + 1))
+        return shift * size + microseconds >> shift
+    }
+
+    /// The most microseconds that a bucket counts.
+    private static func last(in bucket: Int) -> Int {
+        let size = MetricsLimits.bucketsPerDoubling
+        let shift = max(0, bucket / size - 1)
+        return (bucket - shift * size + 1) << shift - 1
     }
 }
 

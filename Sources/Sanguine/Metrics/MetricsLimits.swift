@@ -20,11 +20,10 @@ public enum MetricsLimits {
     ///
     /// A longer one counts as that long; the longest itself is kept as it is.
     public static let longestDuration: Duration = .seconds(600)
-    /// Significant digits of percentiles: 2, so that they are right to a hundredth.
+    /// Buckets of durations for each doubling, from 256 microseconds on: 128, a power of two.
     ///
-    /// With microseconds as the unit, a name's durations then take 12 KiB. With 3 digits they would
-    /// take 88.
-    public static let significantDigits = 2
+    /// So percentiles are right to a hundredth, and a name's durations take 12 KiB.
+    public static let bucketsPerDoubling = 128
     /// Events that wait for a slow observer: 1,024.
     ///
     /// Further ones are counted, and told as ``ClientEvent/overlooked(events:)``.

@@ -72,6 +72,27 @@ struct ClientMetricsTests {
         #expect(durations.max == .milliseconds(1_000))
     }
 
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func `percentiles of any durations are those of the sorted list, to a hundredth`(
+        seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        var histogram = DurationHistogram()
+        let all = (0..<2_000).map { _ in
+            let most = 1 << Int.random(in: 0...29, using: &random)
+            return Int.random(in: 0...most, using: &random)
+        }
+        for microseconds in all { histogram.record(.microseconds(microseconds)) }
+        let (sorted, found) = (all.sorted(), try #require(histogram.percentiles))
+        for (percent, duration) in [(50, found.p50), (90, found.p90), (99, found.p99)] {
+            let exact = sorted[2_000 * percent / 100 - 1]
+            let bounds = exact...(exact + exact / 100)
+            let microseconds = Int(duration.microseconds)
+            #expect(bounds.contains(microseconds), "Seed \(seed): \(percent) %, not \(exact)")
+        }
+        #expect(found.max == .microseconds(sorted[1_999]))
+    }
+
     @Test func `a flight that nobody waited for does not count among the durations`() {
         let metrics = make()
         fly(metrics.named("profile"), for: .seconds(5), .cancelled)
