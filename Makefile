@@ -11,7 +11,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench simulate leaks format lint scripts consumer packages
+.PHONY: help demo test flaky check bench simulate leaks format lint scripts consumer docs packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,7 @@ flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside bu
 	$(SWIFT) build --build-tests
 	Scripts/flaky.sh
 
-check: lint scripts test consumer simulate ## All that must hold before a change is merged.
+check: lint scripts test docs consumer simulate ## All that must hold before a change is merged.
 
 bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
@@ -57,6 +57,9 @@ scripts: ## Check the shell scripts.
 
 consumer: packages ## Show what an app that links the client has to build.
 	Scripts/check-consumer.sh
+
+docs: packages ## Render the documentation into .build/documentation; a broken link fails.
+	Scripts/render-docs.sh
 
 packages: ## Install the system packages that are missing, if any.
 	@Scripts/install-missing.sh

@@ -27,6 +27,11 @@ func testKit(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["TestKit"]))
 }
 
+/// What renders the documentation; only when it is asked for, so that no app resolves it.
+let documentation: [Package.Dependency] =
+    Context.environment["SANGUINE_DOCUMENTATION"] == nil
+    ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0")]
+
 let package = Package(
     name: "sanguine",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
@@ -75,7 +80,7 @@ let package = Package(
             from: "1.4.0",
             traits: ["YAML"]
         ),
-    ],
+    ] + documentation,
     targets: [
         // What both ends share: identifiers, amounts, functions, problem codes, wire messages.
         .target(name: "SanguineModel", swiftSettings: strict),

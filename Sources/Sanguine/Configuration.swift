@@ -92,7 +92,7 @@ extension SanguineClient {
         public var balancePolling: Duration?
         /// The app's collections and mutators.
         ///
-        /// Default: those that every Sanguine server has, see ``RecordSchema/standard``.
+        /// Default: those that every Sanguine server has, see `RecordSchema.standard`.
         public var schema = RecordSchema.standard
         /// The app's mutations, so that those that wait are known again after a restart.
         ///

@@ -2,7 +2,7 @@ public import SanguineModel
 
 /// Why the client could not do what it was asked to.
 public enum SanguineError: Error, Hashable, Sendable {
-    /// The server refused, or has a fault. Decide by ``Problem/code``.
+    /// The server refused, or has a fault. Decide by `Problem.code`.
     ///
     /// An error of a backend that does not speak `application/problem+json` has the code
     /// `http_<status>`.

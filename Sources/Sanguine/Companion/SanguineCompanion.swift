@@ -44,7 +44,7 @@ public final class SanguineCompanion: Sendable {
     ///
     /// The operation is on disk when this returns.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)`` does.
+    /// - Throws: As ``SanguineClient/perform(_:)-(Mutator)`` does.
     public func perform(_ mutator: some Mutator) throws(SanguineError) {
         while true {
             let user = reader.user

@@ -35,7 +35,7 @@ public enum ClientEvent: Sendable, Hashable {
     case flightEnded(name: String, duration: Duration, code: String, attempts: Int)
     /// An operation of the app's own ended, with `ok` or `failed`.
     ///
-    /// See ``SanguineClient/measure(_:_:)``.
+    /// See `SanguineClient.measure`.
     case measured(name: String, duration: Duration, code: String)
     /// So many values left the memory to make room.
     case evicted(entries: Int)

@@ -43,7 +43,7 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
 
     /// The queries, by name.
     public var queries: [Row]
-    /// The operations of the app's own, by name; see ``SanguineClient/measure(_:_:)``.
+    /// The operations of the app's own, by name; see `SanguineClient.measure`.
     public var operations: [Row]
 
     /// The numbers of that query, or `nil` if it was not used.

@@ -8,7 +8,7 @@ extension SanguineClient {
 
     /// What is known of a list, with its age and the state of the network, at once.
     ///
-    /// It waits for no network; see ``cached(_:)``.
+    /// It waits for no network; see ``cached(_:)->Value?``.
     public func snapshot<Item>(of pages: Pages<Item>) -> PagesSnapshot<Item> {
         source(of: pages).snapshot()
     }

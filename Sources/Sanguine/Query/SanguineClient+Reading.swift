@@ -19,7 +19,7 @@ extension SanguineClient {
     /// disturbs no other; when the last one is, the fetch is cancelled.
     ///
     /// - Throws: ``SanguineError``. An error reaches all who wait, and is not kept: the next caller
-    ///   causes a new fetch. What was cached stays; see ``cached(_:)``.
+    ///   causes a new fetch. What was cached stays; see ``cached(_:)->Value?``.
     public func value<Value>(of query: Query<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query)
     }
@@ -119,7 +119,8 @@ extension SanguineClient {
     /// For what is neither a view nor a task: a thousand observers cost a thousand calls, and no
     /// task has to wake. Calls come in the order of the changes, one at a time, under no lock, on
     /// the thread that made the change; so the closure returns at once, and may read and write
-    /// through the client. As with ``updates(of:)`` a value that is not fresh is asked for.
+    /// through the client. A value that is not fresh is asked for, as it is with
+    /// ``updates(of:)->AsyncStream<QueryState<Value>>``.
     ///
     /// - Parameters:
     ///   - query: What to observe.

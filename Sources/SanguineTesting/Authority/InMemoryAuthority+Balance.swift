@@ -15,7 +15,7 @@ extension InMemoryAuthority {
 
     /// Spends tokens, as another device of the account does.
     ///
-    /// - Throws: ``Problem`` if there are not so many.
+    /// - Throws: `Problem` if there are not so many.
     public func spend(
         _ amount: Int64,
         reason: String = "spend",
@@ -67,7 +67,7 @@ extension InMemoryAuthority {
     ///   - function: The function.
     ///   - price: What a call costs. Default: what it is expected to cost.
     ///   - hold: What is held while it runs, at least the price. Default: the price.
-    ///   - body: Makes the output. A ``Problem`` that it throws is the call's answer, any other
+    ///   - body: Makes the output. A `Problem` that it throws is the call's answer, any other
     ///     error `upstream_failed`; nothing is charged then.
     public func serve<Call: FunctionCall>(
         _ function: Call.Type,
@@ -93,7 +93,7 @@ extension InMemoryAuthority {
     /// - Parameters:
     ///   - name: Its name in the path.
     ///   - hold: The most that a call can cost, which is held while it runs.
-    ///   - body: Makes output and charge of the input. A ``Problem`` that it throws is the call's
+    ///   - body: Makes output and charge of the input. A `Problem` that it throws is the call's
     ///     answer, any other error `upstream_failed`; nothing is charged then.
     public func serve(
         _ name: String,

@@ -189,7 +189,7 @@ public final class InMemoryAuthority: StreamingTransport {
 
     /// Changes several records at once: a reader sees all of it, or nothing.
     ///
-    /// - Throws: what the body throws, or ``Refusal`` for what an operation may not do; nothing is
+    /// - Throws: what the body throws, or `Refusal` for what an operation may not do; nothing is
     ///   changed then.
     public func change(
         of account: Identifier? = nil,

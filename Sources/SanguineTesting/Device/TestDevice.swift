@@ -118,7 +118,7 @@ public final class TestDevice: Sendable {
     /// Kills the app at this moment, as `kill -9` does; without one that runs nothing happens.
     ///
     /// What it has on its way may have arrived, or may not. Whoever waits for something of the old
-    /// client gets ``SanguineError/closed`` or ``SanguineError/cancelled``.
+    /// client gets `SanguineError.closed` or `SanguineError.cancelled`.
     ///
     /// - Throws: if its files cannot be read.
     public func kill() throws {

@@ -1,7 +1,7 @@
 /// Returns when the condition holds; it is asked again and again, in pauses.
 ///
 /// For what tells nobody that it has changed. Where there is an event, wait for that:
-/// ``ScriptedTransport/waitForRequests(_:)``, ``WatchedState``.
+/// ``ScriptedTransport/waitForRequests(_:fileID:line:)``, ``WatchedState``.
 ///
 /// ```swift
 /// try await eventually("the outbox is empty") { client.outbox.summary.unsent == 0 }
