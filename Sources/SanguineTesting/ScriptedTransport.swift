@@ -16,8 +16,9 @@ public import Sanguine
 ///
 /// An exchange goes so: the request is recorded; the first scripted answer is taken, or else the
 /// closure is asked; then, while the network holds, the answer is kept back. So a held answer is
-/// one that the server has given and the client does not have yet. A cancelled exchange ends at
-/// once, whatever the network does.
+/// one that the server has given and the client does not have yet. ``hold(_:)`` can keep requests
+/// back instead, before the server has them. A cancelled exchange ends at once, whatever the network
+/// does, unless it ``ignoresCancellation``.
 public final class ScriptedTransport: Transport {
     /// What the network makes of a request: a response or a failure.
     public struct Answer: Sendable {
@@ -57,6 +58,14 @@ public final class ScriptedTransport: Transport {
         }
     }
 
+    /// What a network can keep back.
+    public enum Half: Sendable {
+        /// Requests: the server does not have them yet, and may never.
+        case requests
+        /// Answers: what was asked is done, and the client does not know.
+        case answers
+    }
+
     /// Makes an answer of a request.
     public typealias Handler = @Sendable (TransportRequest) async -> Answer
 
@@ -71,17 +80,24 @@ public final class ScriptedTransport: Transport {
         var requests: [TransportRequest] = []
         var script: [Answer] = []
         var held: [Held] = []
-        var isHolding = false
+        var heldBack: Half?
         var inFlight = 0
         var mostInFlight = 0
         var cancelled = 0
+        var ignoresCancellation = false
         var lastNumber: UInt64 = 0
+
+        /// The server has the request; returns the answer that is scripted for it, if any.
+        mutating func arrive(_ request: TransportRequest) -> Answer? {
+            requests.append(request)
+            return script.isEmpty ? nil : script.removeFirst()
+        }
 
         /// What there is, for who waits in vain.
         var summary: String {
             let last = requests.suffix(3).map { "\($0.method) \($0.url.path())" }
             let names = last.isEmpty ? "" : ", the last \(last.joined(separator: ", "))"
-            return "\(requests.count) requests have come\(names); \(held.count) answers are held, "
+            return "\(requests.count) requests have come\(names); \(held.count) are held, "
                 + "\(cancelled) exchanges were cancelled"
         }
     }
@@ -104,7 +120,7 @@ public final class ScriptedTransport: Transport {
     /// All requests so far, in the order in which they came.
     public var requests: [TransportRequest] { state.withLock { $0.requests } }
 
-    /// The requests whose answers are kept back, in the order in which they came.
+    /// The requests that are kept back, or whose answers are, in the order in which they came.
     public var held: [TransportRequest] { state.withLock { $0.held.map(\.request) } }
 
     /// How many exchanges are under way.
@@ -128,7 +144,7 @@ public final class ScriptedTransport: Transport {
         try await wait("\(count) requests", fileID, line) { $0.requests.count >= count }
     }
 
-    /// Returns when at least so many answers are held back.
+    /// Returns when at least so many requests or answers are kept back.
     ///
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
@@ -172,20 +188,30 @@ public final class ScriptedTransport: Transport {
     /// Scripts answers for the next requests, in this order; each is given once.
     public func script(_ answers: Answer...) { state.withLock { $0.script += answers } }
 
-    /// Keeps back every answer from now on.
-    public func hold() { state.withLock { $0.isHolding = true } }
+    /// Keeps back every request, or every answer, from now on.
+    ///
+    /// - Parameter half: Which of them. Default: the answers.
+    public func hold(_ half: Half = .answers) { state.withLock { $0.heldBack = half } }
 
-    /// Gives all answers that were kept back, and keeps back none from now on.
+    /// Whether exchanges go on when the client has cancelled them. Default: no.
+    ///
+    /// So does a network that does not listen.
+    public var ignoresCancellation: Bool {
+        get { state.withLock { $0.ignoresCancellation } }
+        set { state.withLock { $0.ignoresCancellation = newValue } }
+    }
+
+    /// Lets all go that was kept back, and keeps back nothing from now on.
     public func release() {
         let released = state.withLock { state in
-            state.isHolding = false
+            state.heldBack = nil
             defer { state.held = [] }
             return state.held
         }
         for held in released { held.continuation.resume(returning: true) }
     }
 
-    /// Gives one answer that is kept back: the oldest whose request fits.
+    /// Lets one go that is kept back: the oldest whose request fits.
     ///
     /// Waits until there is one.
     ///
@@ -222,28 +248,46 @@ public final class ScriptedTransport: Transport {
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
-        let (number, scripted) = state.withLock { state in
-            state.requests.append(request)
+        let (number, arrival) = state.withLock { state -> (UInt64, Answer??) in
             state.inFlight += 1
             state.mostInFlight = max(state.mostInFlight, state.inFlight)
             state.lastNumber += 1
-            return (state.lastNumber, state.script.isEmpty ? nil : state.script.removeFirst())
+            let isKept = state.heldBack == .requests
+            return (state.lastNumber, isKept ? nil : .some(state.arrive(request)))
         }
         defer { state.withLock { $0.inFlight -= 1 } }
-        let answer = if let scripted { scripted } else { await handler(request) }
-        let isReleased = await passHold(request, number)
-        guard isReleased, !Task.isCancelled else {
-            state.withLock { $0.cancelled += 1 }
-            throw .cancelled
+        let scripted: Answer?
+        if let arrival {
+            scripted = arrival
+        } else {
+            guard await pass(.requests, request, number) else { throw noteCancelled() }
+            scripted = state.withLock { $0.arrive(request) }
         }
+        let answer = if let scripted { scripted } else { await handler(request) }
+        guard await pass(.answers, request, number) else { throw noteCancelled() }
         return try answer.result.get()
     }
 
-    private func passHold(_ request: TransportRequest, _ number: UInt64) async -> Bool {
+    private func noteCancelled() -> TransportError {
+        state.withLock { $0.cancelled += 1 }
+        return .cancelled
+    }
+
+    /// Returns whether the exchange goes on: when it is let go, and not when it is cancelled.
+    private func pass(_ half: Half, _ request: TransportRequest, _ number: UInt64) async -> Bool {
+        let isReleased = await passHold(half, request, number)
+        return ignoresCancellation || isReleased && !Task.isCancelled
+    }
+
+    private func passHold(
+        _ half: Half,
+        _ request: TransportRequest,
+        _ number: UInt64
+    ) async -> Bool {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isHeld = state.withLock { state in
-                    guard state.isHolding else { return false }
+                    guard state.heldBack == half else { return false }
                     state.held.append(
                         Held(number: number, request: request, continuation: continuation)
                     )
@@ -251,12 +295,12 @@ public final class ScriptedTransport: Transport {
                 }
                 if !isHeld {
                     continuation.resume(returning: true)
-                } else if Task.isCancelled {
+                } else if Task.isCancelled, !ignoresCancellation {
                     take(where: { $0.number == number }, isReleased: false)
                 }
             }
         } onCancel: {
-            take(where: { $0.number == number }, isReleased: false)
+            if !ignoresCancellation { take(where: { $0.number == number }, isReleased: false) }
         }
     }
 

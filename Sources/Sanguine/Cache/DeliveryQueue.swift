@@ -12,6 +12,9 @@ struct DeliveryQueue {
 
     var isEmpty: Bool { waiting.isEmpty }
 
+    /// Whether nothing waits, and nobody is being told anything.
+    var isIdle: Bool { waiting.isEmpty && !isDelivering }
+
     mutating func append(_ delivery: @escaping Delivery) { waiting.append(delivery) }
 
     /// Whether the caller is to tell what waits.

@@ -201,6 +201,9 @@ final class EntryWriter: Sendable {
     /// Whether more waits than should; whoever wrote calls ``flush()`` then, outside of all locks.
     var isBehind: Bool { hasTooMany.load(ordering: .relaxed) }
 
+    /// Whether something is being written, or is about to be.
+    var isWriting: Bool { guarded.withLock { $0.isScheduled } }
+
     /// Returns when all that waits is on disk.
     func flush() {
         queue.sync { drain(retrying: true) }

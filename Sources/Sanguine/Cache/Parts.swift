@@ -184,6 +184,9 @@ final class Parts<State: PartsState>: Sendable {
         return ending ?? {}
     }
 
+    /// Whether a part is being fetched.
+    var isUnderWay: Bool { guarded.withLock { !$0.flights.isEmpty } }
+
     /// Ends all that is under way.
     func close() {
         let ending = guarded.withLock { guarded in

@@ -8,6 +8,9 @@ protocol PartedSource: AnyObject, Sendable {
     /// - Returns: What is to be done under no lock.
     func change(to user: Partition) -> Delivery
 
+    /// Whether a part is being fetched.
+    var isUnderWay: Bool { get }
+
     /// The client is closed.
     func close()
 }
@@ -96,6 +99,9 @@ final class PartsTable: Sendable {
 
     /// How many live, for tests.
     var count: Int { live.count }
+
+    /// Whether a part of any of them is being fetched.
+    var isUnderWay: Bool { live.contains(where: \.isUnderWay) }
 
     private var live: [any PartedSource] {
         guarded.withLock { $0.sources.values.compactMap(\.source) }

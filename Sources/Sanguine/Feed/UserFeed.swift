@@ -137,6 +137,9 @@ final class UserFeed: Sendable {
         followLive()
     }
 
+    /// Whether the feed is being pulled.
+    var isPulling: Bool { guarded.withLock { $0.puller != nil } }
+
     /// Whether somebody uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
 

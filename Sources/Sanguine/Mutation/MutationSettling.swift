@@ -28,6 +28,9 @@ final class MutationSettling: Sendable {
         (self.outbox, self.queries) = (outbox, queries)
     }
 
+    /// Whether something is being fetched.
+    var isFetching: Bool { guarded.withLock { !$0.fetches.isEmpty } }
+
     /// Ends all that is under way.
     func end() {
         let tasks = guarded.withLock { guarded in

@@ -248,6 +248,8 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     func change(to user: Partition) -> Delivery { parts.change(to: user) }
 
+    var isUnderWay: Bool { parts.isUnderWay }
+
     func close() {
         save(onlyIfWorthwhile: false)
         parts.close()

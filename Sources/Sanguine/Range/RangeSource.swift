@@ -48,6 +48,8 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     func change(to user: Partition) -> Delivery { parts.change(to: user) }
 
+    var isUnderWay: Bool { parts.isUnderWay }
+
     func close() { parts.close() }
 
     /// How many watch, for tests.

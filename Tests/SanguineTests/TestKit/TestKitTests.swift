@@ -73,6 +73,65 @@ struct TestKitTests {
         #expect(network.mostInFlight == 2)
     }
 
+    @Test func `a request that is kept back has not arrived`() async throws {
+        let network = ScriptedTransport { .json($0.url.lastPathComponent) }
+        network.hold(.requests)
+        let url = try #require(URL(string: "http://x.test/a"))
+        let call = Task { try await network.send(TransportRequest(url: url)).body }
+        try await network.waitForHeld(1)
+        #expect(network.requests.isEmpty && network.held.map(\.url) == [url])
+        let other = Task { try await network.send(TransportRequest(url: url)) }
+        try await network.waitForHeld(2)
+        other.cancel()
+        try await network.waitForCancelled(1)
+        network.release()
+        #expect(try await call.finished() == Data("\"a\"".utf8))
+        #expect(network.requests.count == 1)
+    }
+
+    @Test func `a network that does not listen goes on when it is cancelled`() async throws {
+        let network = ScriptedTransport { .json($0.url.lastPathComponent) }
+        network.ignoresCancellation = true
+        network.hold()
+        let url = try #require(URL(string: "http://x.test/a"))
+        let call = Task { try await network.send(TransportRequest(url: url)).body }
+        try await network.waitForHeld(1)
+        call.cancel()
+        #expect(network.held.count == 1)
+        network.release()
+        #expect(try await call.finished() == Data("\"a\"".utf8))
+        #expect(network.cancelled == 0)
+    }
+
+    @Test func `a client is idle when all that it has on its way has ended`() async throws {
+        let test = try TestClient(network: .profiles())
+        try await test.client.waitUntilIdle()
+        test.network.hold()
+        test.client.prefetch(Query<Profile>.profile("ada"))
+        try await test.network.waitForHeld(1)
+        let vain = await #expect(throws: VainWait.self) {
+            try await test.client.waitUntilIdle(within: .milliseconds(30))
+        }
+        #expect(vain?.found == "under way: a fetch of profile/\"ada\"")
+        test.network.release()
+        try await test.client.waitUntilIdle()
+        #expect(test.client.cached(.profile("ada"))?.name == "ada 1")
+    }
+
+    @Test func `operations and pulls of the feed are under way until they have ended`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        let client = try fixture.client { $0.recordPolling = nil }
+        fixture.network.hold()
+        try client.add("a")
+        try await fixture.network.waitForHeld(2)
+        #expect(Set(client.underWay) == ["operations", "a pull of the feed"])
+        fixture.network.release()
+        try await client.waitUntilIdle()
+        #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
+    }
+
     @Test func `scripted answers are given once and in order`() async throws {
         let network = ScriptedTransport()
         let url = try #require(URL(string: "http://x.test/"))
