@@ -21,6 +21,23 @@ extension SanguineClient {
         ///
         /// They go to no other host and are never stored.
         public var baseHeaders: @Sendable () -> [String: String] = { [:] }
+        /// Reads the JSON of ``baseURL`` and of any other backend of the app's own.
+        ///
+        /// Default: keys as they are, and dates of RFC 3339 (ISO 8601), with or without decimals of
+        /// a second. It reads nothing of the Sanguine server, and nothing from disk. A request may
+        /// have another one; copies of a configuration share this one.
+        public var decoder: JSONDecoder = WireCoding.makeDecoder()
+        /// Writes JSON for ``baseURL`` and any other backend of the app's own.
+        ///
+        /// Default: keys as they are, in their order, and dates of RFC 3339 in UTC with
+        /// milliseconds. It writes nothing to disk. A request may have another one.
+        public var encoder: JSONEncoder = WireCoding.makeEncoder()
+        /// Reads the body of an answer whose status is not 200 to 299, of any backend but the
+        /// Sanguine server.
+        ///
+        /// Called with the whole answer, on any thread, under no lock. `nil` leaves it to what the
+        /// client makes of any answer: a problem (RFC 9457), or the status alone. Default: nothing.
+        public var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
         /// The folder for what survives the process.
         ///
         /// Default: `Sanguine/<app>` in the user's Application Support folder. One folder serves

@@ -58,6 +58,7 @@ enum LimitTexts {
         ("ClientLimits.batchWindow", time(ClientLimits.batchWindow)),
         ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
+        ("ClientLimits.errorBodyBytes", bytes(ClientLimits.errorBodyBytes)),
         ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
         ("ClientLimits.entryOverheadBytes", bytes(ClientLimits.entryOverheadBytes)),
         ("ClientLimits.diskBytes", bytes(ClientLimits.diskBytes)),

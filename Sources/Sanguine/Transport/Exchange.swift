@@ -5,6 +5,8 @@ import SanguineModel
 struct Exchange: Sendable {
     let transport: any Transport
     let clock: any WallClock
+    /// What the app makes of an answer that is an error.
+    var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
 
     /// Sends a request and returns the response if its status is 200 to 299.
     ///
@@ -20,7 +22,7 @@ struct Exchange: Sendable {
             throw .transport(error)
         }
         guard (200...299).contains(response.status) else {
-            throw .problem(Problem(response, now: clock.now()))
+            throw .problem(Problem(response, now: clock.now(), errorBody))
         }
         return response
     }
@@ -45,7 +47,7 @@ struct Exchange: Sendable {
         } catch {
             throw .transport(error)
         }
-        throw .problem(Problem(refusal, now: clock.now()))
+        throw .problem(Problem(refusal, now: clock.now(), errorBody))
     }
 }
 
@@ -103,9 +105,27 @@ extension Problem {
     /// The problem in a response, or one made of its status if it carries none.
     ///
     /// Of whatever type the body is: many backends send a problem as plain JSON.
-    init(_ response: TransportResponse, now: Timestamp) {
+    ///
+    /// - Parameters:
+    ///   - response: The answer.
+    ///   - now: The time of day, for a `Retry-After` with a date.
+    ///   - errorBody: What the app makes of it, which comes first.
+    init(
+        _ response: TransportResponse,
+        now: Timestamp,
+        _ errorBody: (@Sendable (TransportResponse) -> ErrorBody?)? = nil
+    ) {
         let status = response.status
-        if let members = try? WireCoding.decode(Members.self, from: response.body),
+        let said = errorBody?(response)
+        if let said {
+            self.init(
+                said.code.map { ProblemCode(rawValue: $0) } ?? ProblemCode(status: status),
+                said.detail ?? response.wordlessness,
+                retryAfter: said.retryAfter
+            )
+            (self.status, type) = (status, "about:blank")
+            title = said.title ?? ProblemCode.title(ofStatus: status)
+        } else if let members = try? WireCoding.decode(Members.self, from: response.body),
             !members.isEmpty
         {
             self.init(members, status: status)
@@ -116,10 +136,19 @@ extension Problem {
         if retryAfter == nil, let header = response.header("retry-after") {
             retryAfter = RetryAfter.seconds(header, now: now)
         }
+        known = ProblemContext(response: response.short, errorClass: said?.errorClass)
     }
 }
 
 extension TransportResponse {
+    /// The answer with the beginning of its body: what an error keeps.
+    fileprivate var short: TransportResponse {
+        guard body.count > ClientLimits.errorBodyBytes else { return self }
+        var short = self
+        short.body = Data(body.prefix(ClientLimits.errorBodyBytes))
+        return short
+    }
+
     /// What is to be said of an answer without a problem; nothing of the body, which may be
     /// personal.
     fileprivate var wordlessness: String {
