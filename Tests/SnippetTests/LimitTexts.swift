@@ -58,6 +58,8 @@ enum LimitTexts {
         ("ClientLimits.batchWindow", time(ClientLimits.batchWindow)),
         ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
+        ("ClientLimits.requestBodyBytes", bytes(ClientLimits.requestBodyBytes)),
+        ("ClientLimits.refreshTimeout", time(ClientLimits.refreshTimeout)),
         ("ClientLimits.errorBodyBytes", bytes(ClientLimits.errorBodyBytes)),
         ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
         ("ClientLimits.entryOverheadBytes", bytes(ClientLimits.entryOverheadBytes)),

@@ -303,7 +303,9 @@ final class MutationDriver: OutboxDriver {
         wasSent: Bool
     ) -> OutboxVerdict? {
         switch errorClass {
-        case .needsSignIn: .failed(.needsSignIn, wasSent: false)
+        case .needsSignIn:
+            // What renews tokens may do so for the next try; without it the app says when.
+            .failed(user.attempts.backend.authorizer.renews ? .retry : .needsSignIn, wasSent: false)
         case .retryable, .waits, .cancelled:
             .failed(error.retryAfter.map { .retryAfter($0) } ?? .retry, wasSent: wasSent)
         case .refused, .gone, .defect: nil

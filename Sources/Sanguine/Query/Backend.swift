@@ -18,6 +18,10 @@ extension QueryRequest {
         private let decoder: JSONDecoder
         private let encoder: JSONEncoder
         private let exchange: Exchange
+        /// Proves to ``baseURL`` who asks.
+        ///
+        /// One for all users, so that no two renewals are under way.
+        let authorizer: BackendAuthorizer
 
         init(call: ServerCall, configuration: SanguineClient.Configuration) {
             self.call = call
@@ -30,7 +34,9 @@ extension QueryRequest {
             (decoder, encoder) = (configuration.decoder, configuration.encoder)
             var exchange = call.exchange
             exchange.errorBody = configuration.errorBody
+            exchange.interceptors = configuration.interceptors
             self.exchange = exchange
+            authorizer = BackendAuthorizer(configuration)
         }
 
         /// The same ways for another user.
@@ -51,6 +57,7 @@ extension QueryRequest.Backend {
     ///   - request: A request without a body.
     ///   - body: What to send; `nil` for none.
     ///   - own: What writes it, if not what the configuration says.
+    /// - Returns: The request with it.
     /// - Throws: A problem if JSON cannot hold it.
     func request(
         _ request: TransportRequest,
@@ -78,6 +85,8 @@ extension QueryRequest.Backend {
     ///   - response: The answer.
     ///   - request: What it answers.
     ///   - own: What reads it, if not what the configuration says.
+    /// - Returns: The value.
+    /// - Throws: ``SanguineError/decoding(_:)``.
     func decode<Value: Decodable>(
         _ type: Value.Type,
         from response: TransportResponse,
@@ -99,17 +108,30 @@ extension QueryRequest.Backend {
     /// Sends a request where it goes to, with what proves there who asks.
     ///
     /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError``: a problem for any other status; ``SanguineError/userChanged`` if
-    ///   the user is gone before it goes out.
+    /// - Throws: ``SanguineError``: a problem for any other status;
+    ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
         try call.authorizer.check()
         if isServer(request.url) { return try await call.send(request) }
-        var request = request
-        if let baseURL, request.url.origin == baseURL.origin {
-            request.headers.addHeaders(ifMissing: baseHeaders())
+        guard let baseURL, request.url.origin == baseURL.origin else {
+            return try await exchange.send(request)
         }
-        // After the app has said its headers: they may be the next user's already.
-        try call.authorizer.check()
-        return try await exchange.send(request)
+        return try await authorizer.attempt(curing: isCuredByToken) {
+            _ throws(SanguineError) in
+            var request = request
+            request.headers.addHeaders(ifMissing: baseHeaders())
+            request = try await authorizer.authorized(request)
+            // After the app has said its headers: they may be the next user's already.
+            try call.authorizer.check()
+            return try await exchange.send(request)
+        }
+    }
+
+    /// Whether the backend has rejected a token for which there can be another.
+    ///
+    /// Not if there was none to send, and not for a user who is gone.
+    private func isCuredByToken(_ problem: Problem) -> Bool {
+        authorizer.renews && problem.status == 401 && problem.known?.response != nil
+            && (try? call.authorizer.check()) != nil
     }
 }

@@ -20,8 +20,8 @@ public struct QueryRequest: Sendable {
     ///   - path: Below the query's base address; or an absolute address.
     ///   - query: Parameters to append; encoded here.
     ///   - headers: More header fields.
-    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server its
-    ///     own.
+    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
+    ///     its own.
     ///   - type: What to decode. Default: what the context asks for.
     /// - Returns: The decoded answer.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.

@@ -1,4 +1,4 @@
-import SanguineModel
+public import SanguineModel
 
 /// What the client knows of a problem besides its members.
 ///
@@ -19,6 +19,11 @@ extension Problem {
     }
 }
 
+extension Problem {
+    /// The answer in which it came; as ``SanguineError/response``.
+    public var response: TransportResponse? { known?.response }
+}
+
 extension SanguineError {
     /// The answer in which a backend refused, or said that it has a fault: its status, its header
     /// fields, and the first 16 KiB of its body (``ClientLimits/errorBodyBytes``).
@@ -27,7 +32,7 @@ extension SanguineError {
     /// care. It is no part of what makes two errors equal.
     public var response: TransportResponse? {
         switch self {
-        case .problem(let problem): problem.known?.response
+        case .problem(let problem): problem.response
         case .timedOut(let last): last.response
         default: nil
         }

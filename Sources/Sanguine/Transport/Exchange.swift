@@ -8,23 +8,42 @@ struct Exchange: Sendable {
     /// What the app makes of an answer that is an error.
     var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
 
+    /// What stands between this and the transport, the first outermost.
+    var interceptors: [Interceptor] = []
+
     /// Sends a request and returns the response if its status is 200 to 299.
     ///
     /// - Throws: The problem for any other status; with `retryAfter` from the header if the body
     ///   has none.
     func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
-        let response: TransportResponse
-        do throws(TransportError) {
-            response = try await transport.send(request)
-        } catch .cancelled {
-            throw .cancelled
-        } catch {
-            throw .transport(error)
-        }
+        let response = try await answer(to: request)
         guard (200...299).contains(response.status) else {
             throw .problem(Problem(response, now: clock.now(), errorBody))
         }
         return response
+    }
+
+    private func answer(
+        to request: TransportRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        do {
+            guard !interceptors.isEmpty else { return try await transport.send(request) }
+            return try await pass(request, through: interceptors[...])
+        } catch TransportError.cancelled {
+            throw .cancelled
+        } catch let error as TransportError {
+            throw .transport(error)
+        } catch {
+            throw Task.isCancelled ? .cancelled : SanguineError(error)
+        }
+    }
+
+    private func pass(
+        _ request: TransportRequest,
+        through rest: ArraySlice<Interceptor>
+    ) async throws -> TransportResponse {
+        guard let next = rest.first else { return try await transport.send(request) }
+        return try await next(request) { try await pass($0, through: rest.dropFirst()) }
     }
 
     /// Opens a stream if its status is 200 to 299.

@@ -183,4 +183,22 @@ struct ErrorBodyTests {
         #expect(problem.code.rawValue == "never")
         #expect(writes == 1)
     }
+
+    @Test func `the answer of a refusal is at hand, and not on disk`() async throws {
+        let fixture = SongFixture(onDisk: true)
+        let folder = try #require(fixture.folder)
+        let answer = TransportResponse(status: 422, body: Data("personal".utf8))
+        fixture.server.fail(.respond(answer))
+        let client = try fixture.client()
+        let outcome = try await client.perform(LikeSong(song: "a")).outcome
+        guard case .refused(let problem) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(problem.response?.body == answer.body)
+        client.close()
+
+        #expect(try folder.contains(LikeSong.name))
+        #expect(try !folder.contains("personal"))
+    }
 }
