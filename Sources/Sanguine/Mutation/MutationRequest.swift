@@ -154,7 +154,8 @@ public struct MutationRequest: Sendable {
         try await backend.send(request(method, path, query, headers, json: json))
     }
 
-    private func request(
+    /// A request with the next key, without a body or with one in JSON.
+    func request(
         _ method: String,
         _ path: String,
         _ query: [URLQueryItem],
