@@ -49,6 +49,18 @@ public enum ClientLimits {
     public static let longestBatchWindow: Duration = .seconds(1)
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
+    /// Bytes of the body of a mutation's request that is not JSON: 16 MiB.
+    ///
+    /// It is in memory while it is sent.
+    public static let requestBodyBytes = 16 << 20
+    /// How long the renewal of an app's own token may take: a minute.
+    ///
+    /// See ``SanguineClient/Configuration/refresh``.
+    public static let refreshTimeout: Duration = .seconds(60)
+    /// Bytes of the body that an error keeps: 16 KiB.
+    ///
+    /// What comes behind is left out. See ``SanguineError/response``.
+    public static let errorBodyBytes = 16 << 10
     /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.
     public static let keep: Duration = .hours(30 * 24)
     /// Bytes of values in memory: 32 MB.

@@ -17,10 +17,56 @@ extension SanguineClient {
         public var server: URL?
         /// Where the paths of queries start, if not at ``server``.
         public var baseURL: URL?
-        /// Header fields for every request to ``baseURL``, asked for each time: a token, say.
+        /// Header fields for every request to ``baseURL``, asked for each time: a key, say.
         ///
-        /// They go to no other host and are never stored.
+        /// They go to no other host and are never stored. A token that expires belongs into
+        /// ``authorize``.
         public var baseHeaders: @Sendable () -> [String: String] = { [:] }
+        /// Adds what proves who asks to each request to ``baseURL``, before it goes out.
+        ///
+        /// It goes to no other host, and nothing of it is stored; without a ``baseURL`` the client
+        /// is not made (``SanguineError/notConfigured(_:)``). Called on any thread, for each
+        /// request and again after ``refresh``; it may ask for a token first, within the time that
+        /// the read or the mutation has.
+        ///
+        /// If it throws, nothing is sent. What may pass, as an error of the network does, is tried
+        /// again. Any other error is a 401 with that error as its ``SanguineError/underlying``, and
+        /// refuses no operation. Default: nothing.
+        public var authorize: (@Sendable (inout TransportRequest) async throws -> Void)?
+        /// Renews what ``authorize`` adds, after ``baseURL`` has answered 401.
+        ///
+        /// Called once for any number of requests, which then go out once more. It has a minute
+        /// (``ClientLimits/refreshTimeout``), is cancelled at a sign-out, and must not ask through
+        /// this client, whose requests may be waiting for it. If it throws, the requests that wait
+        /// for it fail as if ``authorize`` had thrown, and the next 401 calls it again. Operations
+        /// in the outbox are then tried again after a while, and none is refused. Default: none;
+        /// a 401 is an error, and stops the outbox until ``Outbox/resume()``.
+        public var refresh: (@Sendable () async throws -> Void)?
+        /// What stands between the client and the backends of the app's own: it logs, or signs.
+        ///
+        /// The first is the outermost.
+        ///
+        /// They see each request of a query or a mutation as it goes out, what ``authorize`` has
+        /// added included, and each answer whatever its status; and nothing of the Sanguine server.
+        /// Default: none.
+        public var interceptors: [Interceptor] = []
+        /// Reads the JSON of ``baseURL`` and of any other backend of the app's own.
+        ///
+        /// Default: keys as they are, and dates of RFC 3339 (ISO 8601), with or without decimals of
+        /// a second. It reads nothing of the Sanguine server, and nothing from disk. A request may
+        /// have another one; copies of a configuration share this one.
+        public var decoder: JSONDecoder = WireCoding.makeDecoder()
+        /// Writes JSON for ``baseURL`` and any other backend of the app's own.
+        ///
+        /// Default: keys as they are, in their order, and dates of RFC 3339 in UTC with
+        /// milliseconds. It writes nothing to disk. A request may have another one.
+        public var encoder: JSONEncoder = WireCoding.makeEncoder()
+        /// Reads the body of an answer whose status is not 200 to 299, of any backend but the
+        /// Sanguine server.
+        ///
+        /// Called with the whole answer, on any thread, under no lock. `nil` leaves it to what the
+        /// client makes of any answer: a problem (RFC 9457), or the status alone. Default: nothing.
+        public var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
         /// The folder for what survives the process.
         ///
         /// Default: `Sanguine/<app>` in the user's Application Support folder. One folder serves
@@ -129,6 +175,14 @@ extension SanguineClient {
             var configuration = Configuration(server: server)
             configuration.isInMemory = true
             return configuration
+        }
+
+        /// Refuses what would have no effect.
+        func check() throws(SanguineError) {
+            guard authorize != nil || refresh != nil else { return }
+            guard let baseURL, baseURL.origin != server?.origin else {
+                throw .notConfigured("a 'baseURL' other than 'server' for 'authorize' or 'refresh'")
+            }
         }
 
         /// The schedule, or one attempt where nothing is to be sent again.

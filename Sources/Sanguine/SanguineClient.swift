@@ -24,7 +24,9 @@ public final class SanguineClient: Sendable {
     /// A disk that cannot be used is no error: the client then works in memory and says so in
     /// ``storeReport``.
     ///
-    /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made.
+    /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made;
+    ///   ``SanguineError/notConfigured(_:)`` if the configuration says who asks, and no address
+    ///   that is to know it.
     public convenience init(_ configuration: Configuration) throws(SanguineError) {
         try self.init(configuration, authorizers: nil)
     }
@@ -34,6 +36,7 @@ public final class SanguineClient: Sendable {
         _ configuration: Configuration,
         authorizers: (any AuthorizerSource)?
     ) throws(SanguineError) {
+        try configuration.check()
         do throws(StoreError) {
             device = try Device(configuration)
             queries = device.queries

@@ -40,11 +40,11 @@ public enum SanguineError: Error, Hashable, Sendable {
     /// More days or numbers were asked for at once than the client keeps.
     case rangeTooLong(limit: Int)
     /// A closure of the app's own threw an error of its own, or the client could not keep what it
-    /// brought. The text describes the error.
+    /// brought. The text describes the error, and ``SanguineError/underlying`` is the error itself.
     ///
     /// What the network does to such a closure is ``transport(_:)``: a `URLError`, a `POSIXError`
     /// of a connection, a `CancellationError`, a ``TransportError``.
-    case queryFailed(String)
+    indirect case queryFailed(ClosureFailure)
 }
 
 extension SanguineError {
@@ -117,8 +117,8 @@ extension SanguineError: CustomStringConvertible {
             """
         case .rangeTooLong(let limit):
             "More than \(limit) indices were asked for at once. Ask for what is shown."
-        case .queryFailed(let detail):
-            "The query failed: \(detail)\(detail.hasSuffix(".") ? "" : ".")"
+        case .queryFailed(let failure):
+            "The query failed: \(failure)\(failure.description.hasSuffix(".") ? "" : ".")"
         }
     }
 }

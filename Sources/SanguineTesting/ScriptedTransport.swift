@@ -193,9 +193,9 @@ public final class ScriptedTransport: Transport {
     /// - Parameter half: Which of them. Default: the answers.
     public func hold(_ half: Half = .answers) { state.withLock { $0.heldBack = half } }
 
-    /// Whether exchanges go on when the client has cancelled them. Default: no.
+    /// Whether exchanges go on when the client has cancelled them.
     ///
-    /// So does a network that does not listen.
+    /// So does a network that does not listen. Default: no.
     public var ignoresCancellation: Bool {
         get { state.withLock { $0.ignoresCancellation } }
         set { state.withLock { $0.ignoresCancellation = newValue } }

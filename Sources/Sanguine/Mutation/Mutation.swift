@@ -44,7 +44,9 @@ public protocol Mutation: Codable, Sendable {
     /// later process if need be. What it then does:
     ///
     /// - It returns, or the answer of a status from 200 to 299 cannot be decoded: it is done.
-    /// - Status 401: nothing is sent until somebody has signed in; see ``Outbox/resume()``.
+    /// - Status 401: with ``SanguineClient/Configuration/refresh`` the token is renewed, and the
+    ///   request made again; if that is not accepted either, it is sent again after a while.
+    ///   Without, nothing is sent until somebody has signed in; see ``Outbox/resume()``.
     /// - Status 408, 425, 429 or 503: it was not done, and is sent again after a while, not before
     ///   `Retry-After`.
     /// - Another status from 500 on, code `operation_in_progress`, or no answer within a minute: it
@@ -52,6 +54,9 @@ public protocol Mutation: Codable, Sendable {
     /// - An error of the network, also of another stack than the client's: a ``TransportError``,
     ///   a `URLError`, a `POSIXError` of a connection, a `CancellationError`, or an `NSError` with
     ///   one of these as its underlying error. It may be done, and is sent again.
+    /// - A ``ClassifiedError``, or a problem whose class ``SanguineClient/Configuration/errorBody``
+    ///   says: as its class has it, before what is said above. It is sent again if that is
+    ///   ``ErrorClass/retryable`` or ``ErrorClass/waits``.
     /// - Any other status, and any other error of the app's own: it is refused, its effects go, and
     ///   it is in the tray with the error's text; see ``Outbox/refused``.
     func send(_ request: MutationRequest) async throws

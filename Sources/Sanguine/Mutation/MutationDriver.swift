@@ -282,19 +282,45 @@ final class MutationDriver: OutboxDriver {
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {
         switch error {
         case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
-        case .problem(let problem) where problem.status == 401:
-            return .failed(.needsSignIn, wasSent: false)
         case .problem(let problem):
             // These say that the request was not worked on (RFC 9110, RFC 6585, RFC 8470).
-            let isTurnedAway = [408, 425, 429, 503].contains(problem.status)
-            let isBusy = isTurnedAway || problem.status >= 500
-            guard isBusy || problem.code == .operationInProgress else { return .refused(problem) }
-            let failure = error.retryAfter.map { OutboxState.Failure.retryAfter($0) } ?? .retry
-            return .failed(failure, wasSent: !isTurnedAway)
-        case .queryFailed(let text): return .refused(Self.unsendable(departure, text))
+            let isTurnedAway = [401, 408, 425, 429, 503].contains(problem.status)
+            let errorClass = problem.known?.errorClass ?? Self.errorClass(of: problem)
+            return verdict(errorClass, error, wasSent: !isTurnedAway) ?? .refused(problem)
+        case .queryFailed(let failure):
+            return verdict(failure.errorClass, error, wasSent: true)
+                ?? .refused(Self.unsendable(departure, failure.description))
         case .transport(.invalid), .conflictingQuery, .rangeTooLong:
             return .refused(Self.unsendable(departure, "\(error)"))
         default: return .failed(.retry, wasSent: true)
+        }
+    }
+
+    /// What becomes of an operation whose error has that class; `nil` if it is refused.
+    private func verdict(
+        _ errorClass: ErrorClass,
+        _ error: SanguineError,
+        wasSent: Bool
+    ) -> OutboxVerdict? {
+        switch errorClass {
+        case .needsSignIn:
+            // What renews tokens may do so for the next try; without it the app says when.
+            .failed(user.attempts.backend.authorizer.renews ? .retry : .needsSignIn, wasSent: false)
+        case .retryable, .waits, .cancelled:
+            .failed(error.retryAfter.map { .retryAfter($0) } ?? .retry, wasSent: wasSent)
+        case .refused, .gone, .defect: nil
+        }
+    }
+
+    /// What a problem means for a write, of which the app has said nothing.
+    ///
+    /// Any fault of the server is tried again, also one that asking again would not cure for a
+    /// read: what the user has done is not given up for it.
+    private static func errorClass(of problem: Problem) -> ErrorClass {
+        switch problem.status {
+        case 401: .needsSignIn
+        case 408, 425, 429, 500...: .retryable
+        default: problem.code == .operationInProgress ? .retryable : .refused
         }
     }
 

@@ -39,12 +39,17 @@ public struct MutationRequest: Sendable {
     /// - Parameters:
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send as JSON.
+    ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
+    ///     own.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
     public func post(
         _ path: String,
-        _ body: (any Encodable & Sendable)? = nil
+        _ body: (any Encodable & Sendable)? = nil,
+        headers: [String: String] = [:],
+        encoder: JSONEncoder? = nil
     ) async throws(SanguineError) {
-        try await response(path, json: Self.json(body))
+        try await send("POST", path, body, headers: headers, encoder: encoder)
     }
 
     /// Posts to a path and decodes the JSON of the answer.
@@ -52,16 +57,79 @@ public struct MutationRequest: Sendable {
     /// - Parameters:
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send as JSON.
+    ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
+    ///     own.
+    ///   - decoder: What reads the answer. Default: likewise.
     ///   - type: What to decode.
     /// - Returns: The decoded answer.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
     public func post<Value: Decodable & Sendable>(
         _ path: String,
         _ body: (any Encodable & Sendable)? = nil,
+        headers: [String: String] = [:],
+        encoder: JSONEncoder? = nil,
+        decoder: JSONDecoder? = nil,
         as type: Value.Type
     ) async throws(SanguineError) -> Value {
-        let response = try await response(path, json: Self.json(body))
-        return try WireCoding.decode(type, from: response.body)
+        try await send(
+            "POST",
+            path,
+            body,
+            headers: headers,
+            encoder: encoder,
+            decoder: decoder,
+            as: type
+        )
+    }
+
+    /// Sends by any method, such as `PUT`, `PATCH` or `DELETE`.
+    ///
+    /// - Parameters:
+    ///   - method: The HTTP method.
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - body: What to send as JSON.
+    ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
+    ///     own.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func send(
+        _ method: String,
+        _ path: String,
+        _ body: (any Encodable & Sendable)? = nil,
+        headers: [String: String] = [:],
+        encoder: JSONEncoder? = nil
+    ) async throws(SanguineError) {
+        let bare = try request(method, path, [], headers)
+        _ = try await backend.send(backend.request(bare, sending: body, with: encoder))
+    }
+
+    /// Sends by any method and decodes the JSON of the answer.
+    ///
+    /// - Parameters:
+    ///   - method: The HTTP method.
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - body: What to send as JSON.
+    ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
+    ///     own.
+    ///   - decoder: What reads the answer. Default: likewise.
+    ///   - type: What to decode.
+    /// - Returns: The decoded answer.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func send<Value: Decodable & Sendable>(
+        _ method: String,
+        _ path: String,
+        _ body: (any Encodable & Sendable)? = nil,
+        headers: [String: String] = [:],
+        encoder: JSONEncoder? = nil,
+        decoder: JSONDecoder? = nil,
+        as type: Value.Type
+    ) async throws(SanguineError) -> Value {
+        let bare = try request(method, path, [], headers)
+        let request = try backend.request(bare, sending: body, with: encoder)
+        let response = try await backend.send(request)
+        return try backend.decode(type, from: response, to: request, with: decoder)
     }
 
     /// Sends a request and returns the response, undecoded.
@@ -83,6 +151,17 @@ public struct MutationRequest: Sendable {
         headers: [String: String] = [:],
         json: Data? = nil
     ) async throws(SanguineError) -> TransportResponse {
+        try await backend.send(request(method, path, query, headers, json: json))
+    }
+
+    /// A request with the next key, without a body or with one in JSON.
+    func request(
+        _ method: String,
+        _ path: String,
+        _ query: [URLQueryItem],
+        _ headers: [String: String],
+        json: Data? = nil
+    ) throws(SanguineError) -> TransportRequest {
         let number = notes.said.withLock { said in
             said.requests += 1
             return said.requests
@@ -91,7 +170,7 @@ public struct MutationRequest: Sendable {
         let id = backend.fault == .sendsUnderAnotherKey ? Identifier(at: id.moment) : id
         let key = number == 1 ? id.description : "\(id).\(number)"
         headers.setHeader("Idempotency-Key", ifMissing: key)
-        var request = try TransportRequest(
+        return try TransportRequest(
             method: method,
             base: backend.baseURL ?? backend.call.server,
             path: path,
@@ -99,16 +178,6 @@ public struct MutationRequest: Sendable {
             headers: headers,
             json: json
         )
-        if let server = backend.call.server, request.url.origin == server.origin {
-            try backend.call.authorizer.check()
-            return try await backend.call.send(request)
-        }
-        if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
-            request.headers.addHeaders(ifMissing: backend.baseHeaders())
-        }
-        // After the app has said its headers: they may be the next user's already.
-        try backend.call.authorizer.check()
-        return try await backend.call.exchange.send(request)
     }
 
     /// Takes a part of the answer as the new value of a query: it need not be fetched again.
@@ -147,15 +216,5 @@ public struct MutationRequest: Sendable {
     /// in what is sent. What is performed with the temporary id later in this process is too.
     public func replaceID(_ temporary: String, by real: String) {
         notes.said.withLock { $0.replaced.append((temporary, real)) }
-    }
-
-    private static func json(
-        _ body: (any Encodable & Sendable)?
-    ) throws(SanguineError) -> Data? {
-        guard let body else { return nil }
-        guard let data = try? WireCoding.encode(body) else {
-            throw .problem(Problem(.malformedBody, "Make the body such as JSON can hold."))
-        }
-        return data
     }
 }

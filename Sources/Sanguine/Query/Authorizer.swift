@@ -1,20 +1,46 @@
 import SanguineModel
 
-/// Proves to the Sanguine server who asks: one user, for as long as they are there.
-protocol Authorizer: AnyObject, Sendable {
-    /// The user's account, once it is known.
-    var account: Identifier? { get }
+/// Gives what proves to a backend who asks, and renews it once for all who need it.
+protocol TokenSource<Token>: AnyObject, Sendable {
+    associatedtype Token: Sendable
 
     /// A token that is valid as far as is known; signs in first if need be.
     ///
     /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
     ///   sign-out signs nobody in after it.
-    func accessToken() async throws(SanguineError) -> String
+    func accessToken() async throws(SanguineError) -> Token
 
-    /// Returns a token after the server has answered 401 to this one: refreshes once, for all.
+    /// Returns a token after the backend has answered 401 to this one: refreshes once, for all.
     ///
     /// - Throws: As ``accessToken()`` does.
-    func rejected(_ token: String) async throws(SanguineError) -> String
+    func rejected(_ token: Token) async throws(SanguineError) -> Token
+}
+
+extension TokenSource {
+    /// Sends with a token; once more with a new one if the first was not accepted.
+    ///
+    /// - Parameters:
+    ///   - isCured: Whether a new token may help against the problem.
+    ///   - send: Sends with that token.
+    /// - Returns: What `send` returned.
+    /// - Throws: What `send` threw, or why there is no token.
+    func attempt<Answer>(
+        curing isCured: (Problem) -> Bool,
+        _ send: (Token) async throws(SanguineError) -> Answer
+    ) async throws(SanguineError) -> Answer {
+        let token = try await accessToken()
+        do throws(SanguineError) {
+            return try await send(token)
+        } catch .problem(let problem) where isCured(problem) {
+            return try await send(try await rejected(token))
+        }
+    }
+}
+
+/// Proves to the Sanguine server who asks: one user, for as long as they are there.
+protocol Authorizer: TokenSource where Token == String {
+    /// The user's account, once it is known.
+    var account: Identifier? { get }
 
     /// Refuses what would be sent in the name of a user who is gone.
     ///

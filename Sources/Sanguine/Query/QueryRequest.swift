@@ -14,41 +14,14 @@ public struct QueryRequest: Sendable {
     var backend: Backend { attempts.backend }
     var priority: RequestPriority { flight.priority }
 
-    /// The two ways out of a client, and what stands before them.
-    struct Backend: Sendable {
-        /// In the name of a user, or of whoever is there.
-        var call: ServerCall
-        let baseURL: URL?
-        let baseHeaders: @Sendable () -> [String: String]
-        let queue: RequestQueue
-        let retries: RetryGuard
-        let batches: Batches
-        let fault: PlantedFault?
-
-        init(call: ServerCall, configuration: SanguineClient.Configuration) {
-            self.call = call
-            baseURL = configuration.baseURL
-            baseHeaders = configuration.baseHeaders
-            queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
-            retries = RetryGuard(clock: configuration.delay)
-            batches = Batches(delay: configuration.delay)
-            fault = configuration.plantedFault
-        }
-
-        /// The same ways for another user.
-        func with(_ call: ServerCall) -> Backend {
-            var backend = self
-            backend.call = call
-            return backend
-        }
-    }
-
     /// Gets a path and decodes the JSON of the answer.
     ///
     /// - Parameters:
     ///   - path: Below the query's base address; or an absolute address.
     ///   - query: Parameters to append; encoded here.
     ///   - headers: More header fields.
+    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
+    ///     its own.
     ///   - type: What to decode. Default: what the context asks for.
     /// - Returns: The decoded answer.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
@@ -56,10 +29,42 @@ public struct QueryRequest: Sendable {
         _ path: String,
         query: [URLQueryItem] = [],
         headers: [String: String] = [:],
+        decoder: JSONDecoder? = nil,
         as type: Value.Type = Value.self
     ) async throws(SanguineError) -> Value {
-        let response = try await response(path, query: query, headers: headers)
-        return try WireCoding.decode(type, from: response.body)
+        let request = try request("GET", path, query, headers)
+        let response = try await send(request)
+        return try backend.decode(type, from: response, to: request, with: decoder)
+    }
+
+    /// Asks by `POST` and decodes the JSON of the answer: for GraphQL, or a search with a body.
+    ///
+    /// It must change nothing: reads are repeated. What changes something is a ``Mutation``.
+    ///
+    /// - Parameters:
+    ///   - path: Below the query's base address; or an absolute address.
+    ///   - body: What to send as JSON.
+    ///   - query: Parameters to append; encoded here.
+    ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
+    ///     own.
+    ///   - decoder: What reads the answer. Default: likewise.
+    ///   - type: What to decode. Default: what the context asks for.
+    /// - Returns: The decoded answer.
+    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    public func post<Value: Decodable & Sendable>(
+        _ path: String,
+        _ body: (any Encodable & Sendable)? = nil,
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        encoder: JSONEncoder? = nil,
+        decoder: JSONDecoder? = nil,
+        as type: Value.Type = Value.self
+    ) async throws(SanguineError) -> Value {
+        let bare = try request("POST", path, query, headers)
+        let request = try backend.request(bare, sending: body, with: encoder)
+        let response = try await send(request)
+        return try backend.decode(type, from: response, to: request, with: decoder)
     }
 
     /// Sends a request and returns the response, undecoded.
@@ -84,7 +89,17 @@ public struct QueryRequest: Sendable {
         headers: [String: String] = [:],
         json: Data? = nil
     ) async throws(SanguineError) -> TransportResponse {
-        var request = try TransportRequest(
+        try await send(request(method, path, query, headers, json: json))
+    }
+
+    private func request(
+        _ method: String,
+        _ path: String,
+        _ query: [URLQueryItem],
+        _ headers: [String: String],
+        json: Data? = nil
+    ) throws(SanguineError) -> TransportRequest {
+        try TransportRequest(
             method: method,
             base: base ?? backend.baseURL ?? backend.call.server,
             path: path,
@@ -93,16 +108,15 @@ public struct QueryRequest: Sendable {
             json: json,
             timeout: timeout
         )
+    }
+
+    private func send(
+        _ request: TransportRequest
+    ) async throws(SanguineError) -> TransportResponse {
         let host = request.url.hostKey
         let ticket = try await backend.queue.enter(host, priority)
         defer { ticket.release() }
         flight.asks(host)
-        if let server = backend.call.server, request.url.origin == server.origin {
-            return try await backend.call.send(request)
-        }
-        if let baseURL = backend.baseURL, request.url.origin == baseURL.origin {
-            request.headers.addHeaders(ifMissing: backend.baseHeaders())
-        }
-        return try await backend.call.exchange.send(request)
+        return try await backend.send(request)
     }
 }

@@ -157,21 +157,14 @@ extension SanguineError {
         case let error as SanguineError: self = error
         case let error as Problem: self = .problem(error)
         case let error as Refusal: self = .problem(error.problem)
+        case is any ClassifiedError: self = .queryFailed(ClosureFailure(error))
         default:
             switch TransportError(ofNetwork: error) {
             case .cancelled: self = .transport(.interrupted("it was cancelled on its way"))
             case let failure?: self = .transport(failure)
-            case nil: self = .queryFailed(Self.text(of: error))
+            case nil: self = .queryFailed(ClosureFailure(error))
             }
         }
-    }
-
-    /// The error as it describes itself, and as it describes itself to people.
-    private static func text(of error: any Error) -> String {
-        let text = "\(error)"
-        let explanation = (error as? any LocalizedError)?.errorDescription ?? ""
-        guard !explanation.isEmpty, !text.contains(explanation) else { return text }
-        return "\(text): \(explanation)"
     }
 }
 

@@ -78,11 +78,12 @@ public struct RetrySchedule: Hashable, Sendable {
 }
 
 extension SanguineError {
-    /// How long the server asked to wait; `nil` if it did not.
+    /// How long the server, or the app's own error, asked to wait; `nil` if it did not.
     public var retryAfter: Duration? {
         switch self {
         case .problem(let problem): problem.retryAfter.map { .seconds($0) }
         case .timedOut(let last): last.retryAfter
+        case .queryFailed(let failure): failure.retryAfter
         default: nil
         }
     }

@@ -37,12 +37,8 @@ struct ServerCall: Sendable {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let user = authorizer.bound()
-        let token = try await user.accessToken()
-        do throws(SanguineError) {
-            return try await send(request, token: token, of: user, within: limit)
-        } catch .problem(let problem) where Self.isCuredByToken(problem) {
-            let successor = try await user.rejected(token)
-            return try await send(request, token: successor, of: user, within: limit)
+        return try await user.attempt(curing: Self.isCuredByToken) { token throws(SanguineError) in
+            try await send(request, token: token, of: user, within: limit)
         }
     }
 
@@ -58,12 +54,8 @@ struct ServerCall: Sendable {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let user = authorizer.bound()
-        let token = try await user.accessToken()
-        do throws(SanguineError) {
-            return try await exchange.stream(try authorized(request, token, user))
-        } catch .problem(let problem) where Self.isCuredByToken(problem) {
-            let successor = try await user.rejected(token)
-            return try await exchange.stream(try authorized(request, successor, user))
+        return try await user.attempt(curing: Self.isCuredByToken) { token throws(SanguineError) in
+            try await exchange.stream(try authorized(request, token, user))
         }
     }
 

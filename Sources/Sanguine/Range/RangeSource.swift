@@ -108,7 +108,9 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             let known = snapshot(range)
             if known.missing.isEmpty { return known.values }
         }
-        throw .queryFailed("its values left the memory before they were read; raise 'memoryBytes'")
+        throw .queryFailed(
+            ClosureFailure("its values left the memory before they were read; raise 'memoryBytes'")
+        )
     }
 
     /// Returns when all the positions are known, and fresh or just fetched.

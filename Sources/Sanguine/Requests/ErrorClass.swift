@@ -35,13 +35,15 @@ extension SanguineError {
     /// What the error means for whoever asked.
     public var errorClass: ErrorClass {
         switch self {
-        case .problem(let problem): ErrorTable.errorClass(of: problem)
+        case .problem(let problem):
+            problem.known?.errorClass ?? ErrorTable.errorClass(of: problem)
+        case .queryFailed(let failure): failure.errorClass
         case .timedOut, .transport(.timedOut), .transport(.offline), .transport(.interrupted):
             .retryable
         case .cancelled, .transport(.cancelled), .closed, .userChanged: .cancelled
         case .queueFull, .outboxFull, .rangeTooLong, .outcomeUnknown, .balanceUnsettled: .refused
         case .transport(.bodyTooLarge), .transport(.invalid), .decoding, .store, .notConfigured,
-            .conflictingQuery, .queryFailed:
+            .conflictingQuery:
             .defect
         }
     }

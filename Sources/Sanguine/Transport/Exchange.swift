@@ -5,24 +5,45 @@ import SanguineModel
 struct Exchange: Sendable {
     let transport: any Transport
     let clock: any WallClock
+    /// What the app makes of an answer that is an error.
+    var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
+
+    /// What stands between this and the transport, the first outermost.
+    var interceptors: [Interceptor] = []
 
     /// Sends a request and returns the response if its status is 200 to 299.
     ///
     /// - Throws: The problem for any other status; with `retryAfter` from the header if the body
     ///   has none.
     func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
-        let response: TransportResponse
-        do throws(TransportError) {
-            response = try await transport.send(request)
-        } catch .cancelled {
-            throw .cancelled
-        } catch {
-            throw .transport(error)
-        }
+        let response = try await answer(to: request)
         guard (200...299).contains(response.status) else {
-            throw .problem(Problem(response, now: clock.now()))
+            throw .problem(Problem(response, now: clock.now(), errorBody))
         }
         return response
+    }
+
+    private func answer(
+        to request: TransportRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        do {
+            guard !interceptors.isEmpty else { return try await transport.send(request) }
+            return try await pass(request, through: interceptors[...])
+        } catch TransportError.cancelled {
+            throw .cancelled
+        } catch let error as TransportError {
+            throw .transport(error)
+        } catch {
+            throw Task.isCancelled ? .cancelled : SanguineError(error)
+        }
+    }
+
+    private func pass(
+        _ request: TransportRequest,
+        through rest: ArraySlice<Interceptor>
+    ) async throws -> TransportResponse {
+        guard let next = rest.first else { return try await transport.send(request) }
+        return try await next(request) { try await pass($0, through: rest.dropFirst()) }
     }
 
     /// Opens a stream if its status is 200 to 299.
@@ -45,7 +66,7 @@ struct Exchange: Sendable {
         } catch {
             throw .transport(error)
         }
-        throw .problem(Problem(refusal, now: clock.now()))
+        throw .problem(Problem(refusal, now: clock.now(), errorBody))
     }
 }
 
@@ -103,9 +124,27 @@ extension Problem {
     /// The problem in a response, or one made of its status if it carries none.
     ///
     /// Of whatever type the body is: many backends send a problem as plain JSON.
-    init(_ response: TransportResponse, now: Timestamp) {
+    ///
+    /// - Parameters:
+    ///   - response: The answer.
+    ///   - now: The time of day, for a `Retry-After` with a date.
+    ///   - errorBody: What the app makes of it, which comes first.
+    init(
+        _ response: TransportResponse,
+        now: Timestamp,
+        _ errorBody: (@Sendable (TransportResponse) -> ErrorBody?)? = nil
+    ) {
         let status = response.status
-        if let members = try? WireCoding.decode(Members.self, from: response.body),
+        let said = errorBody?(response)
+        if let said {
+            self.init(
+                said.code.map { ProblemCode(rawValue: $0) } ?? ProblemCode(status: status),
+                said.detail ?? response.wordlessness,
+                retryAfter: said.retryAfter
+            )
+            (self.status, type) = (status, "about:blank")
+            title = said.title ?? ProblemCode.title(ofStatus: status)
+        } else if let members = try? WireCoding.decode(Members.self, from: response.body),
             !members.isEmpty
         {
             self.init(members, status: status)
@@ -116,10 +155,19 @@ extension Problem {
         if retryAfter == nil, let header = response.header("retry-after") {
             retryAfter = RetryAfter.seconds(header, now: now)
         }
+        known = ProblemContext(response: response.short, errorClass: said?.errorClass)
     }
 }
 
 extension TransportResponse {
+    /// The answer with the beginning of its body: what an error keeps.
+    fileprivate var short: TransportResponse {
+        guard body.count > ClientLimits.errorBodyBytes else { return self }
+        var short = self
+        short.body = Data(body.prefix(ClientLimits.errorBodyBytes))
+        return short
+    }
+
     /// What is to be said of an answer without a problem; nothing of the body, which may be
     /// personal.
     fileprivate var wordlessness: String {

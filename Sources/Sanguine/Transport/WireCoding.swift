@@ -7,24 +7,34 @@ import SanguineModel
 /// encoder's own strategy cannot do. What is kept on disk is encoded by ``StoredCoding``.
 enum WireCoding {
     static func encode(_ value: some Encodable) throws -> Data {
+        try makeEncoder().encode(value)
+    }
+
+    /// What a configuration begins with, too.
+    static func makeEncoder() -> JSONEncoder {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .custom { date, encoder in
             var container = encoder.singleValueContainer()
             try container.encode(Timestamp(date).description)
         }
-        return try encoder.encode(value)
+        return encoder
     }
 
     static func decode<Value: Decodable>(
         _ type: Value.Type,
         from data: Data
     ) throws(SanguineError) -> Value {
+        try decode(type, from: data, with: makeDecoder())
+    }
+
+    /// What a configuration begins with, too.
+    static func makeDecoder() -> JSONDecoder {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
             try Timestamp(from: decoder).date
         }
-        return try decode(type, from: data, with: decoder)
+        return decoder
     }
 
     /// Decodes, and says of a failure where the data differs from the type.

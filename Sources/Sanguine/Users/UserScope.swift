@@ -180,6 +180,7 @@ final class UserScope: Sendable {
         let parts = [ended.tell, tell, feed.end(reason)]
         records.close(file)
         mutations.settling.end()
+        partition.attempts.backend.authorizer.end(reason)
         balance.end(reason)
         ended.tell = { for tell in parts { tell() } }
         return ended

@@ -34,6 +34,17 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     /// Whole seconds after which another try makes sense; also the `Retry-After` header.
     public var retryAfter: Int?
 
+    /// What is known of the problem besides its members: it does not travel.
+    package var context = Context()
+
+    /// Anything; two problems that differ in it alone are equal.
+    package struct Context: Hashable, Sendable {
+        package var value: (any Sendable)?
+
+        package static func == (lhs: Self, rhs: Self) -> Bool { true }
+        package func hash(into hasher: inout Hasher) {}
+    }
+
     private enum CodingKeys: String, CodingKey {
         case type, title, status, detail, instance, code
         case available, held, required, charged, resetsAt, lifts, retryAfter

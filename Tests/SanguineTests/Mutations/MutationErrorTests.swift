@@ -101,4 +101,65 @@ struct MutationErrorTests {
         #expect(outcome == .refused(problem))
         #expect(problem.detail.contains("\(error)"))
     }
+
+    @Test(arguments: [ErrorClass.retryable, .waits, .cancelled])
+    func `an error of the app's own that may pass is tried again`(
+        errorClass: ErrorClass
+    ) async throws {
+        let error = ClosureErrorTests.Classified(errorClass: errorClass)
+        let (outcome, refused) = try await Self.outcome(throwingOnce: error)
+
+        #expect(outcome == .applied)
+        #expect(refused.isEmpty)
+    }
+
+    @Test(arguments: [ErrorClass.refused, .gone, .defect])
+    func `an error of the app's own that will not pass refuses it`(
+        errorClass: ErrorClass
+    ) async throws {
+        let error = ClosureErrorTests.Classified(errorClass: errorClass)
+        let (outcome, refused) = try await Self.outcome(throwingOnce: error)
+        let problem = try #require(refused.first?.problem)
+
+        #expect(outcome == .refused(problem))
+        #expect(problem.code == .mutatorFailed)
+    }
+
+    /// Sends with the system's own client.
+    private struct SendByURLSession: Mutation {
+        static let name = "song.session"
+        let address: URL
+
+        func effects(on view: inout MutationEffects) {}
+
+        func send(_ request: MutationRequest) async throws {
+            _ = try await URLSession.shared.data(from: address)
+        }
+    }
+
+    @Test func `a connection that breaks in the app's own network stack is tried again`()
+        async throws
+    {
+        let count = Mutex(0)
+        let server = try LoopbackServer { _, _ in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            // The first is left in the middle of its body.
+            return number == 1 ? nil : LoopbackServer.Reply(body: "done")
+        }
+        defer { server.stop() }
+        let client = try SongFixture().client { configuration in
+            configuration.mutations = [SendByURLSession.self]
+            configuration.delay = ContinuousClock()
+        }
+        defer { client.close() }
+        let receipt = try client.perform(SendByURLSession(address: server.url("/half")))
+        let outcome = try await within(.seconds(30), "the outcome") { try await receipt.outcome }
+
+        #expect(outcome == .applied)
+        #expect(client.outbox.refused.isEmpty)
+        #expect(server.received.count == 2)
+    }
 }

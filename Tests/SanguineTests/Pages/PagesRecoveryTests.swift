@@ -40,7 +40,7 @@ extension PagesStateTests {
 
     @Test mutating func `a cursor that is refused twice is an error`() throws {
         try loadThree()
-        let error = SanguineError.queryFailed("gone")
+        let error = SanguineError.queryFailed(ClosureFailure("gone"))
         let stale = try request(.next)
         let recovery = try expire(stale, error)
         let walk = try #require(recovery.start.first)

@@ -24,7 +24,7 @@ struct PagesSimulation {
     }
 
     /// The error of an expired cursor.
-    private static let expired = SanguineError.queryFailed("expired")
+    private static let expired = SanguineError.queryFailed(ClosureFailure("expired"))
 
     static let pageSize = 4
     static let pageLimit = 7
@@ -283,7 +283,7 @@ struct PagesSimulation {
         guard !exchanges.isEmpty else { return }
         let request = exchanges.remove(at: pick % exchanges.count).request
         pending[request.load == .next] = []
-        end(state.fail(request.number, .queryFailed("lost")))
+        end(state.fail(request.number, .queryFailed(ClosureFailure("lost"))))
     }
 
     private mutating func end(_ actions: PagesState<FeedRow>.Actions?) {

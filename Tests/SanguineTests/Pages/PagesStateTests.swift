@@ -42,7 +42,7 @@ struct PagesStateTests {
 
     mutating func expire(
         _ request: PagesRequest,
-        _ error: SanguineError = .queryFailed("gone")
+        _ error: SanguineError = .queryFailed(ClosureFailure("gone"))
     ) throws -> PagesState<Row>.Actions {
         let actions = state.fail(request.number, error, isCursorExpired: true)
         return try #require(actions)

@@ -119,7 +119,12 @@ struct BatchTests {
         let test = try TestClient(network: Self.network())
         let batch = Batch<Int, Item>.results("judged") { _, ids in
             let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
-                (id, id < 0 ? .failure(.queryFailed("negative")) : .success(Item(id: "\(id)")))
+                (
+                    id,
+                    id < 0
+                        ? .failure(.queryFailed(ClosureFailure("negative")))
+                        : .success(Item(id: "\(id)"))
+                )
             }
             return Dictionary(uniqueKeysWithValues: judged)
         }
@@ -128,7 +133,7 @@ struct BatchTests {
         try await Self.endWindow(test)
 
         #expect(try await callers[0].finished() == Item(id: "1"))
-        await #expect(throws: SanguineError.queryFailed("negative")) {
+        await #expect(throws: SanguineError.queryFailed(ClosureFailure("negative"))) {
             try await callers[1].finished()
         }
     }

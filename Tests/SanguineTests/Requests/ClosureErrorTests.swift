@@ -78,8 +78,42 @@ struct ClosureErrorTests {
     @Test func `an error of the app's own is not tried again, and keeps its text`() async throws {
         let (result, calls) = try await Self.value(throwingOnce: Locked())
 
-        #expect(result == .failure(.queryFailed("the song is locked")))
+        #expect(result == .failure(.queryFailed(ClosureFailure("the song is locked"))))
         #expect(calls == 1)
+    }
+
+    struct Classified: ClassifiedError, Equatable {
+        var errorClass: ErrorClass
+        var retryAfter: Duration?
+    }
+
+    @Test(arguments: ErrorClass.allCases)
+    func `an error of the app's own may say its class`(errorClass: ErrorClass) async throws {
+        let error = Classified(errorClass: errorClass)
+        let (result, calls) = try await Self.value(throwingOnce: error)
+
+        guard !errorClass.isWorthAnotherRead else {
+            #expect(result == .success(Profile(name: "Ada")))
+            #expect(calls == 2)
+            return
+        }
+        #expect(result == .failure(.queryFailed(ClosureFailure(error))))
+        #expect(SanguineError(error).errorClass == errorClass)
+        #expect(calls == 1)
+    }
+
+    @Test func `an error of the app's own may say when to come back`() {
+        let error = Classified(errorClass: .waits, retryAfter: .seconds(7))
+
+        #expect(SanguineError(error).retryAfter == .seconds(7))
+    }
+
+    @Test func `an error of the app's own is kept`() async throws {
+        let error = SanguineError(Locked())
+
+        #expect(error.underlying as? Locked == Locked())
+        #expect(SanguineError.timedOut(after: error).underlying as? Locked == Locked())
+        #expect(error == SanguineError.queryFailed(ClosureFailure("the song is locked")))
     }
 
     @Test func `what an error says to people is kept`() {
@@ -101,7 +135,7 @@ struct ClosureErrorTests {
     }
 
     @Test func `what no closure has thrown is not said to be thrown by one`() {
-        let error = SanguineError.queryFailed("its values left the memory")
+        let error = SanguineError.queryFailed(ClosureFailure("its values left the memory"))
 
         #expect(!error.description.contains("closure threw"))
         #expect(error.description == "The query failed: its values left the memory.")

@@ -41,7 +41,7 @@ struct ErrorClassTests {
         case .queueFull: (.outboxFull(limit: 1), .refused)
         case .outboxFull: (.conflictingQuery(name: "x"), .defect)
         case .conflictingQuery: (.rangeTooLong(limit: 1), .refused)
-        case .rangeTooLong: (.queryFailed("x"), .defect)
+        case .rangeTooLong: (.queryFailed(ClosureFailure("x")), .defect)
         case .queryFailed: nil
         }
     }

@@ -1,0 +1,137 @@
+import Foundation
+import SanguineModel
+
+extension QueryRequest {
+    /// The two ways out of a client, and what stands before them.
+    ///
+    /// What goes to the Sanguine server speaks its protocol. What goes to any other backend is as
+    /// the app's configuration says.
+    struct Backend: Sendable {
+        /// In the name of a user, or of whoever is there.
+        var call: ServerCall
+        let baseURL: URL?
+        let queue: RequestQueue
+        let retries: RetryGuard
+        let batches: Batches
+        let fault: PlantedFault?
+        private let baseHeaders: @Sendable () -> [String: String]
+        private let decoder: JSONDecoder
+        private let encoder: JSONEncoder
+        private let exchange: Exchange
+        /// Proves to ``baseURL`` who asks.
+        ///
+        /// One for all users, so that no two renewals are under way.
+        let authorizer: BackendAuthorizer
+
+        init(call: ServerCall, configuration: SanguineClient.Configuration) {
+            self.call = call
+            baseURL = configuration.baseURL
+            baseHeaders = configuration.baseHeaders
+            queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
+            retries = RetryGuard(clock: configuration.delay)
+            batches = Batches(delay: configuration.delay)
+            fault = configuration.plantedFault
+            (decoder, encoder) = (configuration.decoder, configuration.encoder)
+            var exchange = call.exchange
+            exchange.errorBody = configuration.errorBody
+            exchange.interceptors = configuration.interceptors
+            self.exchange = exchange
+            authorizer = BackendAuthorizer(configuration)
+        }
+
+        /// The same ways for another user.
+        func with(_ call: ServerCall) -> Backend {
+            var backend = self
+            backend.call = call
+            return backend
+        }
+    }
+}
+
+// MARK: - JSON
+
+extension QueryRequest.Backend {
+    /// The request with a body in JSON.
+    ///
+    /// - Parameters:
+    ///   - request: A request without a body.
+    ///   - body: What to send; `nil` for none.
+    ///   - own: What writes it, if not what the configuration says.
+    /// - Returns: The request with it.
+    /// - Throws: A problem if JSON cannot hold it.
+    func request(
+        _ request: TransportRequest,
+        sending body: (any Encodable & Sendable)?,
+        with own: JSONEncoder?
+    ) throws(SanguineError) -> TransportRequest {
+        guard let body else { return request }
+        var request = request
+        let encoder = own ?? (isServer(request.url) ? WireCoding.makeEncoder() : encoder)
+        do {
+            request.body = try encoder.encode(body)
+        } catch {
+            throw .problem(
+                Problem(.malformedBody, "Make the body such as JSON can hold: \(error)")
+            )
+        }
+        request.headers.setHeader("Content-Type", ifMissing: "application/json")
+        return request
+    }
+
+    /// Decodes an answer.
+    ///
+    /// - Parameters:
+    ///   - type: What to decode.
+    ///   - response: The answer.
+    ///   - request: What it answers.
+    ///   - own: What reads it, if not what the configuration says.
+    /// - Returns: The value.
+    /// - Throws: ``SanguineError/decoding(_:)``.
+    func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from response: TransportResponse,
+        to request: TransportRequest,
+        with own: JSONDecoder?
+    ) throws(SanguineError) -> Value {
+        let decoder = own ?? (isServer(request.url) ? WireCoding.makeDecoder() : decoder)
+        return try WireCoding.decode(type, from: response.body, with: decoder)
+    }
+
+    private func isServer(_ url: URL) -> Bool {
+        call.server.map { $0.origin == url.origin } ?? false
+    }
+}
+
+// MARK: - Sending
+
+extension QueryRequest.Backend {
+    /// Sends a request where it goes to, with what proves there who asks.
+    ///
+    /// - Returns: The response, of a status from 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any other status;
+    ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
+    func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
+        try call.authorizer.check()
+        if isServer(request.url) { return try await call.send(request) }
+        guard let baseURL, request.url.origin == baseURL.origin else {
+            return try await exchange.send(request)
+        }
+        return try await authorizer.attempt(curing: isCuredByToken) {
+            _ throws(SanguineError) in
+            var request = request
+            request.headers.addHeaders(ifMissing: baseHeaders())
+            request = try await authorizer.authorized(request)
+            // After the app has said its headers: they may be the next user's already.
+            try call.authorizer.check()
+            return try await exchange.send(request)
+        }
+    }
+
+    /// Whether the backend has rejected a token for which there can be another.
+    ///
+    /// Not if there was none to send, and not for a user who is gone.
+    private func isCuredByToken(_ problem: Problem) -> Bool {
+        authorizer.renews && problem.status == 401 && problem.known?.response != nil
+            && (try? call.authorizer.check()) != nil
+    }
+}

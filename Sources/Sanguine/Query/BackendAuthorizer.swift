@@ -1,0 +1,142 @@
+import SanguineModel
+import Synchronization
+
+/// Proves to the app's own backend who asks, with the closures of the configuration.
+///
+/// Its token is how many renewals there were: the tokens themselves are the app's, and the client
+/// never sees them but in the request that goes out.
+///
+/// Any number of requests that were rejected wait for one renewal. One that was under way when a
+/// renewal ended shares what has become of it; one that begins later causes the next.
+///
+/// Mutable state: `guarded`, by its mutex, never held over the app's code.
+final class BackendAuthorizer: TokenSource {
+    private struct Flight {
+        let outcome: OneShot<Int>
+        let renewal: Int
+        var tasks: [Task<Void, Never>] = []
+    }
+
+    private struct Guarded {
+        var renewals = 0
+        /// What has become of the last one.
+        var last: Result<Int, SanguineError> = .success(0)
+        var flight: Flight?
+    }
+
+    private enum Step {
+        case use(Result<Int, SanguineError>)
+        case wait(OneShot<Int>)
+        case start(OneShot<Int>)
+    }
+
+    /// Whether there is something that renews.
+    var renews: Bool { refresh != nil }
+
+    private let guarded = Mutex(Guarded())
+    private let authorize: (@Sendable (inout TransportRequest) async throws -> Void)?
+    private let refresh: (@Sendable () async throws -> Void)?
+    private let delay: any Clock<Duration>
+
+    init(_ configuration: SanguineClient.Configuration) {
+        authorize = configuration.authorize
+        refresh = configuration.refresh
+        delay = configuration.delay
+    }
+
+    /// The request with what proves who asks.
+    ///
+    /// - Throws: What the app's closure threw; a 401 for what will not pass.
+    func authorized(
+        _ request: TransportRequest
+    ) async throws(SanguineError) -> TransportRequest {
+        guard let authorize else { return request }
+        var request = request
+        do {
+            try await authorize(&request)
+        } catch {
+            throw Self.failure(error, of: "authorize")
+        }
+        return request
+    }
+
+    func accessToken() async throws(SanguineError) -> Int { guarded.withLock { $0.renewals } }
+
+    func rejected(_ token: Int) async throws(SanguineError) -> Int {
+        guard let refresh else { return token }
+        let step = guarded.withLock { guarded -> Step in
+            if let flight = guarded.flight { return .wait(flight.outcome) }
+            guard guarded.renewals == token else { return .use(guarded.last) }
+            let outcome = OneShot<Int>()
+            guarded.flight = Flight(outcome: outcome, renewal: token + 1)
+            return .start(outcome)
+        }
+        switch step {
+        case .use(let last): return try last.get()
+        case .wait(let outcome): return try await outcome.value()
+        case .start(let outcome):
+            renew(refresh, outcome)
+            return try await outcome.value()
+        }
+    }
+
+    /// The user is gone: a renewal that is under way is cancelled, and who waits for it is told.
+    func end(_ reason: SanguineError) { land(.failure(reason)) }
+
+    // In tasks of their own: a caller who gives up disturbs nobody, and the app's closure may
+    // ignore its cancellation.
+    private func renew(
+        _ refresh: @escaping @Sendable () async throws -> Void,
+        _ outcome: OneShot<Int>
+    ) {
+        let work = Task { [weak self] in
+            do {
+                try await refresh()
+                self?.land(.success(()), of: outcome)
+            } catch {
+                self?.land(.failure(Self.failure(error, of: "refresh")), of: outcome)
+            }
+        }
+        let deadline = Task { [weak self, delay] in
+            guard (try? await delay.sleep(for: ClientLimits.refreshTimeout)) != nil else { return }
+            self?.land(.failure(.transport(.timedOut)), of: outcome)
+        }
+        let isOver = guarded.withLock { guarded in
+            guard guarded.flight?.outcome === outcome else { return true }
+            guarded.flight?.tasks = [work, deadline]
+            return false
+        }
+        if isOver { for task in [work, deadline] { task.cancel() } }
+    }
+
+    private func land(_ result: Result<Void, SanguineError>, of outcome: OneShot<Int>? = nil) {
+        let (flight, last) = guarded.withLock { guarded -> (Flight?, Result<Int, SanguineError>) in
+            guard let flight = guarded.flight, outcome == nil || flight.outcome === outcome
+            else { return (nil, guarded.last) }
+            guarded.flight = nil
+            guarded.renewals = flight.renewal
+            guarded.last = result.map { flight.renewal }
+            return (flight, guarded.last)
+        }
+        flight?.outcome.resolve(last)
+        for task in flight?.tasks ?? [] { task.cancel() }
+    }
+
+    /// What the failure of one of the closures is to whoever asked: if it will not pass, that
+    /// somebody must sign in.
+    ///
+    /// It is never what refuses an operation: that was not asked for yet.
+    private static func failure(_ error: any Error, of closure: String) -> SanguineError {
+        let failure = SanguineError(error)
+        switch failure.errorClass {
+        case .retryable, .waits, .cancelled, .needsSignIn: return failure
+        case .refused, .gone, .defect:
+            var problem = Problem(
+                .unauthenticated,
+                "Sign the user in: the configuration's '\(closure)' failed: \(failure)"
+            )
+            problem.known = ProblemContext(underlying: error)
+            return .problem(problem)
+        }
+    }
+}
