@@ -5,6 +5,9 @@ protocol Authorizer: AnyObject, Sendable {
     /// The user's account, once it is known.
     var account: Identifier? { get }
 
+    /// Who the user is, once that is known: their account, or whom the app has named.
+    var owner: Owner? { get }
+
     /// A token that is valid as far as is known; signs in first if need be.
     ///
     /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
@@ -37,5 +40,7 @@ struct Ended: Sendable {
 }
 
 extension Authorizer {
+    var owner: Owner? { account.map { Owner($0) } }
+
     func bound() -> any Authorizer { self }
 }
