@@ -82,8 +82,8 @@ final class FormerUsers: Sendable {
 
     /// Finishes what a death in the middle of a change has left, and removes what is outdated.
     func sweep() {
-        let now = now
         for place in device.folders?.left ?? [] {
+            let now = now
             let outbox = OutboxFile(place)
             do {
                 let ending = outbox.isThere ? try outbox.keptUntil() : nil
@@ -108,8 +108,9 @@ final class FormerUsers: Sendable {
 
     /// Removes what was kept for as long as the sign-out said.
     private func removeOutdated() {
-        let now = now
-        for former in left.withLock({ $0 }) where former.end <= now {
+        for former in left.withLock({ $0 }) {
+            let now = now
+            guard former.end <= now else { continue }
             do {
                 _ = try former.outbox.leave(until: former.end, at: now)
             } catch {

@@ -164,6 +164,23 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
     }
 
+    @Test func `of many who sign in at once one is there, also after a restart`() async throws {
+        let client = try device.launch()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<8 {
+                group.addTask {
+                    try client.signIn(as: "user-\(number)")
+                    client.set(Words(words: ["a"]), for: .said)
+                    try client.signIn(as: "user-\(number)")
+                }
+            }
+            try await group.waitForAll()
+        }
+        let user = try #require(client.userID)
+        try device.kill()
+        #expect(try device.launch().userID == user)
+    }
+
     @Test func `a companion goes over to the user who has signed in`() throws {
         let folder = TemporaryFolder()
         var configuration = SanguineClient.Configuration()
