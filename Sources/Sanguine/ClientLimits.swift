@@ -89,4 +89,9 @@ public enum ClientLimits {
     public static let storeRetries = 10
     /// The longest wait between two of those tries, after 1, 2, 4 … seconds: a minute.
     public static let longestStoreRetry: Duration = .seconds(60)
+    /// How long what a user leaves waiting at a sign-out is kept for their return, unless
+    /// ``SanguineClient/signOut(keeping:)`` says otherwise: 90 days.
+    public static let waitingOperationsKept: Duration = .hours(90 * 24)
+    /// Bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
+    public static let userIDBytes = 256
 }

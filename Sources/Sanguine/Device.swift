@@ -17,8 +17,6 @@ final class Device: Sendable {
     let folders: UserFolders?
     /// Who is there, for requests that are nobody's.
     let present = PresentUser()
-    /// What the device keeps, whoever is there.
-    let partition: Partition
     let queries: QueryCache
     let records: RecordObservers
     let outboxNews = OutboxNews()
@@ -54,7 +52,7 @@ final class Device: Sendable {
             exchange: exchange,
             authorizer: present
         )
-        partition = Partition(
+        let partition = Partition(
             store: try ClientStore(folder: configuration.storeFolder, log: log),
             attempts: ReadAttempts(
                 QueryRequest.Backend(call: call, configuration: configuration),
@@ -77,10 +75,36 @@ final class Device: Sendable {
         connectEvents()
     }
 
+    /// What the device keeps, whoever is there.
+    var partition: Partition { queries.entries.device }
+
+    /// Ends the device's partition: its files are about to be removed.
+    func endPartition() {
+        let partition = partition
+        partition.writer.end()
+        partition.store.close()
+    }
+
+    /// A partition to take its place.
+    ///
+    /// - Throws: ``StoreError`` if not even a store in memory can be made.
+    func freshPartition() throws(StoreError) -> Partition {
+        Partition(
+            store: try ClientStore(folder: configuration.storeFolder, log: log),
+            attempts: partition.attempts,
+            queue: configuration.queue(EntryWriter.label)
+        )
+    }
+
     /// Puts another user's values in the place of the present one's.
     ///
+    /// - Parameters:
+    ///   - user: The other user's.
+    ///   - device: What takes the place of the device's partition. Default: that stays.
     /// - Returns: What is to be done under no lock: who waited is answered, who observes is told.
-    func change(to user: Partition) -> @Sendable () -> Void { queries.change(to: user) }
+    func change(to user: Partition, device: Partition? = nil) -> @Sendable () -> Void {
+        queries.change(to: user, device: device)
+    }
 
     /// Has the models of those keys follow before this returns, if the main actor calls.
     ///
@@ -139,6 +163,8 @@ final class PresentUser: Authorizer {
     func bound() -> any Authorizer { user.withLock { $0 } ?? self }
 
     var account: Identifier? { user.withLock { $0 }?.account }
+
+    var owner: Owner? { user.withLock { $0 }?.owner }
 
     func accessToken() async throws(SanguineError) -> String {
         guard let user = user.withLock({ $0 }) else { throw .closed }

@@ -31,6 +31,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case closed
     /// The configuration lacks something that the call needs. The text names it.
     case notConfigured(String)
+    /// Nobody was signed in by ``SanguineClient/signIn(as:)``. The text says why, and what to do.
+    case signInRefused(String)
     /// So many reads wait for one host already that this one, which matters least, was turned away.
     case queueFull(limit: Int)
     /// The outbox holds so many operations that it takes no more.
@@ -65,6 +67,7 @@ extension SanguineError {
         case .userChanged: "user_changed"
         case .closed: "closed"
         case .notConfigured: "not_configured"
+        case .signInRefused: "sign_in_refused"
         case .queueFull: "queue_full"
         case .outboxFull: "outbox_full"
         case .conflictingQuery: "conflicting_query"
@@ -101,6 +104,7 @@ extension SanguineError: CustomStringConvertible {
         case .closed: "The client is closed. Create a new one."
         case .notConfigured(let missing):
             "The client's configuration lacks \(missing). Set it in SanguineClient.Configuration."
+        case .signInRefused(let reason): "Nobody was signed in. \(reason)."
         case .queueFull(let limit):
             """
             \(limit) reads wait for this host already. Ask for less at once: join look-ups in a \

@@ -89,7 +89,7 @@ struct PartsTests {
             attempts: former.attempts,
             queue: BackgroundQueue("test")
         )
-        let ending = parts.change(to: next)
+        let ending = parts.change(to: next, device: nil)
         #expect(parts.look { $0.count } == 0)
         #expect(!parts.play(for: former) { $0.rise() })
         ending()

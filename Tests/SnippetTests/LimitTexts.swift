@@ -69,6 +69,8 @@ enum LimitTexts {
         ("ClientLimits.storeRetries", count(ClientLimits.storeRetries)),
         ("ClientLimits.longestStoreRetry", time(ClientLimits.longestStoreRetry)),
         ("ClientLimits.keep", time(ClientLimits.keep)),
+        ("ClientLimits.waitingOperationsKept", time(ClientLimits.waitingOperationsKept)),
+        ("ClientLimits.userIDBytes", bytes(ClientLimits.userIDBytes)),
         ("ClientLimits.invalidationMarks", count(ClientLimits.invalidationMarks)),
         ("RetrySchedule.attempts", count(RetrySchedule.standard.attempts)),
         ("RetrySchedule.base", time(RetrySchedule.standard.base)),

@@ -32,7 +32,7 @@ final class Entries: Sendable {
         var effects = EffectTable()
         /// The operations that are done, and that the outbox's file still has.
         var unremoved: Set<Int64> = []
-        let device: Partition
+        var device: Partition
         /// The present user's.
         var user: Partition
         /// The zone of the user's days.
@@ -92,6 +92,9 @@ final class Entries: Sendable {
 
     /// The present user's partition.
     var user: Partition { guarded.withLock { $0.user } }
+
+    /// The partition of what outlives users.
+    var device: Partition { guarded.withLock { $0.device } }
 
     /// Whose the values of the policy are.
     func partition(of policy: Policy) -> Partition {

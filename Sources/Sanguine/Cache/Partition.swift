@@ -25,7 +25,7 @@ final class Partition: Sendable {
     }
 
     /// Whether somebody is known in whose name to fetch what is observed.
-    var isSomebodys: Bool { attempts.backend.call.authorizer.account != nil }
+    var isSomebodys: Bool { attempts.backend.call.authorizer.owner != nil }
 }
 
 /// Where an entry's value comes from, if not from an app's closure alone.

@@ -49,7 +49,7 @@ struct PartsActions<Request: PartRequest>: Sendable {
 /// 1. Every waiter is answered once: by an event, its own cancellation, the end of the user or the
 ///    closing of the client; and after the observers are told, so that a model on the main actor
 ///    shows what a caller there has waited for.
-/// 2. After ``change(to:)`` nothing of the user before is in the state.
+/// 2. After ``change(to:device:)`` nothing of the user before is in the state.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
 /// over the app's code; and `pilot`, by its own, set once.
@@ -173,11 +173,15 @@ final class Parts<State: PartsState>: Sendable {
 
     /// Another user is there, or none.
     ///
+    /// - Parameters:
+    ///   - user: The other user's partition.
+    ///   - device: What takes the place of the device's; `nil` if that stays.
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> Delivery {
+    func change(to user: Partition, device: Partition?) -> Delivery {
         let ending = guarded.withLock { guarded -> Delivery? in
-            guard audience == .user, guarded.partition !== user else { return nil }
-            guarded.partition = user
+            guard let next = audience == .user ? user : device, guarded.partition !== next
+            else { return nil }
+            guarded.partition = next
             guarded.revision += 1
             return perform(guarded.state.reset(.userChanged), in: &guarded)
         }

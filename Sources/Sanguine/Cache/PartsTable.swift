@@ -6,7 +6,7 @@ protocol PartedSource: AnyObject, Sendable {
     /// Another user is there, or none.
     ///
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> Delivery
+    func change(to user: Partition, device: Partition?) -> Delivery
 
     /// Whether a part is being fetched.
     var isUnderWay: Bool { get }
@@ -42,6 +42,8 @@ final class PartsTable: Sendable {
         var sweepAt: Int
         /// Who is there now.
         var user: Partition?
+        /// What has taken the place of the device's partition, if anything has.
+        var device: Partition?
         var isClosed = false
 
         /// Returns the one that is let go.
@@ -80,9 +82,9 @@ final class PartsTable: Sendable {
         let made = make()
         // Another thread may have made one meanwhile.
         let source = find(key, or: made) ?? made
-        let (user, isClosed) = guarded.withLock { ($0.user, $0.isClosed) }
+        let (user, device, isClosed) = guarded.withLock { ($0.user, $0.device, $0.isClosed) }
         // It may have been made for the user before.
-        if let user { source.change(to: user)() }
+        if let user { source.change(to: user, device: device)() }
         if isClosed { source.close() }
         return source
     }
@@ -109,10 +111,16 @@ final class PartsTable: Sendable {
 
     /// Another user is there: nothing of the former one stays.
     ///
+    /// - Parameters:
+    ///   - user: The other user's partition.
+    ///   - device: What takes the place of the device's; `nil` if that stays.
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> Delivery {
-        guarded.withLock { $0.user = user }
-        let endings = live.map { $0.change(to: user) }
+    func change(to user: Partition, device: Partition?) -> Delivery {
+        guarded.withLock { guarded in
+            guarded.user = user
+            if let device { guarded.device = device }
+        }
+        let endings = live.map { $0.change(to: user, device: device) }
         return { for ending in endings { ending() } }
     }
 

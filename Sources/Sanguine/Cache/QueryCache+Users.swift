@@ -9,49 +9,77 @@ extension QueryCache {
     ///
     /// When this returns, nothing of before can be seen. Who observes goes on with the new user.
     ///
+    /// - Parameters:
+    ///   - user: The other user's.
+    ///   - device: What takes the place of the device's partition; nothing of that can be seen any
+    ///     more either. Default: it stays.
     /// - Returns: What is to be done under no lock.
-    func change(to user: Partition) -> @Sendable () -> Void {
+    func change(to user: Partition, device: Partition? = nil) -> @Sendable () -> Void {
         entries.begin(user)
+        if let device { entries.begin(device) }
         // What comes in parts first: what is observed is fetched through it.
-        let parts = [lists.change(to: user), stretches.change(to: user)]
+        let parts = [lists, stretches].map { $0.change(to: user, device: device) }
         let endings = entries.guarded.withLock { guarded -> [Entries.Ending] in
             guard !guarded.isClosed else { return [] }
-            let former = guarded.user
+            let (former, formerDevice) = (guarded.user, guarded.device)
             guarded.user = user
-            if former !== guarded.device { former.writer.end() }
+            if former !== formerDevice { former.writer.end() }
+            if let device {
+                guarded.device = device
+                for entry in guarded.table.all { Entries.sync(entry, with: guarded.marks) }
+                guarded.marks.forget()
+            }
             // Operations are the user's, whosoever the values are.
             guarded.effects = EffectTable()
             guarded.unremoved = []
             return guarded.table.all.compactMap { entry in
-                guard entry.partition === former else {
-                    guard entry.base != nil else { return nil }
-                    entry.dropEffects(number: guarded.nextNumber())
-                    return entries.perform(
-                        .nothing,
-                        on: entry,
-                        in: &guarded,
-                        answer: .failure(.cancelled)
-                    )
-                }
-                let next = user.isSomebodys ? guarded.nextNumber() : nil
-                entry.pass(to: user)
-                guarded.table.measure(entry, 0)
-                let actions = entry.state.reset(nextFlight: next)
+                if entry.partition === former { return wipe(entry, for: user, in: &guarded) }
+                if let device { return wipe(entry, for: device, in: &guarded) }
+                guard entry.base != nil else { return nil }
+                entry.dropEffects(number: guarded.nextNumber())
                 return entries.perform(
-                    actions,
+                    .nothing,
                     on: entry,
                     in: &guarded,
-                    answer: .failure(.userChanged)
+                    answer: .failure(.cancelled)
                 )
             }
         }
-        let device = entries.guarded.withLock { $0.device.writer }
-        device.anonymize()
+        entries.device.writer.anonymize()
         return { [self] in
             for part in parts { part() }
             for ending in endings { ending.perform() }
             for source in user.sources.values { entries.sourceChanged(source.query) }
             entries.deliver()
+        }
+    }
+
+    // Under the lock.
+    private func wipe(
+        _ entry: Entry,
+        for partition: Partition,
+        in guarded: inout Entries.Guarded
+    ) -> Entries.Ending {
+        let next = guarded.user.isSomebodys ? guarded.nextNumber() : nil
+        entry.pass(to: partition)
+        guarded.table.measure(entry, 0)
+        let actions = entry.state.reset(nextFlight: next)
+        return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.userChanged))
+    }
+
+    /// Fetches what is observed and not known: it has become known who the user is.
+    func userIsKnown() {
+        entries.changeSeveral { guarded in
+            guarded.table.observed.compactMap { key in
+                guard let entry = guarded.table[key], entry.state.held == nil else { return nil }
+                let actions = entry.state.refetch(nextFlight: guarded.nextNumber())
+                return entries.perform(
+                    actions,
+                    on: entry,
+                    in: &guarded,
+                    answer: .failure(.cancelled)
+                )
+            }
         }
     }
 

@@ -52,7 +52,7 @@ struct CallAttempts: Sendable {
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):
             return failed(problem, using: &random)
-        case .notConfigured, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
+        case .notConfigured, .signInRefused, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
             .balanceUnsettled, .queueFull, .outboxFull:
             return refusedUnlessHappened
         case .transport, .timedOut, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:

@@ -123,11 +123,12 @@ public struct Outbox: Sendable {
     /// Nobody else sees or sends them.
     public var ofOthers: Int { users.countLeft() }
 
-    /// How many operations on the app's own backend a user has left who signed out.
+    /// How many operations on the app's own backend somebody has left whom the app had not named.
     ///
-    /// The client does not know the users of another backend than Sanguine's, so it cannot tell who
-    /// may have these: nobody sees or sends them until the app says so. ``claim()`` gives them to
-    /// the present user, ``discardUnclaimed()`` removes them.
+    /// What a user leaves who was named by ``SanguineClient/signIn(as:)`` is sent at their return,
+    /// and is none of these. Without a name nobody can tell who may have them: nobody sees or sends
+    /// them until the app says so. ``claim()`` gives them to the present user,
+    /// ``discardUnclaimed()`` removes them.
     public var unclaimed: Int { users.countUnclaimed() }
 
     /// Gives the present user what ``unclaimed`` counts: the app knows that they are the one who

@@ -246,7 +246,9 @@ final class PagesSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     // MARK: - Life
 
-    func change(to user: Partition) -> Delivery { parts.change(to: user) }
+    func change(to user: Partition, device: Partition?) -> Delivery {
+        parts.change(to: user, device: device)
+    }
 
     var isUnderWay: Bool { parts.isUnderWay }
 

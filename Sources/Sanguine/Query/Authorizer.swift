@@ -4,6 +4,9 @@ import SanguineModel
 protocol TokenSource<Token>: AnyObject, Sendable {
     associatedtype Token: Sendable
 
+    /// Who the user is, once that is known: their account, or whom the app has named.
+    var owner: Owner? { get }
+
     /// A token that is valid as far as is known; signs in first if need be.
     ///
     /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
@@ -63,5 +66,7 @@ struct Ended: Sendable {
 }
 
 extension Authorizer {
+    var owner: Owner? { account.map { Owner($0) } }
+
     func bound() -> any Authorizer { self }
 }

@@ -46,7 +46,9 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// Fetches with the newest closure from now on.
     func take(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
 
-    func change(to user: Partition) -> Delivery { parts.change(to: user) }
+    func change(to user: Partition, device: Partition?) -> Delivery {
+        parts.change(to: user, device: device)
+    }
 
     var isUnderWay: Bool { parts.isUnderWay }
 

@@ -37,6 +37,11 @@ protocol IdentityVault: Sendable {
     ///
     /// - Throws: ``SanguineError/store(_:)`` if it can be neither read nor kept.
     func identity() throws(SanguineError) -> DeviceIdentity
+
+    /// Forgets the identity: whoever asks next gets another one.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if it could not be removed.
+    func erase() throws(SanguineError)
 }
 
 extension SanguineClient.Configuration {

@@ -40,6 +40,15 @@ struct FileIdentityVault: IdentityVault {
         }
     }
 
+    /// Those that could not be read, and were moved aside, are removed as well.
+    func erase() throws(SanguineError) {
+        do {
+            try FileManager.default.removeItems(in: folder, withPrefixes: [Self.name])
+        } catch {
+            throw .store(.writeFailed("device identity: \(error)"))
+        }
+    }
+
     private func read() throws -> DeviceIdentity? {
         let data: Data
         do {

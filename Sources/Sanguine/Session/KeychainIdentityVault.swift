@@ -34,6 +34,13 @@ struct KeychainIdentityVault: IdentityVault {
         }
     }
 
+    func erase() throws(SanguineError) {
+        let status = SecItemDelete(item as CFDictionary)
+        guard status == errSecSuccess || status == errSecItemNotFound else {
+            throw .store(.writeFailed("device identity: keychain status \(status)"))
+        }
+    }
+
     private func read() throws(SanguineError) -> DeviceIdentity? {
         var query = item
         query[kSecReturnData] = true

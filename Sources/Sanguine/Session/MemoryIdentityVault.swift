@@ -16,4 +16,6 @@ final class MemoryIdentityVault: IdentityVault {
             return identity
         }
     }
+
+    func erase() { kept.withLock { $0 = nil } }
 }

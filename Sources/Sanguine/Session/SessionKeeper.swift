@@ -35,6 +35,8 @@ final class SessionKeeper: Authorizer {
         var state: SessionState
         var flights: [Int: Flight] = [:]
         var handlers: Handlers?
+        /// Whom the app has named, where no server does.
+        var named: Owner?
         /// Why nothing is given out any more.
         var ending: SanguineError?
     }
@@ -52,12 +54,14 @@ final class SessionKeeper: Authorizer {
     private let vault: any IdentityVault
     private let schedule: RetrySchedule
 
-    /// Restores the session that an earlier process left in the user's store.
+    /// Restores the session that an earlier process left in the user's store; where there is no
+    /// server, the user is whom the app has named, if anybody.
     init(
         configuration: SanguineClient.Configuration,
         exchange: Exchange,
         store: ClientStore,
-        vault: any IdentityVault
+        vault: any IdentityVault,
+        named: Owner? = nil
     ) {
         self.configuration = configuration
         schedule = configuration.schedule(RetrySchedule(attempts: SessionLimits.attempts))
@@ -67,12 +71,29 @@ final class SessionKeeper: Authorizer {
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
-        guarded = Mutex(Guarded(state: SessionState(restoring: stored)))
+        guarded = Mutex(Guarded(state: SessionState(restoring: stored), named: named))
     }
 
     /// The user's account, once it is known; `nil` after the user's end.
     var account: Identifier? {
         guarded.withLock { $0.ending == .userChanged ? nil : $0.state.account }
+    }
+
+    var owner: Owner? {
+        guarded.withLock { guarded in
+            guard guarded.ending != .userChanged else { return nil }
+            return guarded.state.account.map { Owner($0) } ?? guarded.named
+        }
+    }
+
+    /// The app has said who the user is.
+    ///
+    /// - Throws: Why nobody is there any more.
+    func name(_ owner: Owner) throws(SanguineError) {
+        try guarded.withLock { guarded throws(SanguineError) in
+            if let ending = guarded.ending { throw ending }
+            guarded.named = owner
+        }
     }
 
     /// Has the handlers told from now on.

@@ -14,7 +14,7 @@ import Synchronization
 /// again.
 ///
 /// One file for each user, in their folder. Of a user who has left the file stays if something in
-/// it waits for their return, see ``leave()``.
+/// it waits for their return, see ``leave(until:at:)``.
 ///
 /// The app and its companions (a widget, say) write it at the same time, and SQLite up to 3.51.2
 /// can damage a log that one checkpoints while another writes. So only the app checkpoints, when
@@ -24,7 +24,6 @@ import Synchronization
 /// Mutable state: `database`, by its mutex, never held over a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
-    static let schemaVersion = 3
 
     /// The app has gone on with another user: what a companion has open is not the present file.
     struct IsNotPresent: Error {}
@@ -152,9 +151,15 @@ final class OutboxFile: Sendable {
     }
 
     /// Whose operations these are; `nil` if that is not known.
-    func account() throws -> Identifier? {
+    func owner() throws -> Owner? {
         try read { try String.fetchOne($0, sql: "SELECT account FROM owner") }
-            .flatMap { Identifier($0) }
+            .map { Owner(stored: $0) }
+    }
+
+    /// Until when what waits is kept for the user's return; `nil` if no user has left it.
+    func keptUntil() throws -> Timestamp? {
+        try read { try Int64.fetchOne($0, sql: "SELECT kept_until FROM departure") }
+            .map { Timestamp(millisecondsSince1970: $0) }
     }
 
     // MARK: - Writing
@@ -206,11 +211,11 @@ final class OutboxFile: Sendable {
     }
 
     /// Says whose operations these are.
-    func setAccount(_ account: Identifier) throws {
+    func setOwner(_ owner: Owner) throws {
         try transaction { database in
             try database.execute(
                 sql: "INSERT OR REPLACE INTO owner (one, account) VALUES (1, ?)",
-                arguments: [account.description]
+                arguments: [owner.text]
             )
         }
     }
@@ -266,13 +271,23 @@ final class OutboxFile: Sendable {
     ///
     /// What the authority has done is over: the records that would settle it are removed as well.
     ///
+    /// - Parameters:
+    ///   - end: Until when what waits is kept.
+    ///   - now: The present; past the end nothing is left.
     /// - Returns: Whether something waits.
-    func leave() throws -> Bool {
-        try transaction { database in
-            try database.execute(sql: "DELETE FROM operation WHERE phase = 'acknowledged'")
-        }
-        let waits = try read { database in
-            try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM operation)") ?? false
+    /// - Throws: What the database threw, or ``StoreError/closed``.
+    func leave(until end: Timestamp, at now: Timestamp) throws -> Bool {
+        let waits = try transaction { database in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO departure (one, kept_until) VALUES (1, ?)",
+                arguments: [end.millisecondsSince1970]
+            )
+            try database.execute(
+                sql: "DELETE FROM operation WHERE ? OR phase = 'acknowledged'",
+                arguments: [end <= now]
+            )
+            let sql = "SELECT EXISTS (SELECT 1 FROM operation)"
+            return try Bool.fetchOne(database, sql: sql) ?? false
         }
         if waits, folder != nil { try rewrite() }
         return waits
@@ -417,54 +432,7 @@ final class OutboxFile: Sendable {
 
     private static let label = "sanguine.outbox"
 
-    private var schema: SQLiteFile.Schema {
-        SQLiteFile.Schema(version: Self.schemaVersion) { [floor] database, version in
-            var last = floor
-            if version < 2 {
-                try database.execute(sql: Self.tables)
-            } else {
-                // Operations are kept whatever has written them.
-                let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'operation'"
-                last = max(floor, try Int64.fetchOne(database, sql: sql) ?? 0)
-            }
-            try database.execute(sql: Self.numbering)
-            try database.execute(
-                sql: "INSERT INTO removed (one, last) VALUES (1, ?)",
-                arguments: [last]
-            )
-        }
-    }
-
-    private static let tables = """
-        CREATE TABLE operation (
-            sequence INTEGER PRIMARY KEY,
-            id TEXT NOT NULL,
-            lane TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            name TEXT NOT NULL,
-            arguments BLOB NOT NULL,
-            phase TEXT NOT NULL,
-            head INTEGER,
-            problem TEXT,
-            created_at INTEGER NOT NULL
-        ) STRICT;
-        CREATE TABLE owner (
-            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-            account TEXT NOT NULL
-        ) STRICT;
-        """
-
-    // No number is given again. `removed` knows those that are gone, and AUTOINCREMENT would write
-    // another page with each operation to know all.
-    private static let numbering = """
-        CREATE TABLE removed (
-            one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-            last INTEGER NOT NULL
-        ) STRICT;
-        CREATE TRIGGER is_removed AFTER DELETE ON operation BEGIN
-            UPDATE removed SET last = old.sequence WHERE last < old.sequence;
-        END;
-        """
+    private var schema: SQLiteFile.Schema { OutboxSchema.schema(after: floor) }
 }
 
 extension OutboxFile.Row {

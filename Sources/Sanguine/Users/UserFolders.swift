@@ -5,7 +5,8 @@ import Foundation
 ///     <folder>/
 ///       sanguine-client.sqlite    what outlives users
 ///       sanguine-users.lock       held by whoever changes `present`, or an outbox's log
-///       present                   the number of the present folder; 1 without it
+///       present                   the number of the present folder, 1 without it; and in a second
+///                                 line whose it is, if the app has named the user
 ///       users/1/, users/2/ …      one user's files
 ///
 /// A user who leaves gets no folder again: the next one has the next number. Numbers of operations
@@ -35,18 +36,41 @@ struct UserFolders: Sendable {
 
     /// The present user's.
     ///
+    /// - Throws: As ``presentUser()`` does.
+    func present() throws -> Place { try presentUser().place }
+
+    /// The present user's folder, and whom the app has named.
+    ///
     /// - Throws: What the system said, or that the file says nothing: then nobody knows whose the
     ///   folders are, and none of them may be touched.
-    func present() throws -> Place {
+    func presentUser() throws -> (place: Place, named: Owner?) {
         let text: String
         do {
             text = try String(contentsOf: presentFile, encoding: .utf8)
         } catch CocoaError.fileReadNoSuchFile {
-            return Place(folders: self, number: 1)
+            return (Place(folders: self, number: 1), nil)
         }
-        let number = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let number = lines.first.flatMap { Int64($0.trimmingCharacters(in: .whitespaces)) } ?? 0
         guard number > 0 else { throw CocoaError(.fileReadCorruptFile) }
-        return Place(folders: self, number: number)
+        let owner = lines.dropFirst().first { !$0.isEmpty }
+        return (Place(folders: self, number: number), owner.map { Owner(stored: String($0)) })
+    }
+
+    /// Writes whose the present folder is.
+    ///
+    /// Durable when it returns.
+    ///
+    /// - Throws: What the system said; then nothing has changed.
+    func name(_ owner: Owner, at place: Place) throws { try write(place, owner) }
+
+    private func write(_ place: Place, _ owner: Owner? = nil) throws {
+        try SQLiteFile.makePrivateFolder(root)
+        let lock = lock()
+        defer { lock?.close() }
+        let lines = ["\(place.number)"] + [owner?.text].compactMap(\.self)
+        let text = lines.map { $0 + "\n" }.joined()
+        try DurableFile.write(Data(text.utf8), to: presentFile)
     }
 
     private var presentFile: URL { root.appending(path: Self.presentName) }
@@ -58,9 +82,13 @@ struct UserFolders: Sendable {
     /// read who is there.
     var left: [Place] {
         guard let present = try? present() else { return [] }
+        return numbers.filter { $0 != present.number }.map { Place(folders: self, number: $0) }
+    }
+
+    /// The numbers of all folders that are there, in their order.
+    private var numbers: [Int64] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: users.path)) ?? []
-        return names.compactMap { Int64($0) }.filter { $0 != present.number }.sorted()
-            .map { Place(folders: self, number: $0) }
+        return names.compactMap { Int64($0) }.sorted()
     }
 
     /// A folder that nobody has had.
@@ -75,12 +103,39 @@ struct UserFolders: Sendable {
     /// - Throws: What the system said. The folder counts in this process all the same.
     func begin(after place: Place) throws -> Place {
         let next = next(after: place)
-        try SQLiteFile.makePrivateFolder(root)
-        let lock = lock()
-        defer { lock?.close() }
-        try DurableFile.write(Data("\(next.number)\n".utf8), to: presentFile)
+        try write(next)
         return next
     }
+
+    /// Removes the files of all users and of the device, and makes another folder the present one.
+    ///
+    /// All that can be removed is, whatever else fails.
+    ///
+    /// - Parameter place: The folder of whoever was there; `nil` if that could not be read.
+    /// - Returns: The present folder, and what failed.
+    func erase(after place: Place?) -> (place: Place, failure: (any Error)?) {
+        let last = max((try? present())?.number ?? 0, place?.number ?? 0, numbers.last ?? 0)
+        let next = Place(folders: self, number: last + 1)
+        func attempt(_ body: () throws -> Void) -> (any Error)? {
+            do { try body() } catch { return error }
+            return nil
+        }
+        // First, so that companions write no more; and again if the disk was too full for that.
+        let isNamed = attempt { try write(next) } == nil
+        let failures = [
+            attempt { try FileManager.default.removeItems(in: users, withPrefixes: [""]) },
+            attempt {
+                try FileManager.default.removeItems(in: root, withPrefixes: Self.ofDevice)
+            },
+            isNamed ? nil : attempt { try write(next) },
+        ]
+        return (next, failures.compactMap(\.self).first)
+    }
+
+    /// How the names begin of the files that are the device's, or were written by earlier versions.
+    private static let ofDevice = [
+        StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, presentName + ".",
+    ]
 
     /// Removes a user's files; all but what waits in the outbox, if that is to stay.
     ///
@@ -108,5 +163,26 @@ struct UserFolders: Sendable {
         if lock.tryLock() { return lock }
         lock.close()
         return nil
+    }
+}
+
+extension FileManager {
+    /// Removes what lies in a folder under a name that begins so; all that it can, whatever fails.
+    ///
+    /// - Throws: What failed first. A folder that is not there is no failure.
+    func removeItems(in folder: URL, withPrefixes prefixes: [String]) throws {
+        guard fileExists(atPath: folder.path) else { return }
+        var failure: (any Error)?
+        for name in try contentsOfDirectory(atPath: folder.path)
+        where prefixes.contains(where: { $0.isEmpty || name.hasPrefix($0) }) {
+            do {
+                try removeItem(at: folder.appending(path: name))
+            } catch CocoaError.fileNoSuchFile {
+                continue
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
     }
 }

@@ -30,6 +30,7 @@ final class UserScope: Sendable {
     /// - Parameters:
     ///   - device: What outlives the user.
     ///   - place: The user's folder; `nil` keeps everything in memory.
+    ///   - named: Whom the app has named; nobody counts as named where a server has sessions.
     ///   - floor: What the sequence numbers of operations are larger than, in memory.
     ///   - stored: A session that the user begins with; stored before it is used.
     ///   - authorizer: Stands for the session in tests.
@@ -37,6 +38,7 @@ final class UserScope: Sendable {
     init(
         _ device: Device,
         _ place: UserFolders.Place?,
+        named: Owner? = nil,
         floor: Int64 = 0,
         session stored: StoredSession? = nil,
         authorizer: (any Authorizer)? = nil
@@ -46,12 +48,7 @@ final class UserScope: Sendable {
         self.place = place
         store = try ClientStore(folder: place?.url, log: device.log)
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
-        let session = SessionKeeper(
-            configuration: configuration,
-            exchange: device.exchange,
-            store: store,
-            vault: device.vault
-        )
+        let session = Self.session(device, store, named)
         self.session = session
         self.authorizer = authorizer ?? session
         let call = ServerCall(
@@ -91,6 +88,21 @@ final class UserScope: Sendable {
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         outbox.drive([.mutator: mutators, .mutation: mutations])
         records.feed = feed
+    }
+
+    private static func session(
+        _ device: Device,
+        _ store: ClientStore,
+        _ named: Owner?
+    ) -> SessionKeeper {
+        let configuration = device.configuration
+        return SessionKeeper(
+            configuration: configuration,
+            exchange: device.exchange,
+            store: store,
+            vault: device.vault,
+            named: configuration.server == nil ? named : nil
+        )
     }
 
     private static func outbox(
@@ -141,9 +153,16 @@ final class UserScope: Sendable {
 
     private var isSomebody: Bool { authorizer.account != nil }
 
-    /// The account has become known, or the user has signed in again.
-    func signedIn(_ account: Identifier, isFirst: Bool) {
-        balance.signedIn(account)
+    /// Who the user is, once that is known.
+    var owner: Owner? { authorizer.owner }
+
+    /// It has become known who the user is, or they have signed in again.
+    ///
+    /// - Parameters:
+    ///   - account: Their account; `nil` for a user of the app's own backend.
+    ///   - isFirst: Whether it was not known before.
+    func signedIn(_ account: Identifier?, isFirst: Bool) {
+        if let account { balance.signedIn(account) }
         if isFirst { resume(isActive: false) }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }

@@ -4,27 +4,28 @@ import Synchronization
 
 /// Who is there: the present user's scope, and what users who have left wait to send.
 ///
+/// Who the user is, their session with the Sanguine server says; without a server the app does, by
+/// ``signIn(as:)``. Both are an ``Owner`` here, and everything else is the same.
+///
 /// Changes come one after the other. When one has returned, nothing of the user before can be seen,
 /// is sent, or is on disk, but what waits in their outbox for their return.
 ///
-/// Mutable state: `scope` and `left`, each by its mutex, held over nothing; and the order of the
-/// changes, by `changing`, which is held over the disk and over the parts of the client, and not
-/// over the app's code.
+/// Mutable state: `scope`, by its mutex, held over nothing; and the order of the changes, by
+/// `changing`, which is held over the disk and over the parts of the client, and not over the app's
+/// code.
 package final class Users: Sendable {
     /// Logged when a user has gone, and before the next one is there.
     package static let changes = "The user changes."
 
-    /// The outbox of a user who has left.
-    private struct Left {
-        let outbox: OutboxFile
-        let place: UserFolders.Place?
-        /// Whose it is; `nil` if nobody can say.
-        let account: Identifier?
-    }
+    /// Puts the next user in the place of one who has been ended; `nil` if that cannot be.
+    ///
+    /// - Returns: The next one, and what is to be done under no lock.
+    private typealias Succession =
+        (_ former: UserScope, _ owner: Owner?) -> (UserScope, @Sendable () -> Void)?
 
     let device: Device
     private let scope: Mutex<UserScope>
-    private let left = Mutex<[Left]>([])
+    private let departed: FormerUsers
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
     private let authorizers: (any AuthorizerSource)?
@@ -37,13 +38,14 @@ package final class Users: Sendable {
         self.authorizers = authorizers
         let first = try Self.first(device, authorizers?.first())
         scope = Mutex(first)
+        departed = FormerUsers(device)
         device.queries.entries.onSettled { [weak self] in
             self?.present.mutations.settling.settled($0)
         }
         device.records.observe { [weak self] in self?.present.records }
         device.queries.entries.observation.onCarried { [weak self] in self?.present.follow() }
-        sweep()
-        takeOver(for: first)
+        departed.sweep()
+        departed.takeOver(for: first)
         begin(first)()
         first.start()
     }
@@ -57,13 +59,10 @@ package final class Users: Sendable {
             return try UserScope(device, nil, authorizer: authorizer)
         }
         do {
-            let place = try folders.present()
-            let user = try UserScope(device, place, authorizer: authorizer)
-            // An outbox that cannot be read sends nothing either.
+            let (place, named) = try folders.presentUser()
+            let user = try UserScope(device, place, named: named, authorizer: authorizer)
             let outbox = user.outbox.file
-            let owner = outbox.isThere ? try? outbox.account() : nil
-            guard let owner, owner != user.authorizer.account else { return user }
-            // A sign-out that could not be noted on disk: what is in there is not this user's.
+            guard try hasLeft(user, named) else { return user }
             _ = user.outbox.end(.closed)
             outbox.close()
             user.store.close()
@@ -79,7 +78,18 @@ package final class Users: Sendable {
         }
     }
 
-    private var fault: PlantedFault? { device.configuration.plantedFault }
+    /// Whether what is in the present folder is not this user's: they have left, and that could not
+    /// be noted on disk.
+    private static func hasLeft(_ user: UserScope, _ named: Owner?) throws -> Bool {
+        let outbox = user.outbox.file
+        // An outbox that cannot be read sends nothing either.
+        let owner = outbox.isThere ? try? outbox.owner() : nil
+        guard let named else { return owner != nil && owner != user.owner }
+        // An outbox says whose it is when its user leaves. Or the app has a Sanguine server by now.
+        guard owner == nil, user.owner != named else { return owner != nil }
+        if outbox.isThere { try outbox.setOwner(named) }
+        return true
+    }
 
     /// The present user.
     var present: UserScope { scope.withLock { $0 } }
@@ -102,13 +112,68 @@ package final class Users: Sendable {
 
     // MARK: - Changes
 
+    /// The app says who the user is.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if that cannot be kept, ``SanguineError/closed``.
+    func signIn(as owner: Owner) throws(SanguineError) {
+        while true {
+            guard !isClosed.withLock({ $0 }) else { throw .closed }
+            let user = present
+            switch user.owner {
+            case owner: return
+            case nil: if try join(user, owner) { return }
+            default: _ = change(from: user, to: nil, authorizers?.next(nil))
+            }
+        }
+    }
+
+    /// A user whom nobody has named becomes known, and keeps everything.
+    ///
+    /// - Returns: Whether they are still there, and nobody else was quicker.
+    private func join(_ user: UserScope, _ owner: Owner) throws(SanguineError) -> Bool {
+        let isDone = try changing.withLock { _ throws(SanguineError) in
+            guard present === user, user.owner == nil, !isClosed.withLock({ $0 }) else {
+                return false
+            }
+            try user.session.check()
+            do {
+                // First: what a death finds named here is the user's, and nobody else's.
+                if let place = user.place { try place.folders.name(owner, at: place) }
+            } catch {
+                throw .store(.writeFailed("who is signed in: \(error)"))
+            }
+            try user.session.name(owner)
+            departed.takeOver(for: user)
+            return true
+        }
+        guard isDone else { return false }
+        user.signedIn(nil, isFirst: true)
+        device.queries.userIsKnown()
+        return true
+    }
+
     /// Signs the user out.
     ///
     /// Everything local is done before this suspends; then the server is told, once.
-    nonisolated(nonsending) func signOut() async {
+    nonisolated(nonsending) func signOut(_ keeping: SanguineClient.Keeping) async {
         let former = present
-        guard let session = change(from: nil, to: nil, authorizers?.next(nil)) else { return }
+        let next = authorizers?.next(nil)
+        guard let session = change(from: nil, to: nil, next, keeping: keeping) else { return }
         await former.session.tellServer(ofEnd: session)
+    }
+
+    /// Removes everything of all users and of the device, and goes on with nobody.
+    ///
+    /// Everything local is done before this suspends; then the server is told, once.
+    nonisolated(nonsending) func erase() async throws(SanguineError) {
+        let leaving = present
+        var failure: SanguineError? = .closed  // Unless there is a change.
+        let session = change(from: nil) { former, _ in
+            failure = nil
+            return eraseFiles(of: former, failure: &failure)
+        }
+        if let session { await leaving.session.tellServer(ofEnd: session) }
+        if let failure { throw failure }
     }
 
     /// Puts a user of that account in the place of the present one, for tests.
@@ -121,7 +186,7 @@ package final class Users: Sendable {
         if isFirst {
             changing.withLock { _ in
                 guard present === user, !isClosed.withLock({ $0 }) else { return }
-                takeOver(for: user)
+                departed.takeOver(for: user)
             }
         }
         user.signedIn(account, isFirst: isFirst)
@@ -143,46 +208,56 @@ package final class Users: Sendable {
         ended.tell()
         user.outbox.file.close()
         user.store.close()
-        for former in left.withLock({ $0 }) { former.outbox.close() }
+        departed.close()
     }
 
     /// - Parameters:
     ///   - expected: Who is to leave; nothing happens if they are gone. Default: whoever is there.
     ///   - session: The session that the next user begins with.
     ///   - authorizer: Stands for the next user's session in tests.
+    ///   - keeping: What stays of the one who leaves. Default: what waits, for a while.
     /// - Returns: The session to end on the server, if there was one.
     private func change(
         from expected: UserScope?,
         to session: StoredSession?,
-        _ authorizer: (any Authorizer)?
+        _ authorizer: (any Authorizer)?,
+        keeping: SanguineClient.Keeping = .waitingOperations()
     ) -> StoredSession? {
+        change(from: expected) { former, owner in
+            // First of all: whatever fails from here on, nobody else's they become.
+            departed.note(owner, of: former)
+            let next = scope(after: former, session, authorizer)
+            // Now companions write no more.
+            let waits = departed.add(former, owner, keeping)
+            guard let next else { return nil }
+            departed.takeOver(for: next)
+            let tell = begin(next)
+            former.store.close()
+            departed.remove(former, keepingOutbox: waits)
+            return (next, tell)
+        }
+    }
+
+    /// Ends the present user, and has another one follow.
+    private func change(from expected: UserScope?, _ succeed: Succession) -> StoredSession? {
         var after: @Sendable () -> Void = {}
         let session = changing.withLock { _ -> StoredSession? in
             let former = present
             guard !isClosed.withLock({ $0 }), expected == nil || expected === former else {
                 return nil
             }
-            let (account, wasActive) = (former.authorizer.account, former.feed.isActive)
+            let (owner, wasActive) = (former.owner, former.feed.isActive)
             let ended = former.end(.userChanged)
-            // The account may have become known in that moment.
-            let owner = ended.session?.account ?? account
             device.configuration.logger.debug("\(Self.changes)")
-            // First of all: whatever fails from here on, nobody else's they become.
-            note(owner, of: former)
-            let next = scope(after: former, session, authorizer)
-            // Now companions write no more.
-            let waits = leave(former, owner)
-            guard let next else {
+            // The account may have become known in that moment.
+            let last = ended.session.map { Owner($0.account) } ?? owner
+            guard let (next, tell) = succeed(former, last) else {
                 after = ended.tell
                 return ended.session
             }
-            takeOver(for: next)
-            let tell = begin(next)
-            former.store.close()
-            remove(former, keepingOutbox: waits)
             // Who sees the next user sees nothing of the former one.
             scope.withLock { $0 = next }
-            device.metrics.note(next.authorizer.account == nil ? .signedOut : .userChanged)
+            device.metrics.note(next.owner == nil ? .signedOut : .userChanged)
             after = { [self] in
                 tell()
                 ended.tell()
@@ -198,7 +273,10 @@ package final class Users: Sendable {
     }
 
     /// Makes a user's part of the cache the present one.
-    private func begin(_ user: UserScope) -> @Sendable () -> Void {
+    private func begin(
+        _ user: UserScope,
+        device partition: Partition? = nil
+    ) -> @Sendable () -> Void {
         user.session.onChange(
             SessionKeeper.Handlers(
                 signedIn: { [weak self, weak user] account, isFirst in
@@ -212,7 +290,7 @@ package final class Users: Sendable {
             )
         )
         device.present.set(user.authorizer)
-        return device.change(to: user.partition)
+        return device.change(to: user.partition, device: partition)
     }
 
     private func scope(
@@ -243,131 +321,44 @@ package final class Users: Sendable {
         }
     }
 
+    /// Removes the files of everybody, and makes the scope of whoever comes next.
+    private func eraseFiles(
+        of user: UserScope,
+        failure: inout SanguineError?
+    ) -> (UserScope, @Sendable () -> Void)? {
+        departed.erase(with: user)
+        user.store.close()
+        device.endPartition()
+        var place: UserFolders.Place?
+        if let folders = device.folders {
+            let erased = folders.erase(after: user.place)
+            place = erased.place
+            failure = erased.failure.map { .store(.writeFailed("erasing the data: \($0)")) }
+        }
+        do throws(SanguineError) { try device.vault.erase() } catch { failure = failure ?? error }
+        do {
+            let fresh = try device.freshPartition()
+            let next = try UserScope(
+                device,
+                place,
+                floor: user.outbox.file.nextFloor,
+                authorizer: authorizers?.next(nil)
+            )
+            return (next, begin(next, device: fresh))
+        } catch {
+            device.log.failure("\(error)", "There is no room for the next user.")
+            failure = failure ?? .store(error)
+            return nil
+        }
+    }
+
     // MARK: - Those who have left
 
-    /// Writes down whose the operations are.
-    private func note(_ account: Identifier?, of user: UserScope) {
-        guard let account, user.outbox.file.isUsed else { return }
-        do {
-            try user.outbox.file.setAccount(account)
-        } catch {
-            device.log.failure("\(error)", "The outbox of a user who leaves failed.")
-        }
-    }
-
-    /// Leaves of a user what waits for their return.
-    ///
-    /// - Returns: Whether something waits, or may wait.
-    private func leave(_ user: UserScope, _ account: Identifier?) -> Bool {
-        let outbox = user.outbox.file
-        guard outbox.isUsed else { return false }
-        var waits = true
-        do {
-            waits = try outbox.leave()
-        } catch {
-            device.log.failure("\(error)", "The outbox of a user who has left failed.")
-        }
-        if waits {
-            let former = Left(outbox: outbox, place: user.place, account: account)
-            left.withLock { $0.append(former) }
-        }
-        return waits
-    }
-
-    private func remove(_ user: UserScope, keepingOutbox: Bool) {
-        if !keepingOutbox { user.outbox.file.close() }
-        guard let place = user.place, fault != .keepsFolder else { return }
-        remove(place, keepingOutbox: keepingOutbox)
-        device.log.removed(place.url)
-    }
-
-    private func remove(_ place: UserFolders.Place, keepingOutbox: Bool = false) {
-        do {
-            try place.folders.remove(place, keepingOutbox: keepingOutbox)
-        } catch {
-            device.log.failure(
-                "\(error)",
-                "Files of a user who has left are still on disk, unread. It is tried again."
-            )
-        }
-    }
-
-    /// Finishes what a death in the middle of a change has left.
-    private func sweep() {
-        for place in device.folders?.left ?? [] {
-            let outbox = OutboxFile(place)
-            do {
-                guard outbox.isThere, try outbox.leave() else {
-                    outbox.close()
-                    remove(place)
-                    continue
-                }
-                remove(place, keepingOutbox: true)
-                let account = try outbox.account()
-                left.withLock {
-                    $0.append(Left(outbox: outbox, place: place, account: account))
-                }
-            } catch {
-                device.log.failure("\(error)", "The outbox of a user who has left failed.")
-                outbox.close()
-                remove(place, keepingOutbox: true)
-            }
-        }
-    }
-
-    /// Gives a user what they have left themselves, and a guest what nobody else can have.
-    private func takeOver(for user: UserScope) {
-        let account = user.authorizer.account
-        let hasGuests = device.configuration.server != nil && account == nil
-        takeOver(for: user) { former in
-            former.account.map { $0 == account || fault == .takesOverAnybodys } ?? hasGuests
-        }
-    }
-
-    private func takeOver(
-        for user: UserScope,
-        _ kind: OutboxFile.Kind? = nil,
-        where isMeant: (Left) -> Bool
-    ) {
-        do {
-            try move(to: user, kind, where: isMeant)
-        } catch {
-            device.log.failure("\(error)", "Operations of an earlier stay could not be taken over.")
-        }
-    }
-
-    private func move(
-        to user: UserScope,
-        _ kind: OutboxFile.Kind? = nil,
-        where isMeant: (Left) -> Bool
-    ) throws {
-        for former in left.withLock({ $0 })
-        where former.outbox !== user.outbox.file && isMeant(former) {
-            try user.outbox.file.takeOver(former.outbox, kind)
-            if let kind { try former.outbox.remove(kind) }
-            try drop(former, ifEmpty: kind != nil)
-        }
-    }
-
-    private func drop(_ former: Left, ifEmpty: Bool) throws {
-        if ifEmpty, try former.outbox.leave() { return }
-        left.withLock { $0.removeAll { $0.outbox === former.outbox } }
-        former.outbox.close()
-        if let place = former.place { remove(place) }
-    }
-
     /// How many operations of users who have left wait for their return.
-    func countLeft() -> Int {
-        // Not to be read is not to be counted.
-        left.withLock { $0 }.reduce(0) { $0 + ((try? $1.outbox.count()) ?? 0) }
-    }
+    func countLeft() -> Int { departed.count() }
 
     /// How many operations on the app's own backend nobody can name the user of.
-    func countUnclaimed() -> Int {
-        unclaimed.reduce(0) { $0 + ((try? $1.outbox.rows(.mutation).count) ?? 0) }
-    }
-
-    private var unclaimed: [Left] { left.withLock { $0.filter { $0.account == nil } } }
+    func countUnclaimed() -> Int { departed.countUnclaimed() }
 
     /// Gives those to the present user.
     func claim() throws(SanguineError) {
@@ -375,11 +366,7 @@ package final class Users: Sendable {
         try user.outbox.open(.mutation)
         try changing.withLock { _ throws(SanguineError) in
             guard present === user else { throw .userChanged }
-            do {
-                try move(to: user, .mutation) { $0.account == nil }
-            } catch {
-                throw .store(.writeFailed("the outbox: \(error)"))
-            }
+            try departed.giveUnclaimed(to: user)
         }
         // The app's code, so under no lock.
         user.outbox.loadMore()
@@ -389,16 +376,7 @@ package final class Users: Sendable {
 
     /// Removes those.
     func discardUnclaimed() throws(SanguineError) {
-        try changing.withLock { _ throws(SanguineError) in
-            do {
-                for former in unclaimed {
-                    try former.outbox.remove(.mutation)
-                    try drop(former, ifEmpty: true)
-                }
-            } catch {
-                throw .store(.writeFailed("the outbox: \(error)"))
-            }
-        }
+        try changing.withLock { _ throws(SanguineError) in try departed.discardUnclaimed() }
     }
 }
 

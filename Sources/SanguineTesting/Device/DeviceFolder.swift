@@ -40,6 +40,12 @@ final class DeviceFolder: Sendable {
         return copy
     }
 
+    /// The names of the files that have the text in them, in their order.
+    func files(with text: String) throws -> [String] {
+        let bytes = Data(text.utf8)
+        return try momentaryFiles().filter { $0.value.range(of: bytes) != nil }.keys.sorted()
+    }
+
     /// All files as they were at one moment.
     ///
     /// Reading takes a while, and a database and its log belong together: read twice with the same

@@ -130,6 +130,21 @@ public final class TestDevice: Sendable {
         state.withLock { $0.folder = folder }
     }
 
+    /// The names of the files on the device's disk that have the text in one of their bytes.
+    ///
+    /// To see that nothing of a user is left after a sign-out:
+    ///
+    /// ```swift
+    /// #expect(try device.files(with: "ada@example.org").isEmpty)
+    /// ```
+    ///
+    /// - Parameter text: What is looked for, as UTF-8.
+    /// - Returns: Their paths in the client's folder, in their order.
+    /// - Throws: if the files cannot be read, or are written all the time.
+    public func files(with text: String) throws -> [String] {
+        try state.withLock { $0.folder }?.files(with: text) ?? []
+    }
+
     /// Ends the app in good order: it closes its client.
     public func quit() { stop() }
 

@@ -121,6 +121,22 @@ import Testing
         #expect(companion.record(Counter.self, .of("a")) == nil)
     }
 
+    @Test func `a companion goes over to the fresh client when the app erases its data`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.authority.set("a", to: 10)
+        let client = try fixture.client()
+        try await client.synchronize()
+        let companion = try companion(fixture)
+        #expect(companion.record(Counter.self, .of("a"))?.count == 10)
+        try await client.eraseLocalData()
+        #expect(companion.record(Counter.self, .of("a")) == nil)
+        #expect(client.records(Counter.self).isEmpty)
+        try companion.perform(Count(id: .of("b")))
+        #expect(try client.users.present.outbox.file.count() == 1)
+    }
+
     @Test func `a companion needs the app's folder`() {
         #expect(throws: SanguineError.self) { try SanguineCompanion(.inMemory()) }
     }

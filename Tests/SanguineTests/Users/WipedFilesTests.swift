@@ -39,7 +39,7 @@ struct WipedFilesTests {
         for number in 40..<90 where number != 50 {
             try outbox.write([.acknowledged(sequences[number], head: 1)])
         }
-        #expect(try outbox.leave())
+        #expect(try outbox.leave(until: moment + .seconds(1), at: moment))
         #expect(try FileBytes.files(in: folder.user, with: Self.mark).isEmpty)
         #expect(try FileBytes.files(in: folder.user, with: "what-waits") == [OutboxFile.name])
         #expect(try outbox.rows().map(\.sequence) == [sequences[50]])

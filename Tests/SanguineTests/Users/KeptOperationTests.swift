@@ -1,0 +1,142 @@
+import Foundation
+import GRDB
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// What a sign-out keeps, and for how long.
+@Suite("Kept operations", .bounded)
+struct KeptOperationTests {
+    private let people = PeopleBackend()
+    private var device: TestDevice { people.device }
+
+    /// A client whose user Ada has left something waiting.
+    private func left(
+        keeping: SanguineClient.Keeping = .waitingOperations()
+    ) async throws -> SanguineClient {
+        let client = try device.launch()
+        try client.signIn(as: "ada")
+        device.connectivity.disconnect()
+        try client.perform(Say(text: "ada-deed"))
+        await people.signOut(of: client, keeping: keeping)
+        return client
+    }
+
+    private var isOnDisk: Bool {
+        get throws { try !device.files(with: "ada-deed").isEmpty }
+    }
+
+    private func waits(for person: String, in client: SanguineClient) throws -> Bool {
+        try client.signIn(as: person)
+        return !client.outbox.pending.isEmpty
+    }
+
+    @Test func `nothing stays if that is said`() async throws {
+        let client = try await left(keeping: .nothing)
+        #expect(client.outbox.ofOthers == 0)
+        #expect(try !isOnDisk)
+        #expect(try !waits(for: "ada", in: client))
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(-1)])
+    func `to keep it for no time is to keep nothing`(time: Duration) async throws {
+        let client = try await left(keeping: .waitingOperations(for: time))
+        #expect(client.outbox.ofOthers == 0)
+        #expect(try !isOnDisk)
+    }
+
+    @Test func `what waits is there until the time is over`() async throws {
+        var client = try await left(keeping: .waitingOperations(for: .hours(24)))
+        device.clock.advance(by: .hours(24) - .milliseconds(1))
+        try device.kill()
+        client = try device.launch()
+        #expect(client.outbox.ofOthers == 1)
+        #expect(try waits(for: "ada", in: client))
+    }
+
+    @Test func `the next launch removes what was kept for long enough`() async throws {
+        var client = try await left(keeping: .waitingOperations(for: .hours(24)))
+        device.clock.advance(by: .hours(24))
+        try device.kill()
+        client = try device.launch()
+        #expect(client.outbox.ofOthers == 0)
+        #expect(try !isOnDisk)
+        #expect(try !waits(for: "ada", in: client))
+    }
+
+    @Test func `the next sign-out removes it as well`() async throws {
+        let client = try await left(keeping: .waitingOperations(for: .hours(24)))
+        try client.signIn(as: "bob")
+        device.clock.advance(by: .hours(24))
+        await people.signOut(of: client)
+        #expect(client.outbox.ofOthers == 0)
+        #expect(try !isOnDisk)
+    }
+
+    @Test func `nobody who returns in a process that goes on for long finds it after its time`()
+        async throws
+    {
+        let client = try await left(keeping: .waitingOperations(for: .hours(24)))
+        device.clock.advance(by: .hours(24))
+        #expect(try !waits(for: "ada", in: client))
+        #expect(try !isOnDisk)
+    }
+
+    @Test(arguments: [true, false])
+    func `it is 90 days if nothing is said`(isOver: Bool) async throws {
+        _ = try await left()
+        device.clock.advance(by: .hours(90 * 24) - .milliseconds(isOver ? 0 : 1))
+        try device.kill()
+        #expect(try device.launch().outbox.ofOthers == (isOver ? 0 : 1))
+    }
+
+    @Test func `a time without an end is one`() async throws {
+        let client = try await left(keeping: .waitingOperations(for: .seconds(Int64.max)))
+        device.clock.advance(by: .hours(24 * 365 * 100))
+        #expect(try waits(for: "ada", in: client))
+    }
+
+    @Test func `each sign-out begins the time anew`() async throws {
+        let client = try await left(keeping: .waitingOperations(for: .hours(24)))
+        device.clock.advance(by: .hours(23))
+        try client.signIn(as: "ada")
+        await people.signOut(of: client, keeping: .waitingOperations(for: .hours(24)))
+        device.clock.advance(by: .hours(23))
+        #expect(try waits(for: "ada", in: client))
+    }
+
+    @Test func `what nobody was named for is kept for as long`() async throws {
+        let client = try device.launch()
+        device.connectivity.disconnect()
+        try client.perform(Say(text: "ada-deed"))
+        await client.signOut()
+        #expect(client.outbox.unclaimed == 1)
+        device.clock.advance(by: .hours(90 * 24))
+        try device.kill()
+        #expect(try device.launch().outbox.unclaimed == 0)
+        #expect(try !isOnDisk)
+    }
+
+    @Test func `what an earlier version has left is kept from the first launch on`() async throws {
+        let client = try await left()
+        client.close()
+        let folder = try #require(client.configuration.folder)
+        try makeOld(folder.appending(path: "users/1/\(OutboxFile.name)"))
+        device.clock.advance(by: .hours(90 * 24))
+        try device.launch()
+        device.clock.advance(by: .hours(90 * 24) - .milliseconds(1))
+        #expect(try device.launch().outbox.ofOthers == 1)
+        device.clock.advance(by: .milliseconds(1))
+        #expect(try device.launch().outbox.ofOthers == 0)
+    }
+
+    /// Makes of an outbox what the version before had.
+    private func makeOld(_ file: URL) throws {
+        try DatabaseQueue(path: file.path).writeWithoutTransaction { database in
+            try database.execute(sql: "DROP TABLE departure; PRAGMA user_version = 3")
+        }
+    }
+}

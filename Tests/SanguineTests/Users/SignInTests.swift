@@ -1,0 +1,282 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// Users of an app's own backend, whom the app names.
+@Suite("Sign-in", .bounded)
+struct SignInTests {
+    private let people = PeopleBackend()
+    private var device: TestDevice { people.device }
+
+    /// A client whose user Ada has read something, and has left something unsent.
+    private func clientOfAda() async throws -> SanguineClient {
+        let client = try device.launch()
+        try people.signIn("ada", to: client)
+        _ = try await client.value(of: .said)
+        device.connectivity.disconnect()
+        try client.perform(Say(text: "ada-deed"))
+        return client
+    }
+
+    @Test func `nobody is known before the first sign-in`() throws {
+        #expect(try device.launch().userID == nil)
+    }
+
+    @Test func `whoever has signed in is known, and still after a death of the process`() throws {
+        var client = try device.launch()
+        try client.signIn(as: "ada")
+        #expect(client.userID == "ada" && client.accountId == nil)
+        try device.kill()
+        client = try device.launch()
+        #expect(client.userID == "ada")
+    }
+
+    @Test func `what was kept in memory knows its user, too`() throws {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.transport = ScriptedTransport()
+        let client = try SanguineClient(configuration)
+        try client.signIn(as: "ada")
+        #expect(client.userID == "ada")
+        try client.signIn(as: "bob")
+        #expect(client.userID == "bob")
+    }
+
+    @Test func `a guest who becomes known keeps what was set and done`() async throws {
+        let client = try device.launch()
+        device.connectivity.disconnect()
+        client.set(Words(words: ["a"]), for: .said)
+        try client.perform(Say(text: "guest-deed"))
+        try people.signIn("ada", to: client)
+        #expect(client.cached(.said)?.words == ["a", "guest-deed"])
+        device.connectivity.connect()
+        try await client.synchronize()
+        #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
+    }
+
+    @Test func `what a guest has left at a sign-out is not the next user's`() async throws {
+        let client = try device.launch()
+        device.connectivity.disconnect()
+        try client.perform(Say(text: "guest-deed"))
+        await client.signOut()
+        try people.signIn("ada", to: client)
+        #expect(client.outbox.pending.isEmpty && client.outbox.unclaimed == 1)
+    }
+
+    @Test func `to sign in the user who is there changes nothing`() async throws {
+        let client = try await clientOfAda()
+        let count = device.client?.users.present.place?.number
+        try client.signIn(as: "ada")
+        #expect(client.users.present.place?.number == count)
+        #expect(client.cached(.said)?.words == ["ada-hello", "ada-deed"])
+    }
+
+    @Test func `another user sees nothing of the one before, and the disk has what waits alone`()
+        async throws
+    {
+        let client = try await clientOfAda()
+        try client.signIn(as: "bob")
+        #expect(client.userID == "bob")
+        #expect(client.cached(.said) == nil && client.outbox.pending.isEmpty)
+        #expect(client.outbox.ofOthers == 1 && client.outbox.unclaimed == 0)
+        #expect(try device.files(with: "ada-hello").isEmpty)
+        #expect(try device.files(with: "ada-deed") == ["users/1/\(OutboxFile.name)"])
+    }
+
+    @Test func `what a user left waiting is sent at their return, and by nobody else`()
+        async throws
+    {
+        var client = try await clientOfAda()
+        await people.signOut(of: client)
+        device.connectivity.connect()
+        try people.signIn("bob", to: client)
+        try await client.synchronize()
+        try device.kill()
+        client = try device.launch()
+        try await client.synchronize()
+        #expect(people.deeds.isEmpty && client.outbox.ofOthers == 1)
+
+        await people.signOut(of: client)
+        try people.signIn("ada", to: client)
+        #expect(client.outbox.pending.map(\.name) == [Say.name] && client.outbox.ofOthers == 0)
+        try await client.synchronize()
+        #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
+    }
+
+    @Test func `a user who has left before a restart finds what waits after it`() async throws {
+        var client = try await clientOfAda()
+        await people.signOut(of: client)
+        try device.kill()
+        client = try device.launch()
+        #expect(client.userID == nil && client.outbox.ofOthers == 1)
+        try people.signIn("ada", to: client)
+        device.connectivity.connect()
+        try await client.synchronize()
+        #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
+    }
+
+    @Test func `an operation under way at the change is not the next user's`() async throws {
+        let client = try device.launch()
+        try people.signIn("ada", to: client)
+        people.network.hold()
+        try client.perform(Say(text: "ada-deed"))
+        try await people.network.waitForHeld(1)
+        await people.signOut(of: client)
+        try people.signIn("bob", to: client)
+        people.network.release()
+        try await client.synchronize()
+        #expect(!people.deeds.contains { $0.person == "bob" })
+        #expect(client.outbox.summary == .init())
+
+        await people.signOut(of: client)
+        try people.signIn("ada", to: client)
+        try await client.synchronize()
+        #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
+        let keys = people.network.requests.filter { $0.method == "POST" }
+            .compactMap { $0.headers["Idempotency-Key"] }
+        #expect(Set(keys).count == 1)
+    }
+
+    @Test func `what is observed is fetched for the user who has signed in`() async throws {
+        let client = try device.launch()
+        try people.signIn("ada", to: client)
+        let updates = client.updates(of: .said)
+        try await updates.first("Ada's words") { $0.value?.words == ["ada-hello"] }
+        await people.signOut(of: client)
+        #expect(client.cached(.said) == nil)
+        try people.signIn("bob", to: client)
+        try await eventually("Bob's words") { client.cached(.said)?.words == ["bob-hello"] }
+        withExtendedLifetime(updates) {}
+    }
+
+    @Test func `a sign-in sends what a 401 has stopped`() async throws {
+        let client = try device.launch()
+        try client.perform(Say(text: "guest-deed"))
+        try await people.network.waitForRequests(1)
+        try await eventually("nothing to be on its way") {
+            client.outbox.pending.first?.phase == .queued
+        }
+        try people.signIn("ada", to: client)
+        try await eventually("what waits to be sent") { !people.deeds.isEmpty }
+        #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
+    }
+
+    @Test func `of many who sign in at once one is there, also after a restart`() async throws {
+        let client = try device.launch()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<8 {
+                group.addTask {
+                    try client.signIn(as: "user-\(number)")
+                    client.set(Words(words: ["a"]), for: .said)
+                    try client.signIn(as: "user-\(number)")
+                }
+            }
+            try await group.waitForAll()
+        }
+        let user = try #require(client.userID)
+        try device.kill()
+        #expect(try device.launch().userID == user)
+    }
+
+    @Test func `a companion goes over to the user who has signed in`() throws {
+        let folder = TemporaryFolder()
+        var configuration = SanguineClient.Configuration()
+        configuration.folder = folder.url
+        configuration.schema = .counters
+        configuration.transport = ScriptedTransport()
+        configuration.logger = .silent
+        let client = try SanguineClient(configuration)
+        let companion = try SanguineCompanion(configuration)
+        try client.signIn(as: "ada")
+        #expect(client.records(Counter.self).isEmpty)
+        try companion.perform(Count(id: .of("a")))
+        #expect(companion.record(Counter.self, .of("a"))?.count == 1)
+        try client.signIn(as: "bob")
+        #expect(companion.record(Counter.self, .of("a")) == nil)
+        #expect(client.outbox.ofOthers == 1)
+        companion.close()
+        client.close()
+    }
+
+    @Test func `a client that has a Sanguine server by now is not that user's`() async throws {
+        let client = try await clientOfAda()
+        client.close()
+        let folder = client.configuration.folder
+        var configuration = SanguineClient.Configuration(server: URL(string: TestClient.server))
+        configuration.folder = folder
+        configuration.transport = ScriptedTransport()
+        configuration.mutations = [Say.self]
+        configuration.connectivity = device.connectivity
+        let next = try SanguineClient(configuration)
+        #expect(next.userID == nil && next.outbox.pending.isEmpty)
+        #expect(next.cached(.said) == nil && next.outbox.ofOthers == 1)
+        next.close()
+    }
+}
+
+/// Sign-ins that are refused.
+@Suite("Refused sign-ins", .bounded)
+struct RefusedSignInTests {
+    private let people = PeopleBackend()
+
+    @Test func `with a Sanguine server a sign-in is refused, and it is said what to do`() throws {
+        let client = try TestClient().client
+        let error = #expect(throws: SanguineError.self) { try client.signIn(as: "ada") }
+        #expect(error?.code == "sign_in_refused")
+        #expect(error?.description.contains("without 'server'") == true)
+        #expect(client.userID == nil)
+    }
+
+    @Test(arguments: ["", "a\nb", "a\u{0}", String(repeating: "x", count: 257)])
+    func `what cannot be an id is refused`(userID: String) throws {
+        let client = try people.device.launch()
+        let error = #expect(throws: SanguineError.self) { try client.signIn(as: userID) }
+        #expect(error?.code == "sign_in_refused")
+        #expect(client.userID == nil)
+    }
+
+    @Test(arguments: [" ", "a:b", "user:ada", "å\u{1F980}", String(repeating: "x", count: 256)])
+    func `any other text is an id, also after a restart`(userID: String) throws {
+        try people.device.launch().signIn(as: userID)
+        try people.device.kill()
+        #expect(try people.device.launch().userID == userID)
+    }
+
+    @Test func `ids that a string compares as equal are two users`() throws {
+        let client = try people.device.launch()
+        try client.signIn(as: "\u{E9}")
+        client.set(Words(words: ["a"]), for: .said)
+        try client.signIn(as: "e\u{301}")
+        #expect(client.cached(.said) == nil)
+    }
+
+    @Test func `an id that is an account's is another owner`() throws {
+        let text = TestAuthorizer.account?.description ?? ""
+        #expect(try Owner(userID: text) != Owner(stored: text))
+    }
+
+    @Test func `a closed client signs nobody in`() throws {
+        let client = try people.device.launch()
+        try client.signIn(as: "ada")
+        client.close()
+        #expect(throws: SanguineError.closed) { try client.signIn(as: "bob") }
+        #expect(throws: SanguineError.closed) { try client.signIn(as: "ada") }
+    }
+
+    @Test func `a sign-in that cannot be kept is refused, and nobody is there`() throws {
+        let client = try people.device.launch()
+        let folder = try #require(client.configuration.folder)
+        // A file cannot take its place.
+        let obstacle = folder.appending(path: "present/obstacle")
+        try FileManager.default.createDirectory(at: obstacle, withIntermediateDirectories: true)
+        let error = #expect(throws: SanguineError.self) { try client.signIn(as: "ada") }
+        #expect(error?.code == "store")
+        #expect(client.userID == nil)
+        try FileManager.default.removeItem(at: folder.appending(path: "present"))
+        try client.signIn(as: "ada")
+        #expect(client.userID == "ada")
+    }
+}
