@@ -225,7 +225,10 @@ extension ClientGame {
             devices[index].stay.deeds.insert(place)
             return
         }
-        if chance(2), pending.contains(id) { return supersede(place, index) }
+        // What names the poison is refused as well.
+        if chance(2), pending.contains(id), !deeds[place].isPoison {
+            return supersede(place, index)
+        }
         let isWithdrawn = chance(2)
         note("device \(index) \(isWithdrawn ? "takes back" : "discards") \(deeds[place].mark)")
         let isTaken =
