@@ -61,6 +61,12 @@ public enum ClientLimits {
     ///
     /// What comes behind is left out. See ``SanguineError/response``.
     public static let errorBodyBytes = 16 << 10
+    /// Models that are kept for views which follow them and hold none: 64.
+    ///
+    /// Past it the one kept longest is let go.
+    public static let unheldModels = 64
+    /// How long after a change such a view may take to ask for its model again: 10 seconds.
+    public static let unheldModelGrace: Duration = .seconds(10)
     /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.
     public static let keep: Duration = .hours(30 * 24)
     /// Bytes of values in memory: 32 MB.

@@ -19,10 +19,10 @@ final class Device: Sendable {
     let present = PresentUser()
     let queries: QueryCache
     let records: RecordObservers
-    let outboxNews = OutboxNews()
+    let outboxNews: OutboxNews
     let restores = Followers<Double>()
     let turn = MainTurn()
-    let models = ModelTable()
+    let models: ModelTable
     let events: EventKeeper
     /// The zone of the days of a user who has set none.
     let zone: TimeZone
@@ -31,6 +31,12 @@ final class Device: Sendable {
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(_ configuration: SanguineClient.Configuration) throws(StoreError) {
         self.configuration = configuration
+        let models = ModelTable(delay: configuration.delay)
+        self.models = models
+        outboxNews = OutboxNews {
+            guard MainTurn.isNow else { return }
+            MainActor.assumeIsolated { models.applyNewest([OutboxModel.key]) }
+        }
         let metrics = ClientMetrics(
             clock: configuration.delay,
             observer: configuration.observer,
@@ -112,6 +118,11 @@ final class Device: Sendable {
     func applyNow(_ keys: [QueryKey]) {
         guard MainTurn.isNow, !keys.isEmpty else { return }
         MainActor.assumeIsolated { models.applyNewest(keys) }
+    }
+
+    /// Has models of temporary ids go on with the real ones, in the main actor's next turn.
+    func idsReplaced() {
+        turn.schedule({ [models] in models.applyNewest() }, for: turn.newOwner())
     }
 
     /// Has the zone that counts now kept to.

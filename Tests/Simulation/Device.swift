@@ -260,6 +260,18 @@ struct Device {
         }
     }
 
+    /// The first operation that has surely reached nobody.
+    var firstUnsent: Identifier? { state?.outbox.items.values.first(where: \.isUnsent)?.id }
+
+    /// Takes such an operation back.
+    mutating func withdraw(_ id: Identifier) throws {
+        guard let item = state?.outbox.items.values.first(where: { $0.id == id }),
+            state?.outbox.unsent(item.kind, in: item.lane).contains(item.sequence) == true,
+            let actions = try state?.discard(item.sequence, over: disk.mirror)
+        else { return }
+        try perform(actions)
+    }
+
     // MARK: - Feed
 
     /// What the device would ask with.

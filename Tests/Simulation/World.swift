@@ -39,7 +39,8 @@ package struct World<Authority: SimulatedAuthority> {
         /// The member that it leaves in its counters.
         let mark: String
         let counters: [RecordKey]
-        let isPoison: Bool
+        /// Whether nobody may do it: it is refused, or was taken back.
+        var isPoison: Bool
         let step: Int
         var isRefused = false
         /// Whether the authority has it: then it has it for good.
@@ -96,7 +97,8 @@ package struct World<Authority: SimulatedAuthority> {
             devices[device].wake()
             devices[device].wantsPull = true
         case 90..<93: devices[device].die()
-        case 93..<97: if devices[device].state == nil { try devices[device].start() }
+        case 93..<96: if devices[device].state == nil { try devices[device].start() }
+        case 96: try await act(device) { try $0.withdraw(on: device) }
         case 97: try await act(device) { try $0.devices[device].emptyTray() }
         case 98: try await sweep()
         default: try changeUser(device)
@@ -178,6 +180,19 @@ package struct World<Authority: SimulatedAuthority> {
             isPoison: isPoison,
             step: step
         )
+    }
+
+    /// Takes back what waits and has reached nobody: from then on it is nowhere.
+    private mutating func withdraw(on device: Int) throws {
+        guard let id = devices[device].firstUnsent else { return }
+        // It may die in between: the disk says which came first.
+        defer {
+            if !isQueued(id, on: devices[device]) {
+                accepted[id]?.isPoison = true
+                accepted[id]?.isRefused = true
+            }
+        }
+        try devices[device].withdraw(id)
     }
 
     private mutating func send(_ device: Int) throws {

@@ -52,6 +52,8 @@ enum LimitTexts {
         ("ClientLimits.retryReserve", count(ClientLimits.retryReserve)),
         ("ClientLimits.requestsPerRetry", count(ClientLimits.requestsPerRetry)),
         ("ClientLimits.retryHosts", count(ClientLimits.retryHosts)),
+        ("ClientLimits.unheldModels", count(ClientLimits.unheldModels)),
+        ("ClientLimits.unheldModelGrace", time(ClientLimits.unheldModelGrace)),
         ("ClientLimits.longestPause", time(ClientLimits.longestPause)),
         ("ClientLimits.batchSize", count(ClientLimits.batchSize)),
         ("ClientLimits.largestBatch", count(ClientLimits.largestBatch)),

@@ -1,5 +1,6 @@
 import Foundation
 import Sanguine
+import SanguineModel
 import SanguineTesting
 import TestSupport
 import Testing
@@ -32,6 +33,24 @@ struct Like: Mutation {
 
     func send(_ request: MutationRequest) async throws {
         try await request.post("tracks/\(track)/like")
+    }
+}
+
+struct Unlike: Mutation, Superseding {
+    static let name = "track.unlike"
+    let track: String
+    var lane: String { track }
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.track(track)) { $0.likes -= 1 }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)/unlike")
+    }
+
+    func supersedes(_ earlier: any Sendable) -> Supersession? {
+        (earlier as? Like)?.track == track ? .undoes : nil
     }
 }
 
@@ -96,6 +115,19 @@ struct MutationSnippets {
         network.release()
         #expect(try await receipt.outcome == .applied)
         client.outbox.resume()
+    }
+
+    @Test func `what was sent is undone by another mutation`() async throws {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = ScriptedTransport { _ in .json(Track(id: "1")) }
+        configuration.mutations = [Like.self, Unlike.self]
+        let client = try SanguineClient(configuration)
+        let receipt = try client.perform(Like(track: "1"))
+        #expect(try await receipt.outcome == .applied)
+        if try !receipt.withdraw() { try client.perform(Unlike(track: "1")) }
+        #expect(client.outbox.pending.contains { $0.name == Unlike.name })
+        client.close()
     }
 
     @Test(arguments: ["ada", "bob"])

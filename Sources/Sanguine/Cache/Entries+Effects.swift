@@ -17,10 +17,16 @@ extension Entries {
     /// - Parameters:
     ///   - effects: What it does.
     ///   - sequence: The operation.
+    ///   - replaced: Operations whose effects end in the same step. Default: none.
     ///   - user: Whose operation it is.
-    /// - Returns: Whether that user is still there.
+    /// - Returns: What shows something else now; nothing if that user is gone.
     @discardableResult
-    func setEffects(_ effects: [Effect], of sequence: Int64, for user: Partition) -> Bool {
+    func setEffects(
+        _ effects: [Effect],
+        of sequence: Int64,
+        inPlaceOf replaced: [Int64] = [],
+        for user: Partition
+    ) -> [QueryKey] {
         let changed = guarded.withLock { guarded -> [ErasedQuery]? in
             guard guarded.user === user, !guarded.isClosed else { return nil }
             if effects.contains(where: { $0.acknowledgedAt != nil }) {
@@ -31,14 +37,21 @@ extension Entries {
                     || guarded.table[effect.query.key]?.contained.contains(sequence) != true
             }
             let number = guarded.nextNumber()
-            return guarded.effects.set(missing, of: sequence, number: number)
+            var changed = guarded.effects.set(missing, of: sequence, number: number)
+            for other in replaced where other != sequence {
+                for query in guarded.effects.set([], of: other, number: number)
+                where !changed.contains(where: { $0.key == query.key }) {
+                    changed.append(query)
+                }
+            }
+            return changed
         }
         for query in changed ?? [] {
             show(query)
             // More rows may be shown than the entry has.
             if query.comesInParts { tellObservers(of: query.key) {} }
         }
-        return changed != nil
+        return changed.map { $0.map(\.key) } ?? []
     }
 
     /// Takes note of an operation's being gone from the outbox's file.

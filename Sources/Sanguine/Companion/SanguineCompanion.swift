@@ -84,12 +84,15 @@ public final class SanguineCompanion: Sendable {
     /// The query as an observable object for a view.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        RecordModel(
-            query,
-            value: cached(query),
-            observers: reader.observers,
-            turn: reader.turn
-        )
+        reader.models.model(query.key) {
+            RecordModel(
+                query,
+                value: cached(query),
+                observers: reader.observers,
+                models: reader.models,
+                turn: reader.turn
+            )
+        }
     }
 }
 
@@ -113,6 +116,7 @@ private struct CompanionUser: Sendable {
 /// Mutable state: `present`, by its mutex, held over the opening of files alone.
 private final class CompanionReader: Sendable {
     let turn: MainTurn
+    let models: ModelTable
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration
     private let folders: UserFolders
@@ -123,6 +127,7 @@ private final class CompanionReader: Sendable {
         self.configuration = configuration
         self.folders = folders
         turn = MainTurn()
+        models = ModelTable(delay: configuration.delay)
         observers = RecordObservers(turn: turn)
         present = Mutex(nil)
         observers.observe { [weak self] in self?.user.records }

@@ -17,8 +17,8 @@ public import SanguineModel
 ///
 /// What is cached is there when the model is created. A property changes only when its value does,
 /// so that a view is drawn again only for what it shows, and all changes of one moment come in one
-/// turn of the main actor. Views of the same query share one model; it stops following when the
-/// last of them releases it.
+/// turn of the main actor. What `perform` changes on the main actor is in it when that returns.
+/// Views of the same query share one model; it stops following when the last of them releases it.
 @MainActor
 @Observable
 public final class QueryModel<Value: Codable & Sendable & Equatable> {
@@ -45,19 +45,38 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
     /// When the value arrived from its source.
     public private(set) var asOf: Timestamp?
 
-    @ObservationIgnored private let client: SanguineClient
-    @ObservationIgnored private let query: Query<Value>
+    @ObservationIgnored private let queries: QueryCache
+    /// Weak: it keeps models.
+    @ObservationIgnored private weak var models: ModelTable?
+    @ObservationIgnored private let turn: MainTurn
+    @ObservationIgnored private let owner: UInt64
+    @ObservationIgnored private var query: Query<Value>
     @ObservationIgnored private var following: Following?
+    /// What the query is made of, if its id may be a temporary one.
+    @ObservationIgnored private var id: FollowedID<Query<Value>>?
+    /// Whether what is shown is still that of the id before.
+    @ObservationIgnored private var isOfFormerID = false
 
-    init(_ query: Query<Value>, client: SanguineClient) {
-        self.client = client
+    init(_ query: Query<Value>, on device: Device) {
+        (queries, models) = (device.queries, device.models)
         self.query = query
-        let turn = client.device.turn
-        let owner = turn.newOwner()
-        following = client.observe(query) { [weak self] _ in
+        turn = device.turn
+        owner = turn.newOwner()
+        follow()
+        apply(queries.snapshot(of: query))
+    }
+
+    private func follow() {
+        following = queries.follow(query) { [weak self, turn, owner] _ in
             turn.schedule({ self?.applyNewest() }, for: owner)
         }
-        apply(client.snapshot(of: query))
+    }
+
+    /// Goes on with another query as soon as another id stands for the one that it has.
+    func follow(_ id: FollowedID<Query<Value>>) {
+        guard self.id == nil else { return }
+        self.id = id
+        applyNewest()
     }
 
     /// Fetches now, and returns when the fetch has ended.
@@ -65,19 +84,36 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
     /// A failure is in ``error``.
     public func refresh() async {
         // Every reader learns of the failure through the state, this one included.
-        _ = try? await client.refresh(query)
-        apply(client.snapshot(of: query))
+        _ = try? await queries.value(of: query, refreshing: true)
+        applyNewest()
     }
 
     // The newest state, and not the one that was told of: it may have been overtaken since.
-    func applyNewest() { apply(client.snapshot(of: query)) }
+    func applyNewest() {
+        if let next = id?.next(), next.key != query.key {
+            (query, isOfFormerID) = (next, true)
+            models?.add(self, as: next.key)
+            follow()
+        }
+        if apply(queries.snapshot(of: query)) { models?.changed(self) }
+    }
 
-    private func apply(_ state: QueryState<Value>) {
-        if value != state.value { value = state.value }
+    /// Returns whether the value is another one.
+    @discardableResult
+    private func apply(_ state: QueryState<Value>) -> Bool {
+        var state = state
+        if isOfFormerID, state.value == nil {
+            (state.value, state.asOf) = (value, asOf)
+        } else {
+            isOfFormerID = false
+        }
+        let isOther = value != state.value
+        if isOther { value = state.value }
         if error != state.error { error = state.error }
         if asOf != state.asOf { asOf = state.asOf }
         let next = Phase(state)
         if phase != next { phase = next }
+        return isOther
     }
 }
 

@@ -19,19 +19,17 @@ final class MutationDriver: OutboxDriver {
     private let user: Partition
     /// Has the models of those keys follow, if the main actor calls.
     private let applyNow: @Sendable ([QueryKey]) -> Void
+    /// Has models go on with real ids.
+    private let idsReplaced: @Sendable () -> Void
     private let types: [String: any Mutation.Type]
     private let ids = Mutex(ReplacedIds())
     private var entries: Entries { queries.entries }
 
-    init(
-        _ outbox: OutboxEngine,
-        _ device: Device,
-        user: Partition,
-        applyNow: @escaping @Sendable ([QueryKey]) -> Void
-    ) {
+    init(_ outbox: OutboxEngine, _ device: Device, user: Partition) {
         self.outbox = outbox
         self.user = user
-        self.applyNow = applyNow
+        applyNow = { [weak device] in device?.applyNow($0) }
+        idsReplaced = { [weak device] in device?.idsReplaced() }
         queries = device.queries
         settling = MutationSettling(outbox, device.queries)
         types = Dictionary(device.configuration.mutations.map { ($0.name, $0) }) { first, _ in first
@@ -57,10 +55,10 @@ final class MutationDriver: OutboxDriver {
         if let rewritten = ids.withLock({ $0 }).rewrite(row) {
             (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
         }
-        return try outbox.perform(row) { [mutation] _ in
-            { [self] row, contents in
+        return try outbox.perform(row, mutation as? any Superseding) { [mutation] _ in
+            { [self] row, contents, replaced in
                 add(row, isKnown: true, to: &contents)
-                return { [self] in showNew(row, mutation) }
+                return { [self] in showNew(row, mutation, inPlaceOf: replaced) }
             }
         }
     }
@@ -100,8 +98,12 @@ final class MutationDriver: OutboxDriver {
     }
 
     /// Shows an operation that was just taken in.
-    private func showNew(_ row: OutboxFile.Row, _ mutation: any Mutation) {
-        show(row, mutation)
+    private func showNew(
+        _ row: OutboxFile.Row,
+        _ mutation: any Mutation,
+        inPlaceOf replaced: [Int64] = []
+    ) {
+        show(row, mutation, inPlaceOf: replaced)
         // An id may have become a real one meanwhile.
         rewriteWaiting(only: row.sequence)
         let present = outbox.read { $0.rows[row.sequence] }
@@ -110,20 +112,30 @@ final class MutationDriver: OutboxDriver {
         show(present, mutation)
     }
 
-    private func show(_ row: OutboxFile.Row, _ mutation: any Mutation) {
+    private func show(
+        _ row: OutboxFile.Row,
+        _ mutation: any Mutation,
+        inPlaceOf replaced: [Int64] = []
+    ) {
         var effects = effects(of: mutation, row.sequence)
         for place in effects.indices {
             if row.mayBeDone { effects[place].sentAt = 0 }
             if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
         }
-        entries.setEffects(effects, of: row.sequence, for: user)
-        applyNow(effects.map(\.query.key))
+        applyNow(
+            entries.setEffects(effects, of: row.sequence, inPlaceOf: replaced, for: user)
+        )
     }
 
-    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
-        _ = contents.state.outbox.discard(sequence)
-        return { [entries, user] in entries.setEffects([], of: sequence, for: user) }
+    func discard(_ sequences: [Int64], from contents: inout OutboxContents) -> Shown {
+        for sequence in sequences { _ = contents.state.outbox.discard(sequence) }
+        guard let first = sequences.first else { return {} }
+        return { [entries, user, applyNow] in
+            applyNow(entries.setEffects([], of: first, inPlaceOf: sequences, for: user))
+        }
     }
+
+    func operation(of row: OutboxFile.Row) -> (any Sendable)? { mutation(of: row) }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {
         guard mutation(of: row) != nil else {
@@ -143,6 +155,9 @@ final class MutationDriver: OutboxDriver {
     }
 
     // MARK: - Ids
+
+    /// The id that the backend has given to what had a temporary one, if it has.
+    func realID(of id: String) -> String? { ids.withLock { $0.real(of: id) } }
 
     func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] {
         let ids = ids.withLock { $0 }
@@ -237,6 +252,8 @@ final class MutationDriver: OutboxDriver {
             ids.learn(said.replaced)
             return ids
         }
+        // Before effects pass to the real ids: models go there first.
+        if !said.replaced.isEmpty { idsReplaced() }
         let head = outbox.environment.clock.now().millisecondsSince1970
         let result = PushResult(id: row.id, status: .applied, head: head)
         let landing = outbox.land(departure, [result]) { contents in

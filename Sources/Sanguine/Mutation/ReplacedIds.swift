@@ -9,6 +9,9 @@ struct ReplacedIds: Sendable {
     /// Whether nobody has a temporary id.
     var isEmpty: Bool { real.isEmpty }
 
+    /// The id that stands for a temporary one; `nil` if it is none, or was forgotten.
+    func real(of id: String) -> String? { real[id] }
+
     /// Remembers real ids; past ``RecordLimits/replacedIds`` the oldest are forgotten.
     mutating func learn(_ replaced: [(temporary: String, real: String)]) {
         for (temporary, real) in replaced {

@@ -32,5 +32,4 @@ extension Problem {
         .operationInProgress,
         "Wait for the operation's outcome: it was sent, and may be done."
     )
-    static let discarded = Problem(.notFound, "The operation was discarded.")
 }

@@ -11,7 +11,8 @@ import Synchronization
 public struct Outbox: Sendable {
     /// Where an operation is.
     public enum Phase: Hashable, Sendable {
-        /// It waits to be sent.
+        /// It waits to be sent, has surely reached nobody, and can be taken back: see
+        /// ``Outbox/withdraw(_:)``.
         case queued
         /// It is on its way, or its answer was lost and it will be sent again.
         case sending
@@ -33,6 +34,10 @@ public struct Outbox: Sendable {
         ///
         /// It is sent all the same: the authority decides.
         public let conflict: Refusal?
+        /// What its last sending has failed with, as long as it is not answered; `nil` if none has.
+        public let lastFailure: SanguineError?
+        /// When it was made, by the device's clock.
+        public var created: Timestamp { id.moment }
 
         /// Creates an operation, for previews and tests; an outbox makes its own.
         ///
@@ -42,13 +47,15 @@ public struct Outbox: Sendable {
             name: String,
             lane: String = "main",
             phase: Phase = .queued,
-            conflict: Refusal? = nil
+            conflict: Refusal? = nil,
+            lastFailure: SanguineError? = nil
         ) {
             self.id = id
             self.name = name
             self.lane = lane
             self.phase = phase
             self.conflict = conflict
+            self.lastFailure = lastFailure
         }
     }
 
@@ -62,6 +69,8 @@ public struct Outbox: Sendable {
         public let lane: String
         /// Why it was refused.
         public let problem: Problem
+        /// When it was made, or retried last, by the device's clock.
+        public var created: Timestamp { id.moment }
 
         /// Creates a refused operation, for previews and tests; an outbox makes its own.
         ///
@@ -171,6 +180,19 @@ public struct Outbox: Sendable {
     @discardableResult
     public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
         try present.retry(id)
+    }
+
+    /// Takes an operation back that has surely reached nobody: an undo.
+    ///
+    /// Its effect is gone, and so is its row on disk, when this returns; who waits for its outcome
+    /// is told ``Receipt/Outcome/withdrawn``. What was made after it stays. The sender and this
+    /// decide under one lock: what is taken back is never sent.
+    ///
+    /// - Returns: Whether it was taken back; `false` if it was sent, may have been, or is no longer
+    ///   among ``pending``.
+    /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
+    public func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
+        try present.withdraw(id)
     }
 
     /// Drops an operation that was refused, or was never sent.

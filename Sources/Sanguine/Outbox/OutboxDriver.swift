@@ -20,12 +20,17 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// - Returns: What shows it, to be called under no lock.
     func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown
 
-    /// Takes an operation out that is off the disk already.
+    /// Takes operations out that are off the disk already, or about to be.
     ///
     /// Under the outbox's lock.
     ///
-    /// - Returns: What hides it, to be called under no lock.
-    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown
+    /// - Returns: What hides them, all in one step, to be called under no lock.
+    func discard(_ sequences: [Int64], from contents: inout OutboxContents) -> Shown
+
+    /// The operation itself; `nil` if the app does not know it.
+    ///
+    /// Under the outbox's lock.
+    func operation(of row: OutboxFile.Row) -> (any Sendable)?
 
     /// Refuses what would only be refused again.
     ///

@@ -5,24 +5,33 @@ import Synchronization
 // MARK: - Operations
 
 extension OutboxEngine {
-    /// Takes an operation in under the lock, once it is durable; see ``OutboxDriver/admit(_:to:)``.
-    typealias Admit = (OutboxFile.Row, inout OutboxContents) -> Shown
+    /// Takes an operation in under the lock, once it is durable, in the place of others; see
+    /// ``OutboxDriver/admit(_:to:)``.
+    typealias Admit = (
+        _ row: OutboxFile.Row, _ contents: inout OutboxContents, _ replaced: [Int64]
+    ) -> Shown
 
     /// Takes an operation in: durable and visible when this returns.
     ///
     /// - Parameters:
     ///   - row: The operation; it is given its number here.
+    ///   - superseding: The operation itself, if it may make others needless. Default: `nil`.
     ///   - rehearse: Refuses what cannot be done, under the lock, and says how it is taken in.
     /// - Returns: What tells of its outcome.
     /// - Throws: ``SanguineError``; nothing is taken in then.
     func perform(
         _ row: OutboxFile.Row,
+        _ superseding: (any Superseding)? = nil,
         _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> Receipt {
         try open(row.kind)
         let shot = Shot()
-        let shown = try guarded.withLock { guarded throws(SanguineError) in
+        let (shown, withdrawn) = try guarded.withLock {
+            guarded throws(SanguineError) -> (Shown, [Shot]) in
             if let ending = guarded.ending { throw ending }
+            if let needless = needless(for: superseding, row, guarded) {
+                return try supersede(needless, by: row, shot, &guarded, rehearse)
+            }
             guard !guarded.contents.state.outbox.isFull else {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
@@ -30,10 +39,11 @@ extension OutboxEngine {
             var row = row
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
             guarded.receipts[row.sequence] = shot
-            return admit(row, &guarded, take)
+            return (admit(row, &guarded) { take($0, &$1, []) }, [])
         }
         show(shown)
-        return Receipt(id: row.id, shot: shot)
+        for shot in withdrawn { shot.resolve(.success(.withdrawn)) }
+        return receipt(row.id, shot)
     }
 
     /// Puts an operation of the tray to the end, under a new id.
@@ -55,7 +65,7 @@ extension OutboxEngine {
                 arguments: old.arguments
             )
             row.sequence = try store {
-                try file.replace(old.sequence, by: row, at: row.id.moment)
+                try file.replace([old.sequence], by: row, at: row.id.moment)
             }
             _ = guarded.contents.state.outbox.discard(old.sequence)
             (guarded.contents.rows[old.sequence], guarded.failures[old.sequence]) = (nil, nil)
@@ -63,32 +73,120 @@ extension OutboxEngine {
             return admit(row, &guarded) { driver.admit($0, to: &$1) }
         }
         show(shown)
-        return Receipt(id: fresh, shot: shot)
+        return receipt(fresh, shot)
     }
 
     /// Takes an operation out that is in the tray, or was never sent.
     func discard(_ id: Identifier) throws(SanguineError) {
-        try openAll()
-        let (hide, receipt) = try guarded.withLock { guarded throws(SanguineError) in
-            if let ending = guarded.ending { throw ending }
-            guard let row = guarded.row(id), let driver = guarded.drivers[row.kind] else {
-                throw .problem(.notInTray)
-            }
-            guard guarded.contents.state.outbox.mayDiscard(row.sequence) else {
-                throw .problem(.mayBeDone)
-            }
-            // On disk first: what is discarded must not be back at the next launch.
-            try store { try file.write([.removed([row.sequence])]) }
-            let hide = driver.discard(row.sequence, from: &guarded.contents)
-            guarded.contents.rows[row.sequence] = nil
-            guarded.failures[row.sequence] = nil
-            return (hide, guarded.receipts.removeValue(forKey: row.sequence))
+        _ = try takeOut(id) { item throws(SanguineError) in
+            guard let item else { throw .problem(.notInTray) }
+            guard item.isRefused || item.isUnsent else { throw .problem(.mayBeDone) }
+            return true
         }
-        hide()
-        receipt?.resolve(.success(.refused(.discarded)))
-        changed()
-        environment.durableWrites?()
-        kick()
+    }
+
+    /// Takes an operation back that has surely reached nobody.
+    ///
+    /// - Returns: Whether it was taken back.
+    func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
+        try takeOut(id) { $0?.isUnsent == true }
+    }
+
+    /// - Parameters:
+    ///   - id: The operation.
+    ///   - isMeant: Whether it is taken out, as it is at that moment; under the lock.
+    /// - Returns: Whether it was.
+    /// - Throws: ``SanguineError``; nothing has changed then.
+    private func takeOut(
+        _ id: Identifier,
+        if isMeant: (OutboxState.Item?) throws(SanguineError) -> Bool
+    ) throws(SanguineError) -> Bool {
+        try openAll()
+        let taken = try guarded.withLock { guarded throws(SanguineError) -> (Shown, [Shot])? in
+            if let ending = guarded.ending { throw ending }
+            let row = guarded.row(id)
+            guard try isMeant(row.flatMap { guarded.contents.state.outbox.items[$0.sequence] }),
+                let row, let driver = guarded.drivers[row.kind]
+            else { return nil }
+            // On disk first: what is taken out must not be back at the next launch.
+            try store { try file.write([.removed([row.sequence])]) }
+            let hide = driver.discard([row.sequence], from: &guarded.contents)
+            return (hide, guarded.forget([row.sequence]))
+        }
+        guard let (hide, receipts) = taken else { return false }
+        show(hide)
+        for receipt in receipts { receipt.resolve(.success(.withdrawn)) }
+        return true
+    }
+
+    private func receipt(_ id: Identifier, _ shot: Shot) -> Receipt {
+        Receipt(id: id, shot: shot) { () throws(SanguineError) in try self.withdraw(id) }
+    }
+
+    // MARK: - Needless operations
+
+    /// Waiting operations that a new one makes needless.
+    private struct Needless {
+        var sequences: [Int64] = []
+        /// Whether the new one is needless, too.
+        var isUndone = false
+    }
+
+    private func needless(
+        for superseding: (any Superseding)?,
+        _ row: OutboxFile.Row,
+        _ guarded: borrowing Guarded
+    ) -> Needless? {
+        // What a companion has taken in the app may be sending.
+        guard let superseding, !environment.isCompanion, let driver = guarded.drivers[row.kind]
+        else { return nil }
+        var needless = Needless()
+        for sequence in guarded.contents.state.outbox.unsent(row.kind, in: row.lane) {
+            guard let earlier = guarded.contents.rows[sequence],
+                let operation = driver.operation(of: earlier),
+                let supersession = superseding.supersedes(operation)
+            else { continue }
+            needless.sequences.append(sequence)
+            needless.isUndone = supersession == .undoes
+            if needless.isUndone { break }
+        }
+        return needless.sequences.isEmpty ? nil : needless
+    }
+
+    /// Takes operations out, and a new one in, unless it is needless as well: durably in one
+    /// transaction, and to be shown in one step.
+    private func supersede(
+        _ needless: Needless,
+        by row: OutboxFile.Row,
+        _ shot: Shot,
+        _ guarded: inout Guarded,
+        _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
+    ) throws(SanguineError) -> (Shown, [Shot]) {
+        guard let driver = guarded.drivers[row.kind] else { return ({}, []) }
+        // It is refused as it would be if nothing waited.
+        _ = try rehearse(guarded.contents)
+        // A copy until it is on disk: if that fails, or it is refused, nothing has changed.
+        var contents = guarded.contents
+        let hide = driver.discard(needless.sequences, from: &contents)
+        if needless.isUndone {
+            try store { try file.write([.removed(needless.sequences)]) }
+            guarded.contents = contents
+            return (hide, guarded.forget(needless.sequences) + [shot])
+        }
+        let take = try rehearse(contents)
+        var row = row
+        row.sequence = try store {
+            try file.replace(needless.sequences, by: row, at: row.id.moment)
+        }
+        guarded.contents = contents
+        let withdrawn = guarded.forget(needless.sequences)
+        guarded.receipts[row.sequence] = shot
+        let show = admit(row, &guarded) { take($0, &$1, needless.sequences) }
+        let shown: Shown = {
+            show()
+            hide()
+        }
+        return (shown, withdrawn)
     }
 
     private func openAll() throws(SanguineError) {
@@ -119,8 +217,9 @@ extension OutboxEngine {
 extension OutboxEngine {
     /// The operations that are not settled, in the order in which they were made.
     func pending() -> [Outbox.Operation] {
-        read { contents in
-            contents.state.outbox.items.values.compactMap { item in
+        guarded.withLock { guarded in
+            let contents = guarded.contents
+            return contents.state.outbox.items.values.compactMap { item in
                 guard let phase = Outbox.Phase(item), let row = contents.rows[item.sequence] else {
                     return nil
                 }
@@ -129,7 +228,8 @@ extension OutboxEngine {
                     name: row.name,
                     lane: item.lane,
                     phase: phase,
-                    conflict: contents.state.replay.refusal(of: item.sequence)
+                    conflict: contents.state.replay.refusal(of: item.sequence),
+                    lastFailure: phase == .acknowledged ? nil : guarded.failures[item.sequence]
                 )
             }
         }
@@ -156,6 +256,14 @@ extension OutboxEngine {
 }
 
 extension OutboxEngine.Guarded {
+    /// Forgets operations that were taken out; returns who waits for their outcome.
+    fileprivate mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
+        sequences.compactMap { sequence in
+            (contents.rows[sequence], failures[sequence]) = (nil, nil)
+            return receipts.removeValue(forKey: sequence)
+        }
+    }
+
     fileprivate func row(_ id: Identifier) -> OutboxFile.Row? {
         contents.rows.values.first { $0.id == id }
     }

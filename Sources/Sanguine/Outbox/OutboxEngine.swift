@@ -18,8 +18,8 @@ import Synchronization
 ///    ``end(_:)``.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await`, over the cache or over code of
-/// the app other than mutators and the decoding of operations. The outbox's and the records' files
-/// may be read and written under it.
+/// the app other than mutators, ``Superseding`` and the decoding of operations. The outbox's and
+/// the records' files may be read and written under it.
 ///
 /// A class with a lock and not an actor, because performing and reading answer at once.
 final class OutboxEngine: Sendable {
@@ -233,7 +233,11 @@ final class OutboxEngine: Sendable {
     }
 
     /// Takes an operation in that is on disk; returns what shows it.
-    func admit(_ row: OutboxFile.Row, _ guarded: inout Guarded, _ admit: Admit) -> Shown {
+    func admit(
+        _ row: OutboxFile.Row,
+        _ guarded: inout Guarded,
+        _ admit: (OutboxFile.Row, inout OutboxContents) -> Shown
+    ) -> Shown {
         if row.sequence == guarded.lastSequence + 1 { guarded.lastSequence = row.sequence }
         let shown = admit(row, &guarded.contents)
         guard guarded.contents.state.outbox.items[row.sequence]?.isArriving == true else {
@@ -250,7 +254,7 @@ final class OutboxEngine: Sendable {
         let hide = guarded.withLock { guarded -> Shown? in
             guarded.contents.state.outbox.arrived(row.sequence)
             guard guarded.contents.state.outbox.items[row.sequence] == nil else { return nil }
-            return guarded.drivers[row.kind]?.discard(row.sequence, from: &guarded.contents)
+            return guarded.drivers[row.kind]?.discard([row.sequence], from: &guarded.contents)
         }
         hide?()
     }

@@ -125,6 +125,9 @@ extension OutboxState.Item {
         }
     }
 
+    /// Whether it waits and has surely reached nobody.
+    package var isUnsent: Bool { phase == .queued && !mayBeDone }
+
     /// What the base must have reached for the mutator to be settled, if it is acknowledged.
     var head: Int64? {
         guard kind == .mutator, case .acknowledged(let head) = phase else { return nil }

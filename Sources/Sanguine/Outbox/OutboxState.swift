@@ -108,7 +108,13 @@ package struct OutboxState: Sendable {
     /// Whether an operation is refused, or was never sent.
     package func mayDiscard(_ sequence: Int64) -> Bool {
         guard let item = items[sequence] else { return false }
-        return item.isRefused || (item.phase == .queued && !item.mayBeDone)
+        return item.isRefused || item.isUnsent
+    }
+
+    /// The operations of a lane that wait and have surely reached nobody, the newest first.
+    package func unsent(_ kind: Kind, in lane: String) -> [Int64] {
+        items.values.reversed().filter { $0.kind == kind && $0.lane == lane && $0.isUnsent }
+            .map(\.sequence)
     }
 
     // MARK: - Operations

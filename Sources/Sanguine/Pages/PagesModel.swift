@@ -51,7 +51,15 @@ where Item.ID: Sendable {
         didSet { source.setAnchor(anchor) }
     }
 
-    @ObservationIgnored private let source: PagesSource<Item>
+    @ObservationIgnored private var source: PagesSource<Item>
+    @ObservationIgnored private let turn: MainTurn
+    @ObservationIgnored private let owner: UInt64
+    /// What the list is made of, if it depends on an id that may be a temporary one.
+    @ObservationIgnored private var id: FollowedID<PagesSource<Item>>?
+    /// Whether what is shown is still that of the id before.
+    @ObservationIgnored private var isOfFormerID = false
+    /// Weak: it keeps models.
+    @ObservationIgnored private weak var models: ModelTable?
     /// What the other properties are: observed ones cost more to read than a page to append.
     @ObservationIgnored private var shown = PagesSnapshot<Item>()
     /// Which rows ``items`` are.
@@ -59,14 +67,29 @@ where Item.ID: Sendable {
     @ObservationIgnored private var following: Following?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
 
-    init(_ source: PagesSource<Item>, turn: MainTurn) {
+    init(_ source: PagesSource<Item>, on device: Device) {
         self.source = source
-        let owner = turn.newOwner()
+        models = device.models
+        turn = device.turn
+        owner = turn.newOwner()
+        follow()
+        applyNewest()
+    }
+
+    private func follow() {
         let observer = PagesSource<Item>.Observer(
-            tell: { [weak self] _ in turn.schedule({ self?.applyNewest() }, for: owner) },
+            tell: { [weak self, turn, owner] _ in
+                turn.schedule({ self?.applyNewest() }, for: owner)
+            },
             finish: {}
         )
         following = source.observe(observer, priority: .visible).map { Following($0) }
+    }
+
+    /// Goes on with another list as soon as another id stands for the one that it depends on.
+    func follow(_ id: FollowedID<PagesSource<Item>>) {
+        guard self.id == nil else { return }
+        self.id = id
         applyNewest()
     }
 
@@ -127,14 +150,27 @@ where Item.ID: Sendable {
     }
 
     func applyNewest() {
+        if let next = id?.next(), next !== source {
+            (source, span, isOfFormerID) = (next, nil, true)
+            source.setAnchor(anchor)
+            models?.add(self, as: source.entry.key)
+            follow()
+        }
         let (state, rows, span) = source.look(since: span)
+        if isOfFormerID, state.phase == .loading || state.phase == .empty { return }
+        isOfFormerID = false
         let before = shown
         shown = state
         self.span = span
         switch rows {
         case .nothing: break
-        case .slid: rows.apply(to: &items)
-        case .all(let all): if items != all { items = all }
+        case .slid:
+            rows.apply(to: &items)
+            models?.changed(self)
+        case .all(let all):
+            guard items != all else { break }
+            items = all
+            models?.changed(self)
         }
         if before.hasMore != state.hasMore { hasMore = state.hasMore }
         if before.hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }

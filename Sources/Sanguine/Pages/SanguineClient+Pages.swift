@@ -3,7 +3,7 @@ extension SanguineClient {
     /// `hasMore`, `loadNext()`.
     @MainActor
     public func pages<Item>(_ pages: Pages<Item>) -> PagesModel<Item> {
-        device.models.model(pages.key) { PagesModel(source(of: pages), turn: device.turn) }
+        device.models.model(pages.key) { PagesModel(source(of: pages), on: device) }
     }
 
     /// What is known of a list, with its age and the state of the network, at once.

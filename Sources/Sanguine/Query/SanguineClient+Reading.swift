@@ -107,7 +107,7 @@ extension SanguineClient {
     /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor
     public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {
-        device.models.model(query.key) { QueryModel(query, client: self) }
+        device.models.model(query.key) { QueryModel(query, on: device) }
     }
 
     /// Calls a closure with the present state and after every change, until the result is released.
@@ -130,9 +130,20 @@ extension SanguineClient {
         _ query: Query<Value>,
         _ tell: @escaping @Sendable (QueryState<Value>) -> Void
     ) -> Following {
-        let number = queries.observe(query, .init(tell: tell, finish: {}))
-        return Following { [weak queries] in
-            if let number { queries?.unobserve(query, number) }
+        queries.follow(query, tell)
+    }
+}
+
+extension QueryCache {
+    /// Calls the closure with the present state and after every change, until the result is
+    /// released.
+    func follow<Value>(
+        _ query: Query<Value>,
+        _ tell: @escaping @Sendable (QueryState<Value>) -> Void
+    ) -> Following {
+        let number = observe(query, .init(tell: tell, finish: {}))
+        return Following { [weak self] in
+            if let number { self?.unobserve(query, number) }
         }
     }
 }

@@ -8,6 +8,8 @@ import Observation
 final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
     let range: ClosedRange<Index>
     private(set) var state: RangeValues<Index, Value>
+    /// Weak: it keeps models.
+    @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let source: RangeSource<Index, Value>
     @ObservationIgnored private var watcher: UInt64?
     @ObservationIgnored private var following: Following?
@@ -20,6 +22,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         self.range = range
         source = client.queries.source(of: query)
         state = source.snapshot(range)
+        models = client.device.models
         let turn = client.device.turn
         let owner = turn.newOwner()
         let watch = source.watch(
@@ -33,7 +36,9 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     // The newest state, and not the one that was told of: it may have been overtaken since.
     private func apply(_ news: RangeValues<Index, Value>) {
         let news = watcher.map { source.snapshot(range, for: $0) } ?? news
-        if state != news { state = news }
+        guard state != news else { return }
+        state = news
+        models?.changed(self)
     }
 }
 

@@ -44,9 +44,10 @@ final class MutatorDriver: OutboxDriver {
             arguments: try OutboxFile.Row.arguments(of: mutator, .mutator)
         )
         records.use()
-        return try outbox.perform(row) { contents throws(SanguineError) in
+        let superseding = mutator as? any Superseding
+        return try outbox.perform(row, superseding) { contents throws(SanguineError) in
             let rehearsal = try rehearse(mutator, row.id, contents)
-            return { [self] row, contents in
+            return { [self] row, contents, _ in
                 let keys = admit(row, rehearsal, to: &contents)
                 return { [self] in
                     records.observers.changed(keys)
@@ -111,17 +112,23 @@ final class MutatorDriver: OutboxDriver {
         return actions.changed
     }
 
-    func discard(_ sequence: Int64, from contents: inout OutboxContents) -> Shown {
+    func discard(_ sequences: [Int64], from contents: inout OutboxContents) -> Shown {
         contents.revision += 1
-        let actions = records.attempt(&contents) { contents in
-            try contents.state.discard(sequence, over: contents.base)
+        var keys: Set<RecordKey> = []
+        for sequence in sequences {
+            let actions = records.attempt(&contents) { contents in
+                try contents.state.discard(sequence, over: contents.base)
+            }
+            keys.formUnion(actions??.changed ?? [])
         }
-        guard let keys = actions??.changed, !keys.isEmpty else { return {} }
-        return { [records] in
+        guard !keys.isEmpty else { return {} }
+        return { [records, keys] in
             records.observers.changed(keys)
             records.observers.applyNow(keys)
         }
     }
+
+    func operation(of row: OutboxFile.Row) -> (any Sendable)? { records.operation(row).mutator }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {}
 

@@ -12,8 +12,8 @@ import Synchronization
 /// ```
 ///
 /// The value is there when the model is created. It changes only when it differs, and models that
-/// one change concerns change in one turn of the main actor. A model stops following when it is
-/// released.
+/// one change concerns change in one turn of the main actor. What `perform` changes on the main
+/// actor is in it when that returns. A model stops following when it is released.
 @MainActor
 @Observable
 public final class RecordModel<Value: Sendable & Equatable> {
@@ -21,6 +21,8 @@ public final class RecordModel<Value: Sendable & Equatable> {
     public private(set) var value: Value
 
     @ObservationIgnored private let following: Following
+    /// Weak: it keeps models.
+    @ObservationIgnored private weak var models: ModelTable?
     /// Whose records the value was made of, and when.
     @ObservationIgnored private weak var source: UserRecords?
     @ObservationIgnored private var revision: UInt64 = 0
@@ -30,9 +32,11 @@ public final class RecordModel<Value: Sendable & Equatable> {
         _ query: RecordQuery<Value>,
         value: Value,
         observers: RecordObservers,
+        models: ModelTable,
         turn: MainTurn
     ) {
         self.value = value
+        self.models = models
         let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
         let owner = turn.newOwner()
@@ -53,7 +57,9 @@ public final class RecordModel<Value: Sendable & Equatable> {
         // One that was made before what is shown says nothing new.
         guard answer.source !== source || answer.revision >= revision else { return }
         (source, revision) = (answer.source, answer.revision)
-        if value != answer.value { value = answer.value }
+        guard value != answer.value else { return }
+        value = answer.value
+        models?.changed(self)
     }
 }
 

@@ -15,6 +15,8 @@ public import SanguineModel
 /// again if they change meanwhile.
 public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
     let collections: Set<String>
+    /// What it is known by; `nil` for a closure, of which nobody can tell what it reads.
+    private(set) var key: QueryKey?
     let read: @Sendable (RecordsReader) -> Value
 
     /// Declares a query.
@@ -34,12 +36,19 @@ public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
 extension RecordQuery {
     /// All records of a type, in the order of their ids.
     public static func all<R: Record>(_ type: R.Type = R.self) -> Self where Value == [R] {
-        RecordQuery(reading: R.collection) { $0.records(R.self) }
+        RecordQuery(reading: R.collection) { $0.records(R.self) }.known(R.collection.name)
     }
 
     /// One record.
     public static func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> Self
     where Value == R? {
         RecordQuery(reading: R.collection) { $0.record(R.self, id) }
+            .known(R.collection.name, id.description)
+    }
+
+    private func known(_ parameters: String...) -> Self {
+        var query = self
+        query.key = QueryKey(name: "$records", parameters: parameters)
+        return query
     }
 }

@@ -76,12 +76,15 @@ extension SanguineClient {
     /// The query as an observable object for a view.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        RecordModel(
-            query,
-            value: cached(query),
-            observers: device.records,
-            turn: device.turn
-        )
+        device.models.model(query.key) {
+            RecordModel(
+                query,
+                value: cached(query),
+                observers: device.records,
+                models: device.models,
+                turn: device.turn
+            )
+        }
     }
 
     /// How much of the user's records is on this device, from 0 to 1.

@@ -174,17 +174,16 @@ final class OutboxFile: Sendable {
         try write { try Self.insert(row, at: moment, in: $0) }
     }
 
-    /// Puts an operation to the end, under another id, in one transaction.
+    /// Puts an operation to the end in the place of others, in one transaction.
+    ///
+    /// - Returns: Its sequence number, larger than every one before.
     func replace(
-        _ sequence: Int64,
+        _ sequences: [Int64],
         by row: Row,
         at moment: Timestamp
     ) throws -> Int64 {
         try transaction { database in
-            try database.execute(
-                sql: "DELETE FROM operation WHERE sequence = ?",
-                arguments: [sequence]
-            )
+            try Self.write(.removed(sequences), in: database)
             return try Self.insert(row, at: moment, in: database)
         }
     }

@@ -47,6 +47,12 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         return stream
     }
 
+    /// Calls the closure after each change until the result is released, under the owner's lock.
+    func follow(_ tell: @escaping @Sendable (Value) -> Void) -> Following {
+        let number = state.withLock { $0.readers.add(.init(tell: tell)) }
+        return Following { [weak self] in self?.state.withLock { $0.readers.remove(number) } }
+    }
+
     /// Tells everybody, if it is another value; it is not made if nobody follows.
     func tell(_ value: @autoclosure () -> Value) {
         state.withLock { state in

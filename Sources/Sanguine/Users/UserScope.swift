@@ -76,9 +76,7 @@ final class UserScope: Sendable {
         mutators = MutatorDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
         }
-        mutations = MutationDriver(outbox, device, user: partition) { [weak device] in
-            device?.applyNow($0)
-        }
+        mutations = MutationDriver(outbox, device, user: partition)
         feed = UserFeed(
             records,
             server,
@@ -127,7 +125,10 @@ final class UserScope: Sendable {
         let (queries, query) = (device.queries, balance.query)
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries] in queries?.entries.sourceChanged(query) },
+                changed: { [weak queries, weak device] in
+                    queries?.entries.sourceChanged(query)
+                    device?.applyNow([query.key])
+                },
                 refresh: { [weak queries] in
                     queries?.entries.invalidate(query)
                     let answer = await queries?.answer(to: query, refreshing: true, priority: nil)

@@ -130,8 +130,8 @@ struct FlightSearchTests {
             Self.flights.mapValues { .init(operations: 1, flights: $0) }
         )
         var flights: [OutboxState.Flight] = []
-        var last: Int64 = 0
-        var taken = 0
+        var (last, taken) = (Int64(0), 0)
+        var sent: Set<Int64> = []  // What may have reached somebody.
         for _ in 0..<600 {
             let lane = "\(Int.random(in: 0..<5, using: &random))"
             let kind = Bool.random(using: &random) ? OutboxState.Kind.mutator : .mutation
@@ -152,14 +152,21 @@ struct FlightSearchTests {
             case 6:
                 guard !flights.isEmpty else { continue }
                 let wasSent = Bool.random(using: &random)
-                _ = state.fail(flights.removeFirst().number, .retry, wasSent: wasSent)
+                let flight = flights.removeFirst()
+                if wasSent { sent.formUnion(flight.sequences) }
+                _ = state.fail(flight.number, .retry, wasSent: wasSent)
             case 7:
                 state.wake(Bool.random(using: &random) ? .init(kind: kind, lane: lane) : nil)
             case 8:
                 let pause = Bool.random(using: &random) ? OutboxState.Pause.offline : .signIn(kind)
                 state.set(pause, Int.random(in: 0..<3, using: &random) == 0)
             case 11: for sequence in state.items.keys { state.arrived(sequence) }
-            case 9: _ = state.discard(some)
+            case 9:
+                let reached = sent.union(flights.flatMap(\.sequences))
+                let unsent = state.items[some].map { state.unsent($0.kind, in: $0.lane) } ?? []
+                let mayGo = unsent.contains(some)
+                #expect(unsent == unsent.sorted(by: >) && !(mayGo && reached.contains(some)))
+                #expect((state.discard(some) != nil) == mayGo)
             case 10: state.move(some, to: lane)
             default: _ = state.settle([some])
             }

@@ -225,14 +225,61 @@ extension ClientGame {
             devices[index].stay.deeds.insert(place)
             return
         }
-        note("device \(index) discards \(deeds[place].mark)")
-        let isTaken = (try? outbox.discard(id)) != nil
-        if device.process.remains != nil {
+        // What names the poison is refused as well.
+        if chance(2), pending.contains(id), !deeds[place].isPoison {
+            return supersede(place, index)
+        }
+        let isWithdrawn = chance(2)
+        note("device \(index) \(isWithdrawn ? "takes back" : "discards") \(deeds[place].mark)")
+        let isTaken =
+            isWithdrawn
+            ? (try? outbox.withdraw(id)) == true : (try? outbox.discard(id)) != nil
+        dropped(place, index, isTaken, as: isWithdrawn ? .withdrawal : .discard)
+    }
+
+    private func dropped(_ place: Int, _ index: Int, _ isTaken: Bool, as turn: ClientGameTurn) {
+        if devices[index].process.remains != nil {
             deeds[place].isUncertain = true
         } else if isTaken {
             deeds[place].isDiscarded = true
-            count(.discard)
+            count(turn)
         }
+    }
+
+    /// Undoes what has reached nobody, or does something else in its place.
+    private func supersede(_ place: Int, _ index: Int) {
+        let client = devices[index].process.client
+        let deed = deeds[place]
+        guard let old = client.outbox.pending.first(where: { $0.id == deed.id }) else { return }
+        // What was sent is not undone: it would have to be done, and that leaves no mark.
+        let isUndone = old.phase == .queued && chance(2)
+        let mark = "\(deed.person.mark)\(deeds.count)-"
+        let how = GameSupersession(mark: deed.mark, isUndone: isUndone)
+        let result: Result<Receipt, any Error>
+        switch deed.kind {
+        case .tally(let tallies):
+            let mutator = MarkTally(mark: mark, tallies: tallies, lane: old.lane, supersedes: how)
+            result = Result { try client.perform(mutator) }
+        case .board(let number):
+            let mutation = MarkBoard(
+                mark: mark,
+                board: number,
+                lane: old.lane,
+                settles: false,
+                supersedes: how
+            )
+            result = Result { try client.perform(mutation) }
+        default: return
+        }
+        note("device \(index) \(isUndone ? "undoes" : "replaces") \(deed.mark) by \(mark)")
+        let receipt = try? result.get()
+        dropped(place, index, receipt != nil && old.phase == .queued, as: .superseded)
+        guard !isUndone, let receipt else { return }
+        var other = Deed(id: receipt.id, mark: mark, kind: deed.kind, person: deed.person)
+        other.isUncertain = devices[index].process.remains != nil
+        deeds.append(other)
+        devices[index].deeds.append(deeds.count - 1)
+        devices[index].stay.deeds.insert(deeds.count - 1)
     }
 
     // MARK: - Ends

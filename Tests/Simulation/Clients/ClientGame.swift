@@ -30,6 +30,8 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case double = "requests that came twice"
     case refusal = "operations refused"
     case discard = "operations discarded"
+    case withdrawal = "operations taken back"
+    case superseded = "operations superseded"
     case board = "mutations done by the app's own backend"
     case record = "operations done by the authority"
     case call = "metered calls"

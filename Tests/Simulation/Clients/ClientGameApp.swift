@@ -20,12 +20,27 @@ struct GameFiller: Record {
     var turn: Int
 }
 
+/// What a deed means for an earlier one of its lane that has reached nobody.
+struct GameSupersession: Codable, Sendable {
+    let mark: String
+    let isUndone: Bool
+
+    func judged(_ earlier: String?) -> Supersession? {
+        earlier == mark ? (isUndone ? .undoes : .replaces) : nil
+    }
+}
+
 /// Leaves its mark in one tally, or in all of them at once.
-struct MarkTally: Mutator {
+struct MarkTally: Mutator, Superseding {
     static let name = "game.mark"
     let mark: String
     let tallies: [RecordID]
     let lane: String
+    var supersedes: GameSupersession?
+
+    func supersedes(_ earlier: any Sendable) -> Supersession? {
+        supersedes?.judged((earlier as? MarkTally)?.mark)
+    }
 
     func apply(to records: inout Records) throws {
         for id in tallies {
@@ -43,13 +58,18 @@ struct GameBoard: Codable, Sendable, Equatable {
 }
 
 /// Leaves its mark on a board; it adds, so that doing it twice shows.
-struct MarkBoard: Mutation {
+struct MarkBoard: Mutation, Superseding {
     static let name = "game.board"
     let mark: String
     let board: Int
     let lane: String
     /// Whether the answer is taken as the new value.
     let settles: Bool
+    var supersedes: GameSupersession?
+
+    func supersedes(_ earlier: any Sendable) -> Supersession? {
+        supersedes?.judged((earlier as? MarkBoard)?.mark)
+    }
 
     func effects(on view: inout MutationEffects) {
         view.update(.board(board)) { $0.marks.append(mark) }

@@ -1,0 +1,71 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// A model of what the backend has not made yet goes on when it has.
+@MainActor
+@Suite("Models of temporary ids", .bounded)
+struct FollowedIDTests {
+    private let fixture = SongFixture()
+
+    @Test func `a query's model goes on with the real id, and shows something all the time`()
+        async throws
+    {
+        let client = try fixture.client()
+        client.set(Song(id: "new", title: "Blue"), for: .song("new"))
+        let model = client.model(of: "new") { .song($0) }
+        fixture.connectivity.disconnect()
+        try client.perform(AddSong(id: "new"))
+        try client.perform(LikeSong(song: "new"))
+        #expect(model.value == Song(id: "new", likes: 1, title: "Blue"))
+        fixture.connectivity.connect()
+        try await eventually("the real one is there") {
+            #expect(model.value != nil)
+            return model.value?.id == "s2"
+        }
+        try await client.settle()
+        try await eventually("it is liked") { model.value?.likes == 1 }
+
+        #expect(client.model(of: "new") { .song($0) } === model)
+        try client.perform(LikeSong(song: "new"))
+        #expect(model.value?.likes == 2)
+    }
+
+    @Test func `one that is made afterwards is of the real id`() async throws {
+        let client = try fixture.client()
+        let receipt = try client.perform(AddSong(id: "new"))
+        _ = try await receipt.outcome
+        let model = client.model(of: "new") { .song($0) }
+        try await eventually("the real one is there") { model.value != nil }
+
+        #expect(model.value?.id == "s2")
+    }
+
+    @Test func `an id that is no temporary one stays`() async throws {
+        let client = try fixture.client()
+        let model = client.model(of: "a") { .song($0) }
+        try await eventually("it is there") { model.value?.id == "a" }
+
+        #expect(client.model(.song("a")) === model)
+    }
+
+    @Test func `a list's model goes on with the real id, and is never empty`() async throws {
+        let client = try fixture.client()
+        let songs = { (id: String) in
+            Pages<Song>("songs of", id, policy: .fresh(for: .minutes(5))) { request, _ in
+                let song = try await request.get("songs/\(id == "new" ? "a" : id)", as: Song.self)
+                return Page(items: [song])
+            }
+        }
+        let model = client.pages(of: "new", songs)
+        try await eventually("it is there") { model.items.map(\.id) == ["a"] }
+        try client.perform(AddSong(id: "new"))
+        try await eventually("the real one is there") {
+            #expect(!model.items.isEmpty)
+            return model.items.map(\.id) == ["s2"]
+        }
+    }
+}

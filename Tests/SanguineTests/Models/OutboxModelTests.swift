@@ -1,0 +1,176 @@
+import Foundation
+import Observation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// The outbox as a view sees it.
+@MainActor
+@Suite("Outbox model", .bounded)
+struct OutboxModelTests {
+    private let fixture = SongFixture()
+
+    @Test func `an operation is in it when perform returns`() throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        #expect(model.isAllSent && model.pending.isEmpty)
+        let receipt = try client.perform(LikeSong(song: "a"))
+
+        #expect(!model.isAllSent)
+        #expect(model.waiting.map(\.id) == [receipt.id])
+        #expect(model.waiting.first?.name == "song.like" && model.waiting.first?.lane == "a")
+        #expect(model.waiting.first?.created == fixture.wall.now())
+        #expect(model.summary.unsent == 1)
+    }
+
+    @Test func `a mutator is in it when perform returns`() throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        try client.add("a")
+
+        #expect(model.waiting.map(\.name) == ["counter.count"] && !model.isAllSent)
+    }
+
+    @Test func `what is there is in a new one at once`() throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.perform(LikeSong(song: "a"))
+
+        #expect(client.outbox.model.waiting.count == 1 && !client.outbox.model.isAllSent)
+    }
+
+    @Test func `it tells what is on its way, and when all is sent`() async throws {
+        let client = try fixture.client()
+        let model = client.outbox.model
+        fixture.network.hold()
+        try client.perform(LikeSong(song: "a"))
+        try await fixture.network.waitForHeld(1)
+        #expect(model.sending.count == 1 && model.waiting.isEmpty && !model.isAllSent)
+        fixture.network.release()
+        try await eventually("all is sent") { model.isAllSent }
+        try await eventually("all is settled") { model.pending.isEmpty }
+
+        #expect(model.summary == Outbox.Summary())
+    }
+
+    @Test func `it tells what waits for its next try, and why`() async throws {
+        let client = try fixture.client()
+        let model = client.outbox.model
+        fixture.server.fail(.status(500))
+        try client.perform(LikeSong(song: "a"))
+        try await eventually("it has failed") { model.sending.first?.lastFailure != nil }
+
+        #expect(model.sending.first?.lastFailure?.code == "http_500")
+    }
+
+    @Test func `what was refused is retried`() async throws {
+        let client = try fixture.client()
+        let model = client.outbox.model
+        fixture.server.fail(.status(422))
+        try client.perform(LikeSong(song: "a"))
+        try await eventually("it is refused") { model.refused.count == 1 }
+        let refused = try #require(model.refused.first)
+        #expect(refused.problem.status == 422 && refused.created == fixture.wall.now())
+        #expect(model.isAllSent)
+        fixture.connectivity.disconnect()
+        let receipt = try model.retry(refused.id)
+
+        #expect(model.refused.isEmpty && model.waiting.map(\.id) == [receipt.id])
+    }
+
+    @Test func `what was refused is discarded`() async throws {
+        let client = try fixture.client()
+        let model = client.outbox.model
+        fixture.server.fail(.status(422))
+        try client.perform(LikeSong(song: "a"))
+        try await eventually("it is refused") { model.refused.count == 1 }
+        try model.discard(try #require(model.refused.first).id)
+
+        #expect(model.refused.isEmpty && model.isAllSent)
+    }
+
+    @Test func `what waits is taken back`() throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        let receipt = try client.perform(LikeSong(song: "a"))
+
+        #expect(try model.withdraw(receipt.id))
+        #expect(model.isAllSent && model.pending.isEmpty)
+    }
+
+    @Test func `it follows the user over a sign-out`() async throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        try client.perform(LikeSong(song: "a"))
+        fixture.authorizer.change(to: nil, in: client)
+        #expect(model.isAllSent && model.pending.isEmpty)
+        let receipt = try client.perform(LikeSong(song: "b"))
+
+        #expect(model.waiting.map(\.id) == [receipt.id])
+    }
+
+    @Test func `views share one, and an equal list wakes nobody who reads it`() throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        #expect(client.outbox.model === model)
+        let changes = Mutex(0)
+        withObservationTracking {
+            _ = model.refused
+        } onChange: {
+            changes.withLock { $0 += 1 }
+        }
+        try client.perform(LikeSong(song: "a"))
+
+        #expect(changes.withLock { $0 } == 0)
+    }
+
+    @Test func `a view is told once of all changes of one turn`() throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        let changes = Mutex(0)
+        withObservationTracking {
+            _ = model.pending
+        } onChange: {
+            changes.withLock { $0 += 1 }
+        }
+        for _ in 1...10 { try client.perform(LikeSong(song: "a")) }
+
+        #expect(changes.withLock { $0 } == 1 && model.pending.count == 10)
+    }
+
+    @Test func `what another thread performs is in it a turn later`() async throws {
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let model = client.outbox.model
+        let receipt = try await Task.detached { try client.perform(LikeSong(song: "a")) }
+            .finished()
+
+        try await eventually("it is there") { !model.isAllSent }
+        #expect(model.waiting.map(\.id) == [receipt.id])
+    }
+
+    @Test func `it is released with the client`() throws {
+        fixture.connectivity.disconnect()
+        var client: SanguineClient? = try fixture.client()
+        weak let released = client
+        let model = client?.outbox.model
+        try client?.perform(LikeSong(song: "a"))
+        client = nil
+
+        #expect(released == nil)
+        #expect(throws: SanguineError.closed) {
+            _ = try model?.withdraw(Identifier(at: Timestamp(millisecondsSince1970: 0)))
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+import Observation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// A view that asks for a model each time it is drawn, and keeps none.
+@MainActor
+private final class DrawnView<Shown: Equatable & Sendable> {
+    private(set) var shown: [Shown] = []
+    private let body: () -> Shown
+    var isGone = false
+
+    init(_ body: @escaping () -> Shown) {
+        self.body = body
+        draw()
+    }
+
+    private func draw() {
+        let now = withObservationTracking(body) { [weak self] in
+            Task { @MainActor [weak self] in
+                if self?.isGone == false { self?.draw() }
+            }
+        }
+        if shown.last != now { shown.append(now) }
+    }
+}
+
+/// Returns after some turns of the main actor.
+@MainActor
+private func turns() async {
+    for _ in 1...5 { await Task.yield() }  // tidy: allow busy-wait: these are the turns.
+}
+
+/// Models that are made in a view's `body` and dropped there go on following.
+@MainActor
+@Suite("Models that nobody holds", .bounded)
+struct UnheldModelTests {
+    @Test func `a query's model follows the view that asks for it, and fetches once`() async throws
+    {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        let view = DrawnView { test.client.model(.profile("ada")).value?.name }
+        try await test.network.waitForHeld(1)
+        await turns()
+        test.network.release()
+        try await eventually("it is drawn with the value") { view.shown.last == "ada 1" }
+        await turns()
+        for number in 1...3 {
+            test.client.set(Profile(name: "\(number)"), for: .profile("ada"))
+            try await eventually("it is drawn again") { view.shown.last == "\(number)" }
+            await turns()
+        }
+
+        #expect(view.shown == [nil, "ada 1", "1", "2", "3"])
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `a list's model follows the view that asks for it`() async throws {
+        let fixture = TrackFixture()
+        let client = try fixture.client()
+        let view = DrawnView { client.pages(.tracks).items.first?.title }
+        try await eventually("it is drawn with the list") { view.shown.last == "Untitled" }
+        await turns()
+        fixture.connectivity.disconnect()
+        for title in ["one", "two"] {
+            try client.perform(RetitleTrack(track: 1, title: title))
+            try await eventually("it is drawn again") { view.shown.last == title }
+            await turns()
+        }
+
+        #expect(view.shown.suffix(3) == ["Untitled", "one", "two"])
+        #expect(fixture.network.requests.count == 1)
+    }
+
+    @Test func `a stretch's model follows the view that asks for it`() async throws {
+        let test = try TestClient(network: .stretches())
+        let view = DrawnView { test.client.model(.tens, in: 1...4).state.values.count }
+        try await eventually("it is drawn with the values") { view.shown.last == 4 }
+        await turns()
+        let source = test.client.queries.source(of: RangeQuery<Int, Int>.tens)
+
+        #expect(view.shown == [0, 4] && source.watcherCount == 1)
+        #expect(test.network.requests.count == 1)
+    }
+
+    @Test func `a model of records follows the view that asks for it`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let view = DrawnView { client.model(.record(Counter.self, .of("a"))).value?.count }
+        for count in 1...3 as ClosedRange<Int64> {
+            await turns()
+            try client.add("a")
+            try await eventually("it is drawn again") { view.shown.last == count }
+        }
+
+        #expect(view.shown == [nil, 1, 2, 3])
+    }
+
+    @Test func `a model of a closure over records follows, too`() async throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let total = RecordQuery(reading: Counter.collection) { records in
+            records.records(Counter.self).reduce(0) { $0 + $1.count }
+        }
+        let view = DrawnView { client.model(total).value }
+        for count in 1...3 as ClosedRange<Int64> {
+            await turns()
+            try client.add("c\(count)")
+            try await eventually("it is drawn again") { view.shown.last == count }
+        }
+
+        #expect(view.shown == [0, 1, 2, 3])
+    }
+
+    @Test func `the outbox's model follows the view that asks for it`() async throws {
+        let fixture = SongFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let view = DrawnView { client.outbox.model.waiting.count }
+        for count in 1...3 {
+            await turns()
+            try client.perform(LikeSong(song: "a"))
+            try await eventually("it is drawn again") { view.shown.last == count }
+        }
+
+        #expect(view.shown == [0, 1, 2, 3])
+    }
+
+    @Test func `one that is dropped and asked for in one turn is the same`() throws {
+        let test = try TestClient(network: .profiles())
+        let first = ObjectIdentifier(test.client.model(.profile("ada")))
+        #expect(ObjectIdentifier(test.client.model(.profile("ada"))) == first)
+        #expect(test.network.requests.count <= 1)
+    }
+
+    @Test func `when the view is gone, it is let go a while after the next change`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: "0"), for: .profile("ada"))
+        weak var model: QueryModel<Profile>?
+        let view = DrawnView {
+            let present = test.client.model(.profile("ada"))
+            model = present
+            return present.value?.name
+        }
+        await turns()
+        #expect(model != nil)
+        view.isGone = true
+        test.client.set(Profile(name: "1"), for: .profile("ada"))
+        try await test.delay.waitForSleepers(1)
+        #expect(model != nil)
+        test.delay.advance(by: ClientLimits.unheldModelGrace)
+        try await eventually("it is let go") { model == nil }
+    }
+
+    @Test func `a model that was held ends with its holder`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.client.set(Profile(name: "0"), for: .profile("ada"))
+        var held: QueryModel<Profile>? = test.client.model(.profile("ada"))
+        weak let model = held
+        await turns()
+        #expect(held != nil)
+        held = nil
+
+        #expect(model == nil)
+    }
+
+    @Test func `only the last of many that nobody holds are kept`() async throws {
+        let test = try TestClient(network: .profiles())
+        weak var first: QueryModel<Profile>?
+        weak var last: QueryModel<Profile>?
+        for number in 0...ClientLimits.unheldModels {
+            test.client.set(Profile(name: "0"), for: .profile("\(number)"))
+            let model = test.client.model(.profile("\(number)"))
+            if number == 0 { first = model }
+            last = model
+        }
+        try await eventually("the first is let go") { first == nil }
+
+        #expect(last != nil)
+    }
+
+    @Test func `models that are kept keep no client alive`() async throws {
+        var test: TestClient? = try TestClient(network: .profiles())
+        test?.client.set(Profile(name: "0"), for: .profile("ada"))
+        weak let released = test?.client
+        _ = test?.client.model(.profile("ada"))
+        _ = test?.client.outbox.model
+        await turns()
+        test = nil
+
+        #expect(released == nil)
+    }
+}

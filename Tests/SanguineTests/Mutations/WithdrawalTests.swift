@@ -1,0 +1,168 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// What surely has reached nobody can be taken back.
+@Suite("Taking operations back", .bounded)
+struct WithdrawalTests {
+    @Test func `a mutation that waits is taken back, and nobody ever gets it`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.connectivity.disconnect()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        let kept = try client.perform(LikeSong(song: "a"))
+        #expect(client.likes("a") == 12)
+
+        #expect(try client.outbox.withdraw(receipt.id))
+        #expect(client.likes("a") == 11)
+        #expect(try await receipt.outcome == .withdrawn)
+        #expect(client.outbox.pending.map(\.id) == [kept.id])
+        fixture.connectivity.connect()
+        try await client.settle()
+        #expect(fixture.server.likes(of: "a") == 11 && fixture.writes.count == 1)
+    }
+
+    @Test func `a receipt takes its own operation back, once`() throws {
+        let fixture = RecordsFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let first = try client.add("a")
+        try client.add("a", by: 10)
+
+        #expect(try first.withdraw())
+        #expect(client.count("a") == 10)
+        #expect(try !first.withdraw())
+        #expect(client.outbox.summary == Outbox.Summary(unsent: 1))
+    }
+
+    @Test func `who waits for an operation that is taken back is told`() async throws {
+        let fixture = SongFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        let waiting = Task { try await receipt.outcome }
+        try await eventually("somebody waits") { receipt.shot.waiting == 1 }
+        #expect(try receipt.withdraw())
+
+        #expect(try await waiting.finished() == .withdrawn)
+    }
+
+    @Test func `what is taken back does not come back with the next process`() throws {
+        let fixture = SongFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        #expect(try receipt.withdraw())
+        client.close()
+
+        #expect(try fixture.client(seed: 2).outbox.pending.isEmpty)
+    }
+
+    @Test func `what is on its way is not taken back`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.network.hold()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        try await fixture.network.waitForHeld(1)
+
+        #expect(try !receipt.withdraw())
+        fixture.network.release()
+        #expect(try await receipt.outcome == .applied)
+        #expect(try !receipt.withdraw())
+    }
+
+    @Test func `what may have been done is not taken back`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.server.fail(.status(500), done: true)
+        let receipt = try client.perform(LikeSong(song: "a"))
+        try await eventually("it has failed") {
+            client.outbox.pending.first?.lastFailure != nil
+        }
+
+        #expect(try !receipt.withdraw())
+        #expect(client.outbox.pending.map(\.phase) == [.sending])
+    }
+
+    @Test func `what was turned away has reached nobody, and is taken back`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        _ = try await client.value(of: .song("a"))
+        fixture.server.fail(.status(503))
+        let receipt = try client.perform(LikeSong(song: "a"))
+        try await eventually("it waits for its next try") {
+            client.outbox.pending.map(\.phase) == [.queued]
+        }
+
+        #expect(try receipt.withdraw())
+        #expect(client.likes("a") == 10)
+    }
+
+    @Test func `what an earlier process may have sent is not taken back`() async throws {
+        let fixture = SongFixture(onDisk: true)
+        fixture.network.hold()
+        let client = try fixture.client()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        try await fixture.network.waitForHeld(1)
+        client.close()
+        fixture.connectivity.disconnect()
+
+        let next = try fixture.client(seed: 2)
+        #expect(try !next.outbox.withdraw(receipt.id))
+    }
+
+    @Test func `what is in the tray, or nowhere, is not taken back`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        fixture.server.fail(.status(422))
+        let receipt = try client.perform(LikeSong(song: "a"))
+        _ = try await receipt.outcome
+        let stranger = Identifier(at: Timestamp(millisecondsSince1970: 0))
+
+        #expect(try !receipt.withdraw())
+        #expect(client.outbox.refused.map(\.id) == [receipt.id])
+        #expect(try !client.outbox.withdraw(stranger))
+    }
+
+    @Test func `nothing is taken back after a sign-out, or after the end`() throws {
+        let fixture = SongFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        fixture.authorizer.change(to: nil, in: client)
+        #expect(throws: SanguineError.userChanged) { try receipt.withdraw() }
+        let other = try client.perform(LikeSong(song: "a"))
+        client.close()
+        #expect(throws: SanguineError.closed) { try other.withdraw() }
+    }
+
+    @Test func `what is discarded before it was sent counts as taken back`() async throws {
+        let fixture = SongFixture()
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        let receipt = try client.perform(LikeSong(song: "a"))
+        try client.outbox.discard(receipt.id)
+
+        #expect(try await receipt.outcome == .withdrawn)
+    }
+
+    /// Whatever the order in which the two come: taken back or sent, and never both.
+    @Test func `the sender and whoever takes back decide under one lock`() async throws {
+        let fixture = SongFixture()
+        let client = try fixture.client()
+        var done = 0
+        for _ in 0..<100 {
+            let receipt = try client.perform(LikeSong(song: "a"))
+            let isTaken = try await Task.detached { try receipt.withdraw() }.finished()
+            #expect(try await receipt.outcome == (isTaken ? .withdrawn : .applied))
+            if !isTaken { done += 1 }
+        }
+        try await client.settle()
+        #expect(fixture.server.likes(of: "a") == 10 + done)
+    }
+}
