@@ -4,9 +4,6 @@ import SanguineModel
 protocol TokenSource<Token>: AnyObject, Sendable {
     associatedtype Token: Sendable
 
-    /// Who the user is, once that is known: their account, or whom the app has named.
-    var owner: Owner? { get }
-
     /// A token that is valid as far as is known; signs in first if need be.
     ///
     /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
@@ -44,6 +41,9 @@ extension TokenSource {
 protocol Authorizer: TokenSource where Token == String {
     /// The user's account, once it is known.
     var account: Identifier? { get }
+
+    /// Who the user is, once that is known: their account, or whom the app has named.
+    var owner: Owner? { get }
 
     /// Refuses what would be sent in the name of a user who is gone.
     ///
