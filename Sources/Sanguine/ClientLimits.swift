@@ -57,10 +57,11 @@ public enum ClientLimits {
     ///
     /// See ``SanguineClient/Configuration/refresh``.
     public static let refreshTimeout: Duration = .seconds(60)
-    /// Bytes of the body that an error keeps: 16 KiB.
+    /// Bytes of the body that an error keeps: 4 KiB.
     ///
-    /// What comes behind is left out. See ``SanguineError/response``.
-    public static let errorBodyBytes = 16 << 10
+    /// What comes behind is left out: each refused operation keeps one in memory. See
+    /// ``SanguineError/response``.
+    public static let errorBodyBytes = 4 << 10
     /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.
     public static let keep: Duration = .hours(30 * 24)
     /// Bytes of values in memory: 32 MB.
