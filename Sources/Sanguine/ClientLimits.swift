@@ -57,10 +57,11 @@ public enum ClientLimits {
     ///
     /// See ``SanguineClient/Configuration/refresh``.
     public static let refreshTimeout: Duration = .seconds(60)
-    /// Bytes of the body that an error keeps: 16 KiB.
+    /// Bytes of the body that an error keeps: 4 KiB.
     ///
-    /// What comes behind is left out. See ``SanguineError/response``.
-    public static let errorBodyBytes = 16 << 10
+    /// What comes behind is left out: each refused operation keeps one in memory. See
+    /// ``SanguineError/response``.
+    public static let errorBodyBytes = 4 << 10
     /// Models that are kept for views which follow them and hold none: 64.
     ///
     /// Past it the one kept longest is let go.

@@ -171,6 +171,8 @@ public struct Outbox: Sendable {
 
     /// Sends again what a 401 of the app's own backend has stopped: there is a new token.
     ///
+    /// Also what waits after a 401 to be tried again; see ``SanguineClient/Configuration/refresh``.
+    ///
     /// With a Sanguine server the session does so.
     public func resume() { users.present.outbox.resume() }
 

@@ -107,24 +107,45 @@ extension QueryRequest.Backend {
 extension QueryRequest.Backend {
     /// Sends a request where it goes to, with what proves there who asks.
     ///
+    /// - Parameters:
+    ///   - request: What to send.
+    ///   - enter: Waits for a lane to the host, before each time that the request goes out. None is
+    ///     held while a token is renewed: what needs no token goes on. Default: there is no lane.
     /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any other status;
     ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
-    func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
-        try call.authorizer.check()
-        if isServer(request.url) { return try await call.send(request) }
-        guard let baseURL, request.url.origin == baseURL.origin else {
+    func send(
+        _ request: TransportRequest,
+        entering enter: () async throws(SanguineError) -> RequestQueue.Ticket? = { nil }
+    ) async throws(SanguineError) -> TransportResponse {
+        let ticket = try await enter()
+        guard let baseURL, request.url.origin == baseURL.origin, !isServer(request.url) else {
+            defer { ticket?.release() }
+            try call.authorizer.check()
+            if isServer(request.url) { return try await call.send(request) }
             return try await exchange.send(request)
         }
+        var first = ticket
         return try await authorizer.attempt(curing: isCuredByToken) {
             _ throws(SanguineError) in
-            var request = request
-            request.headers.addHeaders(ifMissing: baseHeaders())
-            request = try await authorizer.authorized(request)
-            // After the app has said its headers: they may be the next user's already.
-            try call.authorizer.check()
-            return try await exchange.send(request)
+            var lane = first
+            first = nil
+            if lane == nil { lane = try await enter() }
+            defer { lane?.release() }
+            return try await sendToBase(request)
         }
+    }
+
+    private func sendToBase(
+        _ request: TransportRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        try call.authorizer.check()
+        var request = request
+        request.headers.addHeaders(ifMissing: baseHeaders())
+        request = try await authorizer.authorized(request)
+        // After the app has said its headers: they may be the next user's already.
+        try call.authorizer.check()
+        return try await exchange.send(request)
     }
 
     /// Whether the backend has rejected a token for which there can be another.

@@ -114,9 +114,10 @@ public struct QueryRequest: Sendable {
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportResponse {
         let host = request.url.hostKey
-        let ticket = try await backend.queue.enter(host, priority)
-        defer { ticket.release() }
-        flight.asks(host)
-        return try await backend.send(request)
+        return try await backend.send(request) { () async throws(SanguineError) in
+            let ticket = try await backend.queue.enter(host, priority)
+            flight.asks(host)
+            return ticket
+        }
     }
 }

@@ -26,7 +26,7 @@ extension Problem {
 
 extension SanguineError {
     /// The answer in which a backend refused, or said that it has a fault: its status, its header
-    /// fields, and the first 16 KiB of its body (``ClientLimits/errorBodyBytes``).
+    /// fields, and the first 4 KiB of its body (``ClientLimits/errorBodyBytes``).
     ///
     /// `nil` if there was none, and after a restart. It may hold what is personal: log it with
     /// care. It is no part of what makes two errors equal.

@@ -116,6 +116,40 @@ struct BackendTests {
         #expect(server.received.count == 1)
     }
 
+    @Test func `a token that has expired is renewed, for reads and writes together`()
+        async throws
+    {
+        let valid = Mutex(false)
+        let renewals = Mutex(0)
+        let server = try LoopbackServer { target, text in
+            guard text.lowercased().contains("authorization: bearer new") else {
+                return LoopbackServer.Reply(status: 401)
+            }
+            return Self.json(target.contains("like") ? "{}" : #"{"name":"Ada"}"#)
+        }
+        defer { server.stop() }
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = server.url("/api")
+        configuration.logger = .silent
+        configuration.mutations = [LikeSong.self]
+        configuration.authorize = { request in
+            request.headers["Authorization"] = "Bearer \(valid.withLock { $0 } ? "new" : "old")"
+        }
+        configuration.refresh = {
+            renewals.withLock { $0 += 1 }
+            valid.withLock { $0 = true }
+        }
+        let client = try SanguineClient(configuration)
+        defer { client.close() }
+        let receipt = try client.perform(LikeSong(song: "a"))
+        let profile = try await client.value(of: .profile("42"))
+        let outcome = try await within(.seconds(30), "the outcome") { try await receipt.outcome }
+
+        #expect(profile == Profile(name: "Ada"))
+        #expect(outcome == .applied)
+        #expect(renewals.withLock { $0 } == 1)
+    }
+
     @Test func `a screen that closes takes its request back`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }

@@ -156,6 +156,27 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 1)
     }
 
+    @Test func `a renewal holds no lane`() async throws {
+        let tokens = OwnTokens()
+        let network = ScriptedTransport { request in
+            tokens.accepts(request) || request.url.lastPathComponent == "open"
+                ? .json(Profile(name: request.url.lastPathComponent)) : .status(401)
+        }
+        let test = try Self.client(tokens) { configuration in
+            configuration.transport = network
+            configuration.readsPerHost = 1
+        }
+        tokens.expire()
+        tokens.gate.withLock { $0 = false }
+        let caller = Task { try await test.client.value(of: .profile("1")) }
+        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
+        let open = Task { try await test.client.value(of: .profile("open")) }
+        #expect(try await open.finished() == Profile(name: "open"))
+        tokens.gate.withLock { $0 = true }
+
+        #expect(try await caller.finished() == Profile(name: "1"))
+    }
+
     @Test func `a sign-out ends a renewal`() async throws {
         let isCancelled = WatchedState(false)
         let isAsked = WatchedState(false)
