@@ -41,7 +41,7 @@ extension SanguineClient {
     ///
     /// What the user has left waiting at an earlier sign-out is visible when this returns, and is
     /// sent. What is observed, and not known, is fetched. The client is this user's also after a
-    /// restart.
+    /// restart: the call waits for the disk, some milliseconds.
     ///
     /// Call ``signOut(keeping:)`` before you give ``Configuration/baseHeaders`` another user's
     /// token.

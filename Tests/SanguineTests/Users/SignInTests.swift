@@ -118,6 +118,19 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
     }
 
+    @Test func `a sign-out that a death has cut off is finished at the next launch`() async throws {
+        var client = try await clientOfAda()
+        // The first that a sign-out does.
+        try client.users.present.outbox.file.setOwner(Owner(userID: "ada"))
+        try device.kill()
+        client = try device.launch()
+        #expect(client.userID == nil && client.cached(.said) == nil)
+        #expect(client.outbox.ofOthers == 1 && client.outbox.unclaimed == 0)
+        #expect(try device.files(with: "ada-hello").isEmpty)
+        try client.signIn(as: "ada")
+        #expect(client.outbox.pending.map(\.name) == [Say.name])
+    }
+
     @Test func `an operation under way at the change is not the next user's`() async throws {
         let client = try device.launch()
         try people.signIn("ada", to: client)
