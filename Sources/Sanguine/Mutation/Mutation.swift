@@ -21,6 +21,9 @@
 /// Its members are what is kept on disk, as JSON: numbers and dates come back as they were, to the
 /// last bit. It is an intent, never a copy of a value: its
 /// effects are run again over each newer value until the backend's own has them in it.
+///
+/// One that undoes or replaces others which have not been sent conforms to
+/// ``SanguineModel/Superseding``.
 public protocol Mutation: Codable, Sendable {
     /// The name under which it is kept: unique among the mutations of an app, and stable.
     static var name: String { get }

@@ -199,6 +199,8 @@ public struct Outbox: Sendable {
 
     /// Drops an operation that was refused, or was never sent.
     ///
+    /// Of one that was never sent the outcome is ``Receipt/Outcome/withdrawn``.
+    ///
     /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
     ///   `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) {

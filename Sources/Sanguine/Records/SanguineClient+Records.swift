@@ -73,7 +73,8 @@ extension SanguineClient {
         device.records.updates(of: query)
     }
 
-    /// The query as an observable object for a view.
+    /// The query as an observable object for a view; of ``RecordQuery/all(_:)`` and
+    /// ``RecordQuery/record(_:_:)`` the same one for all views.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
         device.models.model(query.key) {
