@@ -57,6 +57,13 @@ final class MainTurn: Sendable {
         if mustSchedule { Task { @MainActor in run() } }
     }
 
+    /// Goes on with what a model that is gone has followed until the main actor's next turn: who
+    /// asks for the same in this one finds its requests under way.
+    func keep(_ following: Following?) {
+        guard let following else { return }
+        schedule({ withExtendedLifetime(following) {} }, for: newOwner())
+    }
+
     /// Has all that the body schedules done in one turn.
     func gather(_ body: () -> Void) {
         state.withLock { $0.gatherers += 1 }

@@ -66,6 +66,8 @@ public final class QueryModel<Value: Codable & Sendable & Equatable> {
         apply(queries.snapshot(of: query))
     }
 
+    deinit { turn.keep(following) }
+
     private func follow() {
         following = queries.follow(query) { [weak self, turn, owner] _ in
             turn.schedule({ self?.applyNewest() }, for: owner)

@@ -93,7 +93,10 @@ where Item.ID: Sendable {
         applyNewest()
     }
 
-    deinit { prefetching?.cancel() }
+    deinit {
+        prefetching?.cancel()
+        turn.keep(following)
+    }
 
     /// Loads the page after the last row, and returns when that has ended.
     ///

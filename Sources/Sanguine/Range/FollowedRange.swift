@@ -11,6 +11,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     /// Weak: it keeps models.
     @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let source: RangeSource<Index, Value>
+    @ObservationIgnored private let turn: MainTurn
     @ObservationIgnored private var watcher: UInt64?
     @ObservationIgnored private var following: Following?
 
@@ -23,15 +24,17 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         source = client.queries.source(of: query)
         state = source.snapshot(range)
         models = client.device.models
-        let turn = client.device.turn
+        turn = client.device.turn
         let owner = turn.newOwner()
         let watch = source.watch(
             range,
-            tell: { [weak self] news in turn.schedule({ self?.apply(news) }, for: owner) }
+            tell: { [weak self, turn] news in turn.schedule({ self?.apply(news) }, for: owner) }
         )
         watcher = watch?.watcher
         following = watch.map { Following($0.end) }
     }
+
+    deinit { turn.keep(following) }
 
     // The newest state, and not the one that was told of: it may have been overtaken since.
     private func apply(_ news: RangeValues<Index, Value>) {

@@ -171,6 +171,21 @@ struct UnheldModelTests {
         #expect(model == nil)
     }
 
+    @Test func `what is dropped and asked for in one turn is not fetched again`() async throws {
+        let test = try TestClient(network: .profiles())
+        test.network.hold()
+        var held: QueryModel<Profile>? = test.client.model(.profile("ada"))
+        try await test.network.waitForHeld(1)
+        await turns()
+        #expect(held != nil)
+        held = nil
+        let next = test.client.model(.profile("ada"))
+        test.network.release()
+        try await eventually("the value is there") { next.value != nil }
+
+        #expect(test.network.requests.count == 1)
+    }
+
     @Test func `only the last of many that nobody holds are kept`() async throws {
         let test = try TestClient(network: .profiles())
         weak var first: QueryModel<Profile>?
