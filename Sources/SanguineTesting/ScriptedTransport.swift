@@ -17,8 +17,8 @@ public import Sanguine
 /// An exchange goes so: the request is recorded; the first scripted answer is taken, or else the
 /// closure is asked; then, while the network holds, the answer is kept back. So a held answer is
 /// one that the server has given and the client does not have yet. ``hold(_:)`` can keep requests
-/// back instead, before the server has them. A cancelled exchange ends at once, whatever the network
-/// does, unless it ``ignoresCancellation``.
+/// back instead, before the server has them. A cancelled exchange ends at once, whatever the
+/// network does, unless it ``ignoresCancellation``.
 public final class ScriptedTransport: Transport {
     /// What the network makes of a request: a response or a failure.
     public struct Answer: Sendable {

@@ -1,8 +1,8 @@
 public import Sanguine
 
 extension SanguineClient {
-    /// Returns when nothing is under way: no fetch, no operation on its way, no pull of the feed, no
-    /// value that is still to be written, and no news that observers were not told.
+    /// Returns when nothing is under way: no fetch, no operation on its way, no pull of the feed,
+    /// no value that is still to be written, and no news that observers were not told.
     ///
     /// ```swift
     /// try client.perform(Like(track: "1"))
