@@ -97,6 +97,8 @@ final class TrackBackend: Sendable {
         var writeFaults: [(isDone: Bool, answer: ScriptedTransport.Answer)] = []
         /// What the next reads are answered with.
         var readFaults: [ScriptedTransport.Answer] = []
+        /// What all reads are answered with, if they are not as usual.
+        var readFault: ScriptedTransport.Answer?
     }
 
     let state: Mutex<State>
@@ -113,6 +115,11 @@ final class TrackBackend: Sendable {
 
     func failRead(_ answer: ScriptedTransport.Answer) {
         state.withLock { $0.readFaults.append(answer) }
+    }
+
+    /// Answers all reads like that; as usual with `nil`.
+    func failReads(_ answer: ScriptedTransport.Answer?) {
+        state.withLock { $0.readFault = answer }
     }
 
     func change(_ id: Int, _ body: (inout Track) -> Void) {
@@ -136,6 +143,7 @@ final class TrackBackend: Sendable {
         let path = request.url.path().split(separator: "/").map(String.init)
         let id = path.count > 1 ? Int(path[1]) ?? 0 : 0
         if request.method == "GET" {
+            if let fault = state.readFault { return fault }
             if !state.readFaults.isEmpty { return state.readFaults.removeFirst() }
             guard path.count == 1 else { return state.tracks[id].map { .json($0) } ?? .status(404) }
             return .json(page(request.url, state))
