@@ -23,7 +23,7 @@
 /// effects are run again over each newer value until the backend's own has them in it.
 ///
 /// One that undoes or replaces others which have not been sent conforms to
-/// ``SanguineModel/Superseding``.
+/// `Superseding`.
 public protocol Mutation: Codable, Sendable {
     /// The name under which it is kept: unique among the mutations of an app, and stable.
     static var name: String { get }

@@ -10,7 +10,7 @@ public struct Receipt: Sendable {
         /// ``Outbox/refused``.
         case refused(Problem)
         /// It was taken back before it was sent, see ``Receipt/withdraw()``, or superseded by
-        /// another one, see ``SanguineModel/Superseding``.
+        /// another one, see `Superseding`.
         case withdrawn
     }
 
