@@ -93,7 +93,7 @@ enum CallerBenchmarks {
 }
 
 /// A network that answers when it is opened.
-private final class Gate: Transport {
+private final class Gate: HTTPTransport {
     private struct State {
         var calls = 0
         var isOpen = false

@@ -31,7 +31,8 @@ enum ClientBenchmarks {
         configuration.baseURL = URL(string: "http://localhost")
         configuration.transport = OneAnswer()
         let client = try SanguineClient(configuration)
-        let query = Query<Profile>("profile", "42", policy: .fresh(for: .minutes(5))) { request in
+        let query = ValueQuery<Profile>("profile", "42", policy: .fresh(for: .minutes(5))) {
+            request in
             try await request.get("profiles/42")
         }
         _ = try await client.value(of: query)
@@ -80,7 +81,7 @@ enum ClientBenchmarks {
     }
 
     /// A network that answers everything with the one profile.
-    private struct OneAnswer: Transport {
+    private struct OneAnswer: HTTPTransport {
         func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
             TransportResponse(
                 status: 200,

@@ -10,7 +10,7 @@ enum MutationBenchmarks {
 
     static let all = [Benchmark("perform a mutation until visible") { [try perform()] }]
 
-    private struct Like: Mutation {
+    private struct Like: RequestMutation {
         static let name = "song.like"
         let song: Int
 
@@ -32,7 +32,7 @@ enum MutationBenchmarks {
         configuration.baseURL = URL(string: "http://localhost")
         configuration.folder = folder
         configuration.transport = Silence()
-        configuration.mutations = [Like.self]
+        configuration.register(Like.self)
         let client = try SanguineClient(configuration)
         defer { client.close() }
         client.set(QueryBenchmarks.Profile(), for: QueryBenchmarks.query(1))
@@ -59,7 +59,7 @@ enum MutationBenchmarks {
     }
 
     /// A network that never answers.
-    private struct Silence: Transport {
+    private struct Silence: HTTPTransport {
         func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
             let (never, silence) = AsyncStream.makeStream(of: Void.self)
             for await _ in never {}

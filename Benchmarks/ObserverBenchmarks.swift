@@ -47,7 +47,7 @@ enum ObserverBenchmarks {
         await ours.progress.next()
         let bare = (0..<count).map { _ in
             AsyncStream.makeStream(
-                of: QueryState<Profile>.self,
+                of: ValueSnapshot<Profile>.self,
                 bufferingPolicy: .bufferingNewest(1)
             )
         }
@@ -58,7 +58,7 @@ enum ObserverBenchmarks {
             client.set(Profile(followers: number), for: query)
             await ours.progress.next()
             samples.ours.append(start.duration(to: clock.now))
-            let state = QueryState(value: Profile(followers: number))
+            let state = ValueSnapshot(value: Profile(followers: number))
             start = clock.now
             for (_, continuation) in bare { continuation.yield(state) }
             await base.progress.next()
@@ -82,7 +82,7 @@ enum ObserverBenchmarks {
         let progress = Progress()
         private let tasks: [Task<Void, Never>]
 
-        init(_ streams: [AsyncStream<QueryState<Profile>>]) {
+        init(_ streams: [AsyncStream<ValueSnapshot<Profile>>]) {
             let seen = Counter()
             let progress = progress
             tasks = streams.map { stream in

@@ -31,11 +31,11 @@ enum QueryBenchmarks {
     static func query(
         _ id: Int,
         _ policy: Policy = .fresh(for: .minutes(5))
-    ) -> Query<Profile> {
-        Query("profile", id, policy: policy) { try await $0.get("profiles/\(id)") }
+    ) -> ValueQuery<Profile> {
+        ValueQuery("profile", id, policy: policy) { try await $0.get("profiles/\(id)") }
     }
 
-    static func client(_ transport: any Transport = Answers()) throws -> SanguineClient {
+    static func client(_ transport: any HTTPTransport = Answers()) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "http://localhost")
         configuration.transport = transport
@@ -100,11 +100,15 @@ enum QueryBenchmarks {
 
     /// A list of 200 pages, as a server gives it.
     @Sendable
-    private static func page(after cursor: String?, limit: Int) -> Page<Post> {
+    private static func page(after cursor: String?, limit: Int) -> ListPage<Post> {
         let start = cursor.flatMap { Int($0) } ?? 0
         let end = min(start + limit, 4_000)
         let items = (start..<end).map { Post(id: $0) }
-        return Page(items: items, hasMore: end < 4_000, nextCursor: end < 4_000 ? "\(end)" : nil)
+        return ListPage(
+            items: items,
+            hasMore: end < 4_000,
+            nextCursor: end < 4_000 ? "\(end)" : nil
+        )
     }
 
     /// Each page is shown, and each row once: what the list costs beside fetching and appending.
@@ -114,12 +118,12 @@ enum QueryBenchmarks {
         var byHand: [Duration] = []
         for _ in 0..<rounds {
             let client = try client()
-            let list = Pages<Post>("feed", policy: .forever) { _, page in
+            let list = ListQuery<Post>("feed", policy: .forever) { _, page in
                 Self.page(after: page.cursor, limit: page.limit)
             }
             let start = clock.now
-            let model = client.pages(list)
-            try await client.load(list)
+            let model = client.model(list)
+            try await client.value(of: list)
             // The model hears of the first page in a turn of its own.
             repeat { await model.loadNext() } while model.hasMore
             ours.append(start.duration(to: clock.now))
@@ -207,7 +211,7 @@ enum QueryBenchmarks {
 }
 
 /// A network that answers everything at once.
-struct Answers: Transport {
+struct Answers: HTTPTransport {
     static let one = TransportResponse(
         status: 200,
         headers: ["content-type": "application/json"],

@@ -19,7 +19,7 @@ enum RecordBenchmarks {
     // MARK: - Performing
 
     /// What the app does, and what is visible after it.
-    private struct Write: Mutator {
+    private struct Write: RecordMutation {
         static let name = "note.count"
         let id: RecordID
         let count: Int
@@ -257,7 +257,7 @@ enum RecordBenchmarks {
 
     // MARK: - What they share
 
-    private struct Note: SanguineModel.Record {
+    private struct Note: SanguineModel.SyncedRecord {
         static let collection = RecordCollection("notes")
         let id: RecordID
         var text: String?
@@ -287,7 +287,7 @@ enum RecordBenchmarks {
         configuration.recordPolling = nil
         configuration.schema = RecordSchema(
             collections: [Note.collection],
-            mutators: [Write.self]
+            mutations: [Write.self]
         )
         return configuration
     }

@@ -5,7 +5,7 @@ import SanguineModel
 /// A network with a long feed behind it, whose pages are cut out of bytes that are there already.
 ///
 /// It takes no operations: what is performed stays pending.
-final class RecordFeed: Transport {
+final class RecordFeed: HTTPTransport {
     private let records: Data
     /// Where each record's JSON begins, and where the last one ends.
     private let places: [Int]

@@ -78,7 +78,7 @@ extension SanguineClient {
         /// What carries requests.
         ///
         /// Default: a ``URLSessionTransport``, closed with the client.
-        public var transport: (any Transport)?
+        public var transport: (any HTTPTransport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
         /// Whether reads and requests for a session are sent again after a failure.
@@ -136,14 +136,10 @@ extension SanguineClient {
         ///
         /// Default: never by itself.
         public var balancePolling: Duration?
-        /// The app's collections and mutators.
-        ///
-        /// Default: those that every Sanguine server has, see `RecordSchema.standard`.
-        public var schema = RecordSchema.standard
-        /// The app's mutations, so that those that wait are known again after a restart.
-        ///
-        /// Default: none.
-        public var mutations: [any Mutation.Type] = []
+        /// The app's records and record mutations, beside those of `RecordSchema.standard`.
+        package var schema = RecordSchema.standard
+        /// The app's mutations for any backend.
+        package var mutations: [any RequestMutation.Type] = []
         /// How often the feed of records is pulled in the foreground, once records are used.
         ///
         /// Default: every minute. `nil`: only on events, such as the app's return.
@@ -177,11 +173,50 @@ extension SanguineClient {
             return configuration
         }
 
-        /// Refuses what would have no effect.
+        /// Makes the app's own types known: its records, and everything that is performed.
+        ///
+        /// ```swift
+        /// configuration.register(Habit.self, CompleteHabit.self, Like.self)
+        /// ```
+        ///
+        /// What is performed is on disk before it is sent, perhaps by a later process, which knows
+        /// it by its `name`. So each type is registered at every launch, before the client is made.
+        /// A type may be registered more than once; a name that two types have is an error when the
+        /// client is made: ``SanguineError/invalidDeclaration(_:)``.
+        public mutating func register(_ types: any Registrable.Type...) {
+            for type in types {
+                if let mutation = type as? any RequestMutation.Type {
+                    mutations.append(mutation)
+                } else {
+                    schema.register(type)
+                }
+            }
+        }
+
+        /// What both ends know, as a server's program declares it too.
+        ///
+        /// It takes the place of all collections and record mutations that were registered before.
+        public mutating func register(_ schema: RecordSchema) { self.schema = schema }
+
+        /// Refuses names that two types have, and what would have no effect.
         func check() throws(SanguineError) {
+            if let fault = (schema.faults + duplicateMutations).first {
+                throw .invalidDeclaration(fault)
+            }
             guard authorize != nil || refresh != nil else { return }
             guard let baseURL, baseURL.origin != server?.origin else {
                 throw .notConfigured("a 'baseURL' other than 'server' for 'authorize' or 'refresh'")
+            }
+        }
+
+        private var duplicateMutations: [String] {
+            var types: [String: any Mutation.Type] = [:]
+            return mutations.compactMap { type in
+                let name = type.name
+                let other = types[name] ?? schema.mutation(name)
+                types[name] = type
+                guard let other, other != type else { return nil }
+                return RecordSchema.duplicate("mutation", name, other, type)
             }
         }
 

@@ -196,7 +196,7 @@ final class PresentUser: Authorizer {
 extension SanguineClient.Configuration {
     /// How often what is observed is fetched, if its policy says nothing of it.
     fileprivate var polling: [QueryKey: Duration] {
-        balancePolling.map { [Query<Balance>.balance.key: $0] } ?? [:]
+        balancePolling.map { [ValueQuery<Balance>.balance.key: $0] } ?? [:]
     }
 }
 

@@ -1,5 +1,5 @@
 import Foundation
-import SanguineModel
+@_exported public import SanguineModel
 
 /// An app's data: reads that are there at once, writes that are visible at once.
 ///
@@ -25,6 +25,7 @@ public final class SanguineClient: Sendable {
     /// ``storeReport``.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made;
+    ///   ``SanguineError/invalidDeclaration(_:)`` if two registered types have one name;
     ///   ``SanguineError/notConfigured(_:)`` if the configuration says who asks, and no address
     ///   that is to know it.
     public convenience init(_ configuration: Configuration) throws(SanguineError) {

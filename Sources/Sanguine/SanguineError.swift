@@ -31,6 +31,8 @@ public enum SanguineError: Error, Hashable, Sendable {
     case closed
     /// The configuration lacks something that the call needs. The text names it.
     case notConfigured(String)
+    /// A declaration cannot be used: two types of one name, say. The text says what to change.
+    case invalidDeclaration(String)
     /// Nobody was signed in by ``SanguineClient/signIn(as:)``. The text says why, and what to do.
     case signInRefused(String)
     /// So many reads wait for one host already that this one, which matters least, was turned away.
@@ -67,6 +69,7 @@ extension SanguineError {
         case .userChanged: "user_changed"
         case .closed: "closed"
         case .notConfigured: "not_configured"
+        case .invalidDeclaration: "invalid_declaration"
         case .signInRefused: "sign_in_refused"
         case .queueFull: "queue_full"
         case .outboxFull: "outbox_full"
@@ -74,6 +77,18 @@ extension SanguineError {
         case .rangeTooLong: "range_too_long"
         case .queryFailed: "query_failed"
         }
+    }
+}
+
+extension SanguineError {
+    /// What is performed or tried again must be known again after a restart.
+    static func unregistered(_ name: String) -> SanguineError {
+        .invalidDeclaration(
+            """
+            No mutation '\(name)' is registered. Call register(_:) of SanguineClient.Configuration \
+            with its type, before the client is made.
+            """
+        )
     }
 }
 
@@ -104,6 +119,7 @@ extension SanguineError: CustomStringConvertible {
         case .closed: "The client is closed. Create a new one."
         case .notConfigured(let missing):
             "The client's configuration lacks \(missing). Set it in SanguineClient.Configuration."
+        case .invalidDeclaration(let fault): fault
         case .signInRefused(let reason): "Nobody was signed in. \(reason)."
         case .queueFull(let limit):
             """

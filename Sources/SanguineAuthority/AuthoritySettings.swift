@@ -25,7 +25,7 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
 
-    /// The collections and mutators of records.
+    /// The collections and record mutations of records.
     ///
     /// Default: `notes`, the owner's own, and `posts`, which everyone may read.
     public var schema = RecordSchema.standard

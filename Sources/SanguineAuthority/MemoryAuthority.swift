@@ -167,7 +167,7 @@ package struct MemoryAuthority: Sendable {
         try perform(authority.sync.put(account, changes)).get()
     }
 
-    /// Changes records together, as a mutator does.
+    /// Changes records together, as a record mutation does.
     ///
     /// - Throws: what the body throws, ``Refusal`` for what no operation could do, ``Problem`` if
     ///   the account is gone. Nothing is changed then.

@@ -34,7 +34,7 @@ public enum WireLimits {
     public static let recordIdCharacters = 1...128
     /// Characters of a collection's name.
     public static let collectionNameCharacters = 64
-    /// Characters of a mutator's name, all visible ASCII.
+    /// Characters of a record mutation's name, all visible ASCII.
     public static let mutatorNameCharacters = 1...64
     /// Printable characters of a lane's name: a record's id, and what is put before it.
     public static let laneCharacters = 1...256

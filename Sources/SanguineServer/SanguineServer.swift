@@ -4,7 +4,7 @@ import HummingbirdCore
 public import Logging
 import NIOCore
 public import SanguineAuthority
-public import SanguineModel
+@_exported public import SanguineModel
 public import ServiceLifecycle
 
 /// The authority as a server: HTTP, functions, jobs and metrics over a storage that is passed in.
@@ -44,7 +44,9 @@ public struct SanguineServer: Service {
     ///   - storage: Where the authority keeps what it knows. No other process may use it.
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
     ///   - settings: Everything that can be configured.
-    ///   - mutators: What apps may do to records, beside the mutators that exist without code.
+    ///   - types: The app's records and record mutations, beside the collections of the settings
+    /// and
+    ///     the mutations that exist without code. Default: none.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
     ///   - accessLog: Where requests are logged, or `nil` for nowhere.
     ///   - logger: The log of what goes wrong.
@@ -56,7 +58,7 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         settings: ServerSettings = ServerSettings(),
-        mutators: [any Mutator.Type] = [],
+        registering types: [any Registrable.Type] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         accessLog: AccessLog? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -65,10 +67,13 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate()
+        let authoritySettings = AuthoritySettings(settings, registering: types)
+        let faults = authoritySettings.schema.faults
+        guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         authority = try await Authority(
             storage: LoggedStorage(storage, logger: logger),
             keys: keys,
-            settings: AuthoritySettings(settings, mutators: mutators),
+            settings: authoritySettings,
             clock: clock
         )
         let released = try await authority.recover { problem in
@@ -290,9 +295,10 @@ private actor Announcement {
 
 extension AuthoritySettings {
     /// The authority's part of a server's settings.
-    init(_ settings: ServerSettings, mutators: [any Mutator.Type] = []) {
+    init(_ settings: ServerSettings, registering types: [any Registrable.Type] = []) {
         self.init()
-        schema = RecordSchema(collections: settings.collections, mutators: mutators)
+        schema = RecordSchema(collections: settings.collections)
+        schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
         defaultTimeZone = settings.accounts.defaultTimeZone

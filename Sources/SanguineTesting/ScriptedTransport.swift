@@ -19,7 +19,7 @@ public import Sanguine
 /// one that the server has given and the client does not have yet. ``hold(_:)`` can keep requests
 /// back instead, before the server has them. A cancelled exchange ends at once, whatever the
 /// network does, unless it ``ignoresCancellation``.
-public final class ScriptedTransport: Transport {
+public final class ScriptedTransport: HTTPTransport {
     /// What the network makes of a request: a response or a failure.
     public struct Answer: Sendable {
         let result: Result<TransportResponse, TransportError>

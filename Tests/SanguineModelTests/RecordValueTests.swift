@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite(.bounded) struct RecordValueTests {
-    private struct Note: Record {
+    private struct Note: SyncedRecord {
         static let collection = RecordCollection("notes")
         let id: RecordID
         var text: String?

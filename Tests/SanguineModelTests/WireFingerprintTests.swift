@@ -70,7 +70,7 @@ struct WireFingerprintTests {
         #expect(try !text(account).contains("null"))
         #expect(try text(device) == #"{"deviceId":"d","deviceSecret":"s"}"#)
         #expect(try text(ConsumeRequest()) == "{}")
-        #expect(try text(Page<LedgerEntry>(items: [])) == #"{"hasMore":false,"items":[]}"#)
+        #expect(try text(ListPage<LedgerEntry>(items: [])) == #"{"hasMore":false,"items":[]}"#)
     }
 
     @Test func `names of kinds, phases and plans are those of version 1`() {
@@ -184,7 +184,7 @@ extension WireFingerprintTests {
             ),
             (CaptureRequest(amount: 2), #"{"amount":2}"#),
             (
-                Page(items: [entry], hasMore: true, nextCursor: "c"),
+                ListPage(items: [entry], hasMore: true, nextCursor: "c"),
                 #"{"hasMore":true,"items":[\#(entryText)],"nextCursor":"c"}"#
             ),
         ]

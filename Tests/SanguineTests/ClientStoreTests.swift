@@ -283,7 +283,7 @@ struct DiskTierTests {
     {
         let first = try TestClient(folder: folder)
         first.network.script(.json(["old": 1]))
-        let before = Query<[String: Int]>("profile", "ada", policy: .forever.stored(.onDisk)) {
+        let before = ValueQuery<[String: Int]>("profile", "ada", policy: .forever.stored(.onDisk)) {
             try await $0.get("profiles/ada")
         }
         _ = try await first.client.value(of: before)

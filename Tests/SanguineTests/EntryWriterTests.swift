@@ -34,7 +34,7 @@ struct EntryWriterTests {
     }
 
     private func isMarked(_ test: TestClient) throws -> Bool {
-        let key = Query<Profile>.profile("ada").key.text
+        let key = ValueQuery<Profile>.profile("ada").key.text
         return try test.client.users.present.store.entry(key)?.isStale == true
     }
 

@@ -8,15 +8,18 @@ import Testing
 
 @Suite("Invalidation", .bounded)
 struct InvalidationTests {
-    private static func named(_ name: String, _ parts: [String], _ policy: Policy) -> Query<Profile>
-    {
+    private static func named(
+        _ name: String,
+        _ parts: [String],
+        _ policy: Policy
+    ) -> ValueQuery<Profile> {
         switch parts.count {
         case 0:
-            Query(name, policy: policy) { try await $0.get(name) }
+            ValueQuery(name, policy: policy) { try await $0.get(name) }
         case 1:
-            Query(name, parts[0], policy: policy) { try await $0.get("\(name)/\(parts[0])") }
+            ValueQuery(name, parts[0], policy: policy) { try await $0.get("\(name)/\(parts[0])") }
         default:
-            Query(name, parts[0], parts[1], policy: policy) {
+            ValueQuery(name, parts[0], parts[1], policy: policy) {
                 try await $0.get("\(name)/\(parts[0])/\(parts[1])")
             }
         }
@@ -24,7 +27,7 @@ struct InvalidationTests {
 
     private static let lasting = Policy.forever.stored(.onDisk)
 
-    private func fetch(_ queries: [Query<Profile>], with client: SanguineClient) async throws {
+    private func fetch(_ queries: [ValueQuery<Profile>], with client: SanguineClient) async throws {
         for query in queries { _ = try await client.value(of: query) }
     }
 

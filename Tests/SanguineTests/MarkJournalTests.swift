@@ -65,7 +65,7 @@ struct MarkJournalTests {
     @Test(arguments: [false, true])
     func `what was never stored is not marked`(isStored: Bool) throws {
         let wall = ManualWallClock()
-        let ada = Query<Profile>.profile("ada")
+        let ada = ValueQuery<Profile>.profile("ada")
         let first = try TestClient(network: .profiles(), wall: wall, folder: folder)
         let marked = first.client.queries.entries.user
         if isStored { first.client.set(Profile(name: "Ada"), for: ada) }

@@ -9,7 +9,7 @@ import Testing
 /// The shell around what comes in parts, with a core that counts.
 @Suite("Parts", .bounded)
 struct PartsTests {
-    private let query = Query<Int>("counted", policy: .forever) { _ in 0 }
+    private let query = ValueQuery<Int>("counted", policy: .forever) { _ in 0 }
     private let test: TestClient
     private let parts: Parts<Counting>
 

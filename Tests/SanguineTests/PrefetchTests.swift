@@ -10,7 +10,7 @@ import Testing
 @Suite("Prefetches", .bounded)
 struct PrefetchTests {
     /// A network that says when it was asked, and answers nothing before it is cancelled.
-    private struct Silence: Transport {
+    private struct Silence: HTTPTransport {
         let asked = AsyncStream.makeStream(of: Void.self)
         let given = AsyncStream.makeStream(of: Void.self)
 
@@ -24,7 +24,8 @@ struct PrefetchTests {
         }
     }
 
-    private static func expectRelease<Value>(afterPrefetching query: Query<Value>) async throws {
+    private static func expectRelease<Value>(afterPrefetching query: ValueQuery<Value>) async throws
+    {
         let network = Silence()
         weak var released: SanguineClient?
         do {

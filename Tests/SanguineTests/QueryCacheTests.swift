@@ -12,7 +12,7 @@ struct QueryCacheTests {
         let test = try TestClient()
 
         #expect(test.client.cached(.profile("ada")) == nil)
-        #expect(test.client.snapshot(of: .profile("ada")) == QueryState())
+        #expect(test.client.snapshot(of: .profile("ada")) == ValueSnapshot())
         #expect(test.client.cached(.balance) == nil)
     }
 
@@ -85,7 +85,7 @@ struct QueryCacheTests {
 
         let newest = test.client.snapshot(of: .profile("ada"))
         // A caller's answer and the readers' news come by ways of their own.
-        var seen: [QueryState<Profile>] = []
+        var seen: [ValueSnapshot<Profile>] = []
         while seen.last != newest { seen.append(try #require(await updates.next())) }
         #expect(seen.count < 20)
         #expect(!newest.isFetching)
@@ -162,7 +162,7 @@ struct QueryCacheTests {
     @Test func `two queries of one name and different types are told apart`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .fleeting("ada"))
-        let other = Query<Int>("fleeting", "ada") { _ in 1 }
+        let other = ValueQuery<Int>("fleeting", "ada") { _ in 1 }
 
         #expect(test.client.cached(other) == nil)
         await #expect(throws: SanguineError.conflictingQuery(name: "fleeting")) {
@@ -194,7 +194,7 @@ struct QueryCacheTests {
             $0.baseHeaders = { ["Authorization": "Key 1"] }
         }
         _ = try await test.client.value(of: .profile("ada"))
-        let elsewhere = Query<Profile>("elsewhere") { request in
+        let elsewhere = ValueQuery<Profile>("elsewhere") { request in
             try await request.get("https://cdn.test/x", query: [.init(name: "q", value: "a+b&c")])
         }
         _ = try await test.client.value(of: elsewhere)

@@ -174,7 +174,7 @@ struct ReadRetryTests {
     {
         let test = try TestClient()
         let gate = OneShot<Profile>()
-        let stubborn = Query<Profile>("stubborn") { _ in
+        let stubborn = ValueQuery<Profile>("stubborn") { _ in
             // A task of its own knows nothing of the read's cancellation.
             try await Task { try await gate.value() }.value
         }

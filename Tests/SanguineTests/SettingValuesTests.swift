@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Setting values", .bounded)
 struct SettingValuesTests {
-    private let ada = Query<Profile>.profile("ada")
+    private let ada = ValueQuery<Profile>.profile("ada")
 
     @Test func `a value that was set is there at once, fresh, and on disk`() async throws {
         let folder = TemporaryFolder()
@@ -53,7 +53,9 @@ struct SettingValuesTests {
         let test = try TestClient(network: .profiles())
         test.network.hold()  // Or what is fetched comes in between.
         let calls = Mutex(0)
-        var following: Following? = test.client.observe(ada) { _ in calls.withLock { $0 += 1 } }
+        var following: ObservationToken? = test.client.observe(ada) { _ in
+            calls.withLock { $0 += 1 }
+        }
         let before = calls.withLock { $0 }
         #expect(following != nil)
         following = nil
@@ -142,7 +144,7 @@ struct SettingValuesTests {
     }
 
     @Test func `a time to keep of any length is taken`() throws {
-        let query = Query<Profile>("p", policy: .forever.kept(for: .seconds(Int64.max))) { _ in
+        let query = ValueQuery<Profile>("p", policy: .forever.kept(for: .seconds(Int64.max))) { _ in
             Profile(name: "x")
         }
         let test = try TestClient(folder: TemporaryFolder())
@@ -196,8 +198,10 @@ struct SettingValuesTests {
 
     @Test func `a stored value of another version is dropped and counted`() throws {
         let folder = TemporaryFolder()
-        let old = Query<Profile>("p", policy: .forever.stored(.onDisk)) { _ in Profile(name: "x") }
-        let new = Query<Profile>("p", policy: .forever.stored(.onDisk).version(2)) { _ in
+        let old = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk)) { _ in
+            Profile(name: "x")
+        }
+        let new = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk).version(2)) { _ in
             Profile(name: "x")
         }
         let first = try TestClient(folder: folder)
@@ -211,7 +215,8 @@ struct SettingValuesTests {
 
     @Test func `a value is not shown any more once its time to keep is over`() throws {
         let folder = TemporaryFolder()
-        let query = Query<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1))) {
+        let query = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1)))
+        {
             _ in
             Profile(name: "x")
         }
@@ -229,8 +234,8 @@ struct SettingValuesTests {
     {
         let test = try TestClient()
         let policy = Policy.forever.kept(for: .hours(1))
-        let idle = Query<Profile>("idle", policy: policy) { _ in Profile(name: "x") }
-        let seen = Query<Profile>("seen", policy: policy) { _ in Profile(name: "x") }
+        let idle = ValueQuery<Profile>("idle", policy: policy) { _ in Profile(name: "x") }
+        let seen = ValueQuery<Profile>("seen", policy: policy) { _ in Profile(name: "x") }
         test.client.set(Profile(name: "idle"), for: idle)
         test.client.set(Profile(name: "seen"), for: seen)
         let updates = test.client.updates(of: seen)

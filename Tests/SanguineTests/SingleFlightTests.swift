@@ -69,7 +69,7 @@ struct SingleFlightTests {
         for caller in callers {
             await #expect(throws: SanguineError.cancelled) { try await caller.finished() }
         }
-        #expect(test.client.snapshot(of: .profile("ada")) == QueryState())
+        #expect(test.client.snapshot(of: .profile("ada")) == ValueSnapshot())
     }
 
     @Test func `after a cancelled call the next caller causes a new one`() async throws {
@@ -160,7 +160,7 @@ extension QueryCache {
     /// Returns when so many callers wait for the query.
     func waitForWaiters<Value>(
         _ count: Int,
-        of query: Query<Value>,
+        of query: ValueQuery<Value>,
         line: Int = #line
     ) async throws {
         try await eventually("\(count) callers wait", line: line) {

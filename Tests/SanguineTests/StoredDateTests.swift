@@ -15,13 +15,13 @@ struct StoredDateTests {
         var byDate: [Date: Double] = [:]
     }
 
-    private struct Deadline: SanguineModel.Record {
+    private struct Deadline: SanguineModel.SyncedRecord {
         static let collection = RecordCollection("deadlines")
         let id: RecordID
         var date: Date
     }
 
-    private struct Postpone: Mutator {
+    private struct Postpone: RecordMutation {
         static let name = "deadline.postpone"
         let id: RecordID
         let date: Date
@@ -31,7 +31,7 @@ struct StoredDateTests {
         }
     }
 
-    private struct Play: Mutation {
+    private struct Play: RequestMutation {
         static let name = "song.playAt"
         let date: Date
 
@@ -44,7 +44,7 @@ struct StoredDateTests {
         }
     }
 
-    private static let query = Query<Stamp>(
+    private static let query = ValueQuery<Stamp>(
         "stamp",
         policy: .fresh(for: .minutes(5)).stored(.onDisk)
     ) { _ in throw CancellationError() }
@@ -63,11 +63,11 @@ struct StoredDateTests {
 
     private static func client(_ folder: TemporaryFolder) throws -> SanguineClient {
         try TestClient(folder: folder) { configuration in
-            configuration.mutations = [Play.self]
+            configuration.register(Play.self)
             configuration.connectivity = ManualConnectivity(isOnline: false)
             configuration.schema = RecordSchema(
                 collections: [Deadline.collection],
-                mutators: [Postpone.self]
+                mutations: [Postpone.self]
             )
         }
         .client

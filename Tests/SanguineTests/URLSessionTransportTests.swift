@@ -170,7 +170,7 @@ struct URLSessionTransportTests {
         configuration.logger = .silent
         let client = try SanguineClient(configuration, authorizers: TestAuthorizer())
         defer { client.close() }
-        let text = Query<String>("echo") { request in
+        let text = ValueQuery<String>("echo") { request in
             let response = try await request.response("/echo")
             return String(decoding: response.body, as: UTF8.self)
         }

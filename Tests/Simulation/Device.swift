@@ -160,7 +160,7 @@ struct Device {
     /// Does what `perform` does: rehearse, make durable, show.
     ///
     /// - Returns: The id, or `nil` if the operation does not apply.
-    mutating func perform(_ mutator: some Mutator, id: Identifier) throws -> Identifier? {
+    mutating func perform(_ mutator: some RecordMutation, id: Identifier) throws -> Identifier? {
         guard let account = disk.account, var state else { return nil }
         let sequence = disk.lastSequence + 1
         let rehearsal: Replay.Rehearsal

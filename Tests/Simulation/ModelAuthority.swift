@@ -64,7 +64,7 @@ package struct ModelAuthority: SimulatedAuthority {
 
     private func perform(_ operation: PushedOperation, in ledger: inout Ledger) -> PushResult {
         do {
-            guard let type = schema.mutator(operation.mutator) else {
+            guard let type = schema.mutation(operation.mutator) else {
                 throw Refusal(.mutatorUnknown, "Name a mutator that the schema has.")
             }
             var records = Records(

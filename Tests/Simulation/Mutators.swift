@@ -16,18 +16,18 @@ package enum SimulatedApp {
     /// What devices know.
     package static let client = RecordSchema(
         collections: collections,
-        mutators: [Mark.self, Move.self, Poison.self, Retag.self]
+        mutations: [Mark.self, Move.self, Poison.self, Retag.self]
     )
 
     /// What the authority knows: it refuses what devices believe in.
     package static let server = RecordSchema(
         collections: collections,
-        mutators: [Mark.self, Move.self, RefusedPoison.self, Retag.self]
+        mutations: [Mark.self, Move.self, RefusedPoison.self, Retag.self]
     )
 }
 
 /// Leaves the operation's mark in a counter, and counts.
-struct Mark: Mutator {
+struct Mark: RecordMutation {
     static let name = "mark"
     let counter: RecordID
     var lane: String
@@ -43,7 +43,7 @@ struct Mark: Mutator {
 }
 
 /// Leaves its mark in two counters at once: nobody may ever see one without the other.
-struct Move: Mutator {
+struct Move: RecordMutation {
     static let name = "move"
     let from: RecordID
     let to: RecordID
@@ -56,7 +56,7 @@ struct Move: Mutator {
 }
 
 /// As ``Mark``, and refused by the authority.
-struct Poison: Mutator {
+struct Poison: RecordMutation {
     static let name = "poison"
     let counter: RecordID
 
@@ -66,7 +66,7 @@ struct Poison: Mutator {
 }
 
 /// ``Poison`` as the authority knows it.
-struct RefusedPoison: Mutator {
+struct RefusedPoison: RecordMutation {
     static let name = "poison"
     let counter: RecordID
 
@@ -77,7 +77,7 @@ struct RefusedPoison: Mutator {
 }
 
 /// Gives all notes of one tag another: it depends on what an index finds.
-struct Retag: Mutator {
+struct Retag: RecordMutation {
     static let name = "retag"
     let from: String
     let to: String

@@ -134,7 +134,7 @@ package struct World<Authority: SimulatedAuthority> {
         let tags = ["red", "blue"].shuffled(using: &random)
         var marks: [RecordKey] = []
         var isPoison = false
-        let mutator: any Mutator
+        let mutator: any RecordMutation
         switch Int.random(in: 0..<10, using: &random) {
         case 0..<4:
             mutator = Mark(counter: counters[0].id, lane: lane)

@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import Synchronization
 import TestSupport
@@ -35,16 +34,16 @@ struct Article: Codable, Sendable, Equatable, Identifiable {
     var publishedAt: Date
 }
 
-extension Query where Value == Article {
+extension ValueQuery where Value == Article {
     static func article(_ id: Int) -> Self {
-        Query("article", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("article", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("articles/\(id)")
         }
     }
 }
 
-extension Query where Value == [Article] {
-    static let legacy = Query("legacy-articles") { request in
+extension ValueQuery where Value == [Article] {
+    static let legacy = ValueQuery("legacy-articles") { request in
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .secondsSince1970
         return try await request.get("v1/articles", decoder: decoder)
@@ -55,7 +54,7 @@ struct ArticleDraft: Codable, Sendable {
     var authorName: String
 }
 
-struct EditArticle: Mutation {
+struct EditArticle: RequestMutation {
     static let name = "article.edit"
     let article: Int
     let draft: ArticleDraft
@@ -70,7 +69,7 @@ struct EditArticle: Mutation {
     }
 }
 
-struct SetCover: Mutation {
+struct SetCover: RequestMutation {
     static let name = "article.cover"
     let article: Int
     let photo: URL
@@ -89,8 +88,8 @@ struct SetCover: Mutation {
 }
 
 // By offset: the cursor is how many items come before.
-extension Pages where Item == Article {
-    static let newest = Pages("newest") { request, page in
+extension ListQuery where Item == Article {
+    static let newest = ListQuery("newest") { request, page in
         let offset = page.cursor.flatMap { Int($0) } ?? 0
         let items: [Article] = try await request.get(
             "articles",
@@ -100,7 +99,7 @@ extension Pages where Item == Article {
             ]
         )
         let hasMore = items.count == page.limit
-        return Page(items: items, hasMore: hasMore, nextCursor: "\(offset + items.count)")
+        return ListPage(items: items, hasMore: hasMore, nextCursor: "\(offset + items.count)")
     }
 }
 
@@ -110,8 +109,8 @@ struct NumberedPage: Codable, Sendable {
 }
 
 // By number: always of one size, whatever the limit, because numbers count pages of that size.
-extension Pages where Item == Article {
-    static let popular = Pages("popular", size: 20) { request, page in
+extension ListQuery where Item == Article {
+    static let popular = ListQuery("popular", size: 20) { request, page in
         let number = page.cursor.flatMap { Int($0) } ?? 1
         let answer: NumberedPage = try await request.get(
             "articles/popular",
@@ -121,7 +120,7 @@ extension Pages where Item == Article {
             ]
         )
         let hasMore = number < answer.totalPages
-        return Page(items: answer.items, hasMore: hasMore, nextCursor: "\(number + 1)")
+        return ListPage(items: answer.items, hasMore: hasMore, nextCursor: "\(number + 1)")
     }
 }
 
@@ -131,15 +130,15 @@ struct CursorPage: Codable, Sendable {
 }
 
 // By cursor: what came with the page before.
-extension Pages where Item == Article {
-    static let followed = Pages("followed") { request, page in
+extension ListQuery where Item == Article {
+    static let followed = ListQuery("followed") { request, page in
         let cursor = URLQueryItem(name: "cursor", value: page.cursor)
         let answer: CursorPage = try await request.get(
             "articles/followed",
             query: page.cursor == nil ? [] : [cursor]
         )
         let next = answer.nextCursor
-        return Page(items: answer.data, hasMore: next != nil, nextCursor: next)
+        return ListPage(items: answer.data, hasMore: next != nil, nextCursor: next)
     }
 }
 
@@ -161,9 +160,9 @@ struct ArticleData: Codable, Sendable {
     var article: Article
 }
 
-extension Query where Value == Article {
+extension ValueQuery where Value == Article {
     static func graph(_ id: Int) -> Self {
-        Query("graph-article", id, policy: .fresh(for: .minutes(5))) { request in
+        ValueQuery("graph-article", id, policy: .fresh(for: .minutes(5))) { request in
             let question = ["query": "{ article(id: \(id)) { id author_name published_at } }"]
             let answer: GraphQL<ArticleData> = try await request.post("graphql", question)
             guard let data = answer.data else {
@@ -223,7 +222,7 @@ struct BackendSnippets {
 
         configuration.isInMemory = true
         configuration.transport = network
-        configuration.mutations = [EditArticle.self, SetCover.self]
+        configuration.register(EditArticle.self, SetCover.self)
         return (try SanguineClient(configuration), network)
     }
 

@@ -1,12 +1,11 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import TestSupport
 import Testing
 
-extension Query where Value == [String] {
-    static let today = Query("today", policy: .untilMidnight.stored(.onDisk)) { request in
+extension ValueQuery where Value == [String] {
+    static let today = ValueQuery("today", policy: .untilMidnight.stored(.onDisk)) { request in
         try await request.get("pages/today")
     }
 }
@@ -61,7 +60,9 @@ struct EventSnippets {
         var configuration = SanguineClient.Configuration.inMemory()
 
         func matrix() throws -> StorageMatrix {
-            configuration.queries = [Query.profile("").declaration, Query.today.declaration]
+            configuration.queries = [
+                ValueQuery.profile("").declaration, ValueQuery.today.declaration,
+            ]
             let client = try SanguineClient(configuration)
             print(client.matrix())
             return client.matrix()
@@ -81,7 +82,7 @@ struct EventSnippets {
         configuration.lifecycle = lifecycle
         let client = try SanguineClient(configuration)
         let policy = Policy.session.refetched(on: .foreground)
-        let page = Query<[String]>("page", policy: policy) { try await $0.get("page") }
+        let page = ValueQuery<[String]>("page", policy: policy) { try await $0.get("page") }
         _ = try await client.value(of: page)
 
         lifecycle.enterBackground()

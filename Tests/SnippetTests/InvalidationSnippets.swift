@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import Synchronization
 import TestSupport

@@ -39,7 +39,7 @@ struct LimitsPageTests {
         "Sanguine/Events/EventLimits",
         "Sanguine/Feed/FeedLimits", "SanguineServer/Live/LiveLimits",
         "Sanguine/Metrics/MetricsLimits",
-        "Sanguine/Pages/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
+        "Sanguine/Lists/PageLimits", "Sanguine/Range/RangeLimits", "Sanguine/Records/RecordLimits",
         "SanguineAuthority/AuthoritySettings", "SanguineSQLite/SQLiteStorageOptions",
         "SanguineTesting/TestingLimits",
     ])

@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import TestSupport
 import Testing
@@ -27,7 +26,7 @@ struct ModelSnippets {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = network
-        configuration.mutations = [Like.self]
+        configuration.register(Like.self)  // at launch, before the client is made
         return try SanguineClient(configuration)
     }
 

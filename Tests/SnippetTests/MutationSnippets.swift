@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import TestSupport
 import Testing
@@ -12,17 +11,19 @@ struct Track: Codable, Sendable, Equatable, Identifiable {
     var version = 0
 }
 
-extension Query where Value == Track {
+extension ValueQuery where Value == Track {
     static func track(_ id: String) -> Self {
-        Query("track", id, policy: .fresh(for: .minutes(5))) { try await $0.get("tracks/\(id)") }
+        ValueQuery("track", id, policy: .fresh(for: .minutes(5))) {
+            try await $0.get("tracks/\(id)")
+        }
     }
 }
 
-extension Pages where Item == Track {
-    static var tracks: Self { Pages("tracks", path: "tracks") }
+extension ListQuery where Item == Track {
+    static var tracks: Self { ListQuery("tracks", path: "tracks") }
 }
 
-struct Like: Mutation {
+struct Like: RequestMutation {
     static let name = "track.like"
     let track: String
     var lane: String { track }
@@ -36,7 +37,7 @@ struct Like: Mutation {
     }
 }
 
-struct Unlike: Mutation, Superseding {
+struct Unlike: RequestMutation, Superseding {
     static let name = "track.unlike"
     let track: String
     var lane: String { track }
@@ -49,12 +50,12 @@ struct Unlike: Mutation, Superseding {
         try await request.post("tracks/\(track)/unlike")
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? Like)?.track == track ? .undoes : nil
     }
 }
 
-struct RenameTrack: Mutation {
+struct RenameTrack: RequestMutation {
     static let name = "track.rename"
     let track: String
     let title: String
@@ -70,7 +71,7 @@ struct RenameTrack: Mutation {
     }
 }
 
-struct PlayTrack: Mutation {
+struct PlayTrack: RequestMutation {
     static let name = "track.play"
     let track: String
 
@@ -84,7 +85,7 @@ struct PlayTrack: Mutation {
     }
 }
 
-struct AddTrack: Mutation {
+struct AddTrack: RequestMutation {
     static let name = "track.add"
     let id: String
     var lane: String { id }
@@ -105,7 +106,7 @@ struct MutationSnippets {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = network
-        configuration.mutations = [Like.self, AddTrack.self]
+        configuration.register(Like.self, AddTrack.self)
         let client = try SanguineClient(configuration)
         client.set(Track(id: "1"), for: .track("1"))
         network.hold()
@@ -121,7 +122,7 @@ struct MutationSnippets {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = ScriptedTransport { _ in .json(Track(id: "1")) }
-        configuration.mutations = [Like.self, Unlike.self]
+        configuration.register(Like.self, Unlike.self)
         let client = try SanguineClient(configuration)
         let receipt = try client.perform(Like(track: "1"))
         #expect(try await receipt.outcome == .applied)
@@ -139,7 +140,7 @@ struct MutationSnippets {
         configuration.folder = folder
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = ScriptedTransport()
-        configuration.mutations = [Like.self]
+        configuration.register(Like.self)
         let client = try SanguineClient(configuration)
         try client.perform(Like(track: "1"))
         await client.signOut()

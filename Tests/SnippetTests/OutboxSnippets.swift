@@ -1,6 +1,5 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import TestSupport
 import Testing
 
@@ -60,7 +59,7 @@ struct OutboxSnippets {
     }
 
     @Test func `an app makes states of lists and stretches of its own`() {
-        let list = PagesSnapshot(items: [Row()], hasMore: true, phase: .ready)
+        let list = ListSnapshot(items: [Row()], hasMore: true, phase: .ready)
         let stretch = RangeValues(range: 1...2, values: [1: "a"], missing: [2...2])
 
         #expect(list.items == [Row()] && list.hasMore && list.phase == .ready)

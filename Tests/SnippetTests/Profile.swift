@@ -5,9 +5,9 @@ struct Profile: Codable, Sendable, Equatable {
     var name: String
 }
 
-extension Query where Value == Profile {
+extension ValueQuery where Value == Profile {
     static func profile(_ id: String) -> Self {
-        Query("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("profiles/\(id)")
         }
     }

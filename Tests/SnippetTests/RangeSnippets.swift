@@ -1,7 +1,6 @@
 import Foundation
 import Logging
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import Synchronization
 import TestSupport
@@ -60,13 +59,13 @@ struct RangeSnippets {
         }
         let client = try Self.client(network)
 
-        let month = try await client.values(in: first...last, of: .moods)  // fetches what lacks
-        let known = client.cached(first...last, of: .moods)  // at once
-        client.invalidate(first...first, of: .moods)  // one day has changed
+        let month = try await client.value(of: .moods, in: first...last)  // fetches what lacks
+        let known = client.cached(.moods, in: first...last)  // at once
+        client.invalidate(.moods, in: first...first)  // one day has changed
 
         #expect(month == [first: Mood(score: 4)])
         #expect(known.isComplete)
-        #expect(client.cached(first...last, of: .moods).stale == [first...first])
+        #expect(client.cached(.moods, in: first...last).stale == [first...first])
         #expect(network.requests.map(\.url.path) == ["/moods/2026-11-01/2026-11-30"])
     }
 

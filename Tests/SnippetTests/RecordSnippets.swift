@@ -1,19 +1,18 @@
 import Foundation
 import Sanguine
-import SanguineModel
 import SanguineTesting
 import Synchronization
 import TestSupport
 import Testing
 
-struct Habit: Record {
+struct Habit: SyncedRecord {
     static let collection = RecordCollection("habits")
     let id: RecordID
     var title: String
     var streak = 0
 }
 
-struct CompleteHabit: Mutator {
+struct CompleteHabit: RecordMutation {
     static let name = "habit.complete"
     let habit: RecordID
 
@@ -46,10 +45,7 @@ struct RecordSnippets {
         var configuration = SanguineClient.Configuration()
         configuration.folder = folder
         configuration.isInMemory = folder == nil
-        configuration.schema = RecordSchema(
-            collections: [Habit.collection],
-            mutators: [CompleteHabit.self]
-        )
+        configuration.register(Habit.self, CompleteHabit.self)
         return configuration
     }
 

@@ -14,7 +14,7 @@ let authors = Batch<String, Author>("author") { request, ids in
     return Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
 }
 
-extension Query where Value == Author {
+extension ValueQuery where Value == Author {
     static func author(_ id: String) -> Self {
         .batched(by: authors, id, policy: .fresh(for: .minutes(5)))
     }

@@ -1,7 +1,6 @@
 import Foundation
 import Sanguine
 import SanguineAuthority
-import SanguineModel
 import SanguineTesting
 import TestSupport
 import Testing
@@ -80,13 +79,10 @@ struct AppTestingSnippets {
     private let device: TestDevice
 
     init() {
-        let schema = RecordSchema(
-            collections: [Habit.collection],
-            mutators: [CompleteHabit.self]
-        )
+        let schema = RecordSchema(Habit.self, CompleteHabit.self)
         self.schema = schema
         authority = InMemoryAuthority(schema: schema)
-        device = TestDevice(network: authority) { $0.schema = schema }
+        device = TestDevice(network: authority) { $0.register(schema) }
     }
 
     @Test func `a habit that was made elsewhere is completed here`() async throws {
@@ -146,7 +142,7 @@ struct AppTestingSnippets {
     @Test(arguments: 1...5)
     func `a bad network loses nothing and does nothing twice`(seed: UInt64) async throws {
         let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)
-        let device = TestDevice(network: network, delay: delay, seed: seed) { $0.schema = schema }
+        let device = TestDevice(network: network, delay: delay, seed: seed) { $0.register(schema) }
         authority.set(Habit(id: run, title: "Run"))
         network.faults = .none
         try await device.launch().synchronize()

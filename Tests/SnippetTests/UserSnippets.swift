@@ -32,7 +32,7 @@ struct UserSnippets {
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = ScriptedTransport { _ in .json(Track(id: "1")) }
         configuration.connectivity = ManualConnectivity(isOnline: false)
-        configuration.mutations = [Like.self]
+        configuration.register(Like.self)
         let tokens = tokens
         configuration.baseHeaders = {
             tokens.current.map { ["Authorization": "Bearer \($0)"] } ?? [:]
@@ -77,7 +77,7 @@ struct UserSnippets {
         let device = TestDevice(network: backend) {
             $0.server = nil
             $0.baseURL = URL(string: "https://api.example.org")
-            $0.mutations = [Like.self]
+            $0.register(Like.self)
         }
         let client = try device.launch()
         try client.signIn(as: "ada")

@@ -69,6 +69,12 @@ struct Scope: Sendable {
     static let libraries = Scope {
         sources.contains($0) && !$0.hasPrefix("Sources/SanguineCommand/")
     }
+    /// What an app imports.
+    static let client = Scope { path in
+        ["Sources/Sanguine/", "Sources/SanguineModel/", "Sources/SanguineUI/"].contains {
+            path.hasPrefix($0)
+        }
+    }
     /// What ships, and what measures it.
     static let sourcesAndBenchmarks = Scope {
         sources.contains($0) || $0.hasPrefix("Benchmarks/") && $0.hasSuffix(".swift")

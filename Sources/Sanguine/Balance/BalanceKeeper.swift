@@ -45,7 +45,7 @@ final class BalanceKeeper: EntrySource {
         var revision: UInt64 = 1
     }
 
-    let query = Query<Balance>.balance.erased
+    let query = ValueQuery<Balance>.balance.erased
     private let guarded: Mutex<Guarded>
     private let stored = Mutex<UInt64>(0)
     private let store: ClientStore

@@ -125,12 +125,12 @@ extension Entries {
     }
 
     /// The value as it is shown, not counted: for the client's own look-ups.
-    func peek<Value>(_ query: Query<Value>) -> Value? {
+    func peek<Value>(_ query: ValueQuery<Value>) -> Value? {
         restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }
 
     /// The value without effects, restored if need be, and whose it is.
-    func base<Value>(of query: Query<Value>) -> (value: Value, partition: Partition)? {
+    func base<Value>(of query: ValueQuery<Value>) -> (value: Value, partition: Partition)? {
         let ground = restoredGround(of: query.erased)
         return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
     }

@@ -256,7 +256,7 @@ final class Entries: Sendable {
     var memoryCost: Int { guarded.withLock { $0.table.bytes } }
 
     /// How many callers wait for the query.
-    func waiterCount<Value>(of query: Query<Value>) -> Int {
+    func waiterCount<Value>(of query: ValueQuery<Value>) -> Int {
         guarded.withLock { $0.table[query.key]?.state.waiterCount ?? 0 }
     }
 }

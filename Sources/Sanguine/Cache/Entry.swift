@@ -16,8 +16,8 @@ class Entry: @unchecked Sendable {
         var isFetching: Bool
         var error: SanguineError?
 
-        func state<Value>(of type: Value.Type) -> QueryState<Value> {
-            QueryState(
+        func state<Value>(of type: Value.Type) -> ValueSnapshot<Value> {
+            ValueSnapshot(
                 value: box?.value(as: type),
                 asOf: asOf,
                 isFetching: isFetching,
@@ -262,9 +262,9 @@ class Entry: @unchecked Sendable {
 // Unchecked for the reason above.
 final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked Sendable {
     /// Whoever is told of changes, outside of the lock and in their order.
-    typealias Observer = Observers<QueryState<Value>>.Observer
+    typealias Observer = Observers<ValueSnapshot<Value>>.Observer
 
-    private var observers = Observers<QueryState<Value>>()
+    private var observers = Observers<ValueSnapshot<Value>>()
 
     override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
         super.init(query, partition, metrics: metrics)

@@ -4,7 +4,7 @@ import Synchronization
 
 extension QueryCache {
     /// What is held, in memory and on disk, no longer counts as fresh.
-    func invalidate<Value>(_ query: Query<Value>) { entries.invalidate(query.erased) }
+    func invalidate<Value>(_ query: ValueQuery<Value>) { entries.invalidate(query.erased) }
 
     /// Everything that the scope covers no longer counts as fresh, in memory and on disk.
     ///

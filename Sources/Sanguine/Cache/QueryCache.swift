@@ -44,7 +44,7 @@ final class QueryCache: Sendable {
     // MARK: - Reading
 
     /// The value in memory or, at the first use, on disk; whatever its age.
-    func cached<Value>(_ query: Query<Value>) -> Value? {
+    func cached<Value>(_ query: ValueQuery<Value>) -> Value? {
         cached(query.erased)?.value(as: Value.self)
     }
 
@@ -69,18 +69,18 @@ final class QueryCache: Sendable {
     }
 
     /// Value, age and the state of the network, in one piece.
-    func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
+    func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         let query = query.erased
         entries.restore(query)
         let snapshot = entries.guarded.withLock { guarded -> Entry.Snapshot? in
             guard let entry = guarded.table[query.key], entry.serves(query) else { return nil }
             return entry.snapshot
         }
-        return snapshot?.state(of: Value.self) ?? QueryState()
+        return snapshot?.state(of: Value.self) ?? ValueSnapshot()
     }
 
     /// Whether the value counts as true without asking again.
-    func isFresh<Value>(_ query: Query<Value>) -> Bool {
+    func isFresh<Value>(_ query: ValueQuery<Value>) -> Bool {
         entries.restoredGround(of: query.erased).isFresh
     }
 
@@ -88,7 +88,7 @@ final class QueryCache: Sendable {
     ///
     /// A flight that is under way is raised to the priority, which is the policy's by default.
     nonisolated(nonsending) func value<Value>(
-        of query: Query<Value>,
+        of query: ValueQuery<Value>,
         refreshing: Bool = false,
         priority: FetchPriority? = nil
     ) async throws(SanguineError) -> Value {
@@ -114,9 +114,9 @@ final class QueryCache: Sendable {
     }
 
     /// The present state at once, then every change; only the newest waits for a slow reader.
-    func updates<Value>(of query: Query<Value>) -> AsyncStream<QueryState<Value>> {
+    func updates<Value>(of query: ValueQuery<Value>) -> AsyncStream<ValueSnapshot<Value>> {
         let (stream, continuation) = AsyncStream.makeStream(
-            of: QueryState<Value>.self,
+            of: ValueSnapshot<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
         let observer = TypedEntry<Value>.Observer(
@@ -138,7 +138,7 @@ final class QueryCache: Sendable {
     /// - Returns: The number to leave with, or `nil` if the client is closed or the query is in
     ///   conflict with another.
     func observe<Value>(
-        _ query: Query<Value>,
+        _ query: ValueQuery<Value>,
         _ observer: TypedEntry<Value>.Observer
     ) -> UInt64? {
         let query = query.erased
@@ -163,7 +163,7 @@ final class QueryCache: Sendable {
         return isObserving ? number : nil
     }
 
-    func unobserve<Value>(_ query: Query<Value>, _ observer: UInt64) {
+    func unobserve<Value>(_ query: ValueQuery<Value>, _ observer: UInt64) {
         entries.change(query.erased) { entry, _ in
             entry.removeObserver(observer)
             return entry.state.unobserve(observer)
@@ -184,7 +184,7 @@ final class QueryCache: Sendable {
     @discardableResult
     func set<Value>(
         _ value: Value,
-        for query: Query<Value>,
+        for query: ValueQuery<Value>,
         in partition: Partition? = nil
     ) -> Bool {
         let box = ValueBox.of(value)
@@ -232,7 +232,7 @@ final class QueryCache: Sendable {
     /// operations, and what is returned is what is shown: the changed value with them.
     ///
     /// Of two simultaneous changes the second sees the first: its body is called once more.
-    func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
+    func update<Value>(_ query: ValueQuery<Value>, _ body: (inout Value) -> Void) -> Value? {
         entries.restore(query.erased)
         var shown: ValueBox?
         let isTaken = entries.transact(query.erased) { ground -> Entries.Change? in
@@ -268,7 +268,7 @@ final class QueryCache: Sendable {
     ///   - make: Makes the fuller value of the one without effects and of whose it is, under no
     ///     lock; `nil` to do nothing.
     func extend<Value>(
-        _ query: Query<Value>,
+        _ query: ValueQuery<Value>,
         size: @escaping @Sendable (Value) -> Int?,
         _ make: (Value, Partition) -> Value?
     ) {

@@ -44,8 +44,8 @@ public final class SanguineCompanion: Sendable {
     ///
     /// The operation is on disk when this returns.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)-(Mutator)`` does.
-    public func perform(_ mutator: some Mutator) throws(SanguineError) {
+    /// - Throws: As ``SanguineClient/perform(_:)-(RecordMutation)`` does.
+    public func perform(_ mutator: some RecordMutation) throws(SanguineError) {
         while true {
             let user = reader.user
             do throws(SanguineError) {
@@ -62,14 +62,14 @@ public final class SanguineCompanion: Sendable {
 
     /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
     /// read as the type.
-    public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+    public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         let records = reader.user.records
         return records.value(RecordKey(R.collection.name, id))
             .flatMap { records.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.
-    public func records<R: Record>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
+    public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
 
     /// What the query gives of the present records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {

@@ -35,7 +35,7 @@ final class EventKeeper: Sendable {
         var timer: Timer?
         var timers: UInt64 = 0
         var perform: Perform?
-        var followings: [SignalFollowing] = []
+        var followings: [ObservationToken] = []
         var isClosed = false
     }
 

@@ -36,13 +36,10 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
     ///
     /// It gets no value and reads ``value`` itself: with two changes at once it then reads the one
     /// that counts.
-    public func follow(_ follower: @escaping @Sendable () -> Void) -> SignalFollowing {
+    public func follow(_ follower: @escaping @Sendable () -> Void) -> ObservationToken {
         let number = state.withLock { $0.followers.add(.init(tell: follower)) }
-        return SignalFollowing { [weak self] in
+        return ObservationToken { [weak self] in
             self?.state.withLock { $0.followers.remove(number) }
         }
     }
 }
-
-/// Follows a ``Signal`` for as long as it is kept.
-public typealias SignalFollowing = Following

@@ -41,7 +41,7 @@ final class LiveFeed: Sendable {
         var random: RandomSource
         var tasks: [UInt64: Task<Void, Never>] = [:]
         var watchdog: Task<Void, Never>?
-        var followings: [SignalFollowing] = []
+        var followings: [ObservationToken] = []
         /// What the handlers are still to be told, and whether someone is telling them.
         var untold: [FeedConnectionState.Action] = []
         var isTelling = false

@@ -81,7 +81,7 @@ package struct SyncState {
         package var mustPull = false
     }
 
-    /// All of the user's operations; of these the mutators are replayed.
+    /// All of the user's operations; of these the record mutations are replayed.
     package var outbox: OutboxState
     package private(set) var replay: Replay
     /// The number of the feed that the base has reached.
@@ -115,7 +115,7 @@ package struct SyncState {
     ///
     /// - Parameters:
     ///   - position: The number of the feed that it has reached.
-    ///   - operations: The mutators, as they are on disk.
+    ///   - operations: The record mutations, as they are on disk.
     ///   - base: The base.
     /// - Throws: what the base threw.
     package mutating func restart(

@@ -79,7 +79,7 @@ final class UserFeed: Sendable {
         var runs: UInt64 = 0
         /// Waits for the next pull.
         var polling: Task<Void, Never>?
-        var followings: [SignalFollowing] = []
+        var followings: [ObservationToken] = []
         var live: LiveFeed?
 
         mutating func stopPolling() {
@@ -173,6 +173,9 @@ final class UserFeed: Sendable {
         guard let pulling = pull() else { return try await records.outbox.checkPresence() }
         try await pulling.value()
     }
+
+    /// Whether the records are known as the server had them at some time.
+    var hasBase: Bool { records.outbox.read { $0.state.position > 0 } && restore.part == 1 }
 
     private func lifecycleChanged() {
         if environment.lifecycle.isForeground.value {

@@ -52,8 +52,8 @@ struct CallAttempts: Sendable {
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):
             return failed(problem, using: &random)
-        case .notConfigured, .signInRefused, .store, .conflictingQuery, .rangeTooLong, .queryFailed,
-            .balanceUnsettled, .queueFull, .outboxFull:
+        case .notConfigured, .invalidDeclaration, .signInRefused, .store, .conflictingQuery,
+            .rangeTooLong, .queryFailed, .balanceUnsettled, .queueFull, .outboxFull:
             return refusedUnlessHappened
         case .transport, .timedOut, .decoding, .outcomeUnknown, .userChanged, .cancelled, .closed:
             mayHaveHappened = true

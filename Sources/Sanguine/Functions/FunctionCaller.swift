@@ -164,12 +164,12 @@ private struct Charge: Decodable {
 }
 
 /// Notes the `Sanguine-Head` of answers, refusals among them, and passes everything on.
-private final class HeadNotingTransport: Transport {
-    private let transport: any Transport
+private final class HeadNotingTransport: HTTPTransport {
+    private let transport: any HTTPTransport
     // The only mutable state, guarded by the mutex.
     private let noted = Mutex<Int64?>(nil)
 
-    init(_ transport: any Transport) { self.transport = transport }
+    init(_ transport: any HTTPTransport) { self.transport = transport }
 
     /// The last answer's number, or `nil` if it had none.
     var last: Int64? { noted.withLock { $0 } }

@@ -3,7 +3,7 @@
 /// A row of the storage matrix, see ``StorageMatrix``.
 ///
 /// ```swift
-/// configuration.queries = [Query.profile("").declaration, Query.feed.declaration]
+/// configuration.queries = [ValueQuery.profile("").declaration, ValueQuery.feed.declaration]
 /// ```
 public struct QueryDeclaration: Hashable, Sendable {
     /// What the query is called.
@@ -18,7 +18,7 @@ public struct QueryDeclaration: Hashable, Sendable {
     }
 }
 
-extension Query {
+extension ValueQuery {
     /// The query's declaration.
     ///
     /// The same for all parameters: any will do.

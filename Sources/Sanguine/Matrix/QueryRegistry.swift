@@ -60,8 +60,8 @@ extension SanguineClient.Configuration {
 extension SanguineClient {
     /// The queries that the client brings along for a Sanguine server.
     public static let builtInQueries: [QueryDeclaration] = [
-        Query<Balance>.balance.declaration, Query<[Quota]>.quotas.declaration,
-        Query<Account>.account.declaration,
+        ValueQuery<Balance>.balance.declaration, ValueQuery<[Quota]>.quotas.declaration,
+        ValueQuery<Account>.account.declaration,
     ]
 
     /// How each query of the app is kept: those declared in ``Configuration/queries``, the client's

@@ -43,8 +43,8 @@ extension SanguineClient {
     @MainActor
     public func model<Value>(
         of id: String,
-        _ query: @escaping (String) -> Query<Value>
-    ) -> QueryModel<Value> {
+        _ query: @escaping (String) -> ValueQuery<Value>
+    ) -> ValueModel<Value> {
         let model = model(query(id))
         model.follow(FollowedID(id, replaced: replaced, make: query))
         return model
@@ -59,11 +59,11 @@ extension SanguineClient {
     ///   - pages: Makes the list of an id.
     /// - Returns: The model, the same one for all views.
     @MainActor
-    public func pages<Item>(
+    public func model<Item>(
         of id: String,
-        _ pages: @escaping (String) -> Pages<Item>
-    ) -> PagesModel<Item> {
-        let model = self.pages(pages(id))
+        _ pages: @escaping (String) -> ListQuery<Item>
+    ) -> ListModel<Item> {
+        let model = self.model(pages(id))
         let source = { [queries] (id: String) in queries.source(of: pages(id)) }
         model.follow(FollowedID(id, replaced: replaced, make: source))
         return model

@@ -59,7 +59,7 @@ final class MainTurn: Sendable {
 
     /// Goes on with what a model that is gone has followed until the main actor's next turn: who
     /// asks for the same in this one finds its requests under way.
-    func keep(_ following: Following?) {
+    func keep(_ following: ObservationToken?) {
         guard let following else { return }
         schedule({ withExtendedLifetime(following) {} }, for: newOwner())
     }
@@ -91,7 +91,7 @@ final class MainTurn: Sendable {
 ///
 /// From then on nothing is told but what another thread is about to tell at that moment. See
 /// ``SanguineClient/observe(_:_:)``.
-public final class Following: Sendable {
+public final class ObservationToken: Sendable {
     private let end: @Sendable () -> Void
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = end }

@@ -21,7 +21,7 @@ final class MutationDriver: OutboxDriver {
     private let applyNow: @Sendable ([QueryKey]) -> Void
     /// Has models go on with real ids.
     private let idsReplaced: @Sendable () -> Void
-    private let types: [String: any Mutation.Type]
+    private let types: [String: any RequestMutation.Type]
     private let ids = Mutex(ReplacedIds())
     private var entries: Entries { queries.entries }
 
@@ -39,10 +39,10 @@ final class MutationDriver: OutboxDriver {
     // MARK: - Showing
 
     /// Takes a mutation in: durable and visible when this returns.
-    func perform(_ mutation: some Mutation) throws(SanguineError) -> Receipt {
+    func perform(_ mutation: some RequestMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutation).name
         guard types[name] != nil else {
-            throw .notConfigured("the mutation '\(name)' in 'mutations'")
+            throw .unregistered(name)
         }
         var row = OutboxFile.Row(
             id: outbox.environment.newId(),
@@ -51,7 +51,7 @@ final class MutationDriver: OutboxDriver {
             name: name,
             arguments: try OutboxFile.Row.arguments(of: mutation, .mutation)
         )
-        var mutation: any Mutation = mutation
+        var mutation: any RequestMutation = mutation
         if let rewritten = ids.withLock({ $0 }).rewrite(row) {
             (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
         }
@@ -100,7 +100,7 @@ final class MutationDriver: OutboxDriver {
     /// Shows an operation that was just taken in.
     private func showNew(
         _ row: OutboxFile.Row,
-        _ mutation: any Mutation,
+        _ mutation: any RequestMutation,
         inPlaceOf replaced: [Int64] = []
     ) {
         show(row, mutation, inPlaceOf: replaced)
@@ -114,7 +114,7 @@ final class MutationDriver: OutboxDriver {
 
     private func show(
         _ row: OutboxFile.Row,
-        _ mutation: any Mutation,
+        _ mutation: any RequestMutation,
         inPlaceOf replaced: [Int64] = []
     ) {
         var effects = effects(of: mutation, row.sequence)
@@ -135,20 +135,20 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    func operation(of row: OutboxFile.Row) -> (any Sendable)? { mutation(of: row) }
+    func operation(of row: OutboxFile.Row) -> (any Mutation)? { mutation(of: row) }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {
         guard mutation(of: row) != nil else {
-            throw .notConfigured("the mutation '\(row.name)' in 'mutations'")
+            throw .unregistered(row.name)
         }
     }
 
-    private func mutation(of row: OutboxFile.Row) -> (any Mutation)? {
+    private func mutation(of row: OutboxFile.Row) -> (any RequestMutation)? {
         guard let type = types[row.name] else { return nil }
         return try? JSONDecoder().decode(type, from: row.arguments)
     }
 
-    private func effects(of mutation: any Mutation, _ sequence: Int64) -> [Effect] {
+    private func effects(of mutation: any RequestMutation, _ sequence: Int64) -> [Effect] {
         var view = MutationEffects(cache: queries)
         mutation.effects(on: &view)
         return view.effects(of: sequence)
@@ -219,7 +219,7 @@ final class MutationDriver: OutboxDriver {
     // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
     // stand for ever.
     private func send(
-        _ mutation: any Mutation,
+        _ mutation: any RequestMutation,
         _ request: MutationRequest
     ) async throws(SanguineError) {
         let outcome = OneShot<Void>()

@@ -2,7 +2,8 @@ public import Foundation
 public import SanguineModel
 import Synchronization
 
-/// What a ``Mutation`` is sent with: the backend's address, the user's token, the idempotency key.
+/// What a ``RequestMutation`` is sent with: the backend's address, the user's token, the
+/// idempotency key.
 ///
 /// Requests to the Sanguine server carry the user's token, those to the `baseURL` the
 /// configuration's `baseHeaders`; both are asked for when the request goes out, and never stored.
@@ -185,7 +186,7 @@ public struct MutationRequest: Sendable {
     /// In one step with the end of the mutation's effect on it. If it is not known whether the
     /// value has in it what other mutations did meanwhile, or if another value has come since the
     /// mutation was first sent, it is left aside, and the query is fetched.
-    public func settle<Value>(_ query: Query<Value>, _ value: Value) {
+    public func settle<Value>(_ query: ValueQuery<Value>, _ value: Value) {
         guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
     }
@@ -200,7 +201,7 @@ public struct MutationRequest: Sendable {
     ///   - query: What the mutation changes.
     ///   - isReached: Is called with each value that is fetched, on any thread.
     public func settle<Value>(
-        _ query: Query<Value>,
+        _ query: ValueQuery<Value>,
         when isReached: @escaping @Sendable (Value) -> Bool
     ) {
         let condition = Condition(query: query.erased) { box in

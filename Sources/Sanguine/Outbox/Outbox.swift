@@ -24,7 +24,7 @@ public struct Outbox: Sendable {
     public struct Operation: Hashable, Sendable, Identifiable {
         /// The operation's id.
         public let id: Identifier
-        /// The mutator's name.
+        /// The record mutation's name.
         public let name: String
         /// The lane in which it waits.
         public let lane: String
@@ -63,7 +63,7 @@ public struct Outbox: Sendable {
     public struct Refused: Hashable, Sendable, Identifiable {
         /// The operation's id.
         public let id: Identifier
-        /// The mutator's name.
+        /// The record mutation's name.
         public let name: String
         /// The lane in which it waited.
         public let lane: String
@@ -114,9 +114,10 @@ public struct Outbox: Sendable {
 
     /// The operations that are not settled, in the order in which they were made.
     ///
-    /// Those on records and those on any backend, see ``Mutation``, of the present user. What the
-    /// backend has done counts as ``Phase/acknowledged`` until what it has changed has come: for
-    /// what still waits to be sent or answered, ask for ``Summary/unsent``. So `pending.count` is
+    /// Those on records and those on any backend, see ``RequestMutation``, of the present user.
+    /// What the backend has done counts as ``Phase/acknowledged`` until what it has changed has
+    /// come: for what still waits to be sent or answered, ask for ``Summary/unsent``. So
+    /// `pending.count` is
     /// `summary.unsent + summary.settling`. Not among them is what was ``refused``, and what is
     /// another user's, see ``ofOthers``.
     public var pending: [Operation] { present.pending() }

@@ -2,8 +2,9 @@ import SanguineModel
 
 /// What an ``OutboxEngine`` does with operations of one kind: how one is shown, sent and settled.
 ///
-/// What says that it is called under the outbox's lock runs no code of the app but mutators, which
-/// are pure, and the decoding of operations, and calls nothing that takes that lock.
+/// What says that it is called under the outbox's lock runs no code of the app but record
+/// mutations, which are pure, and the decoding of operations, and calls nothing that takes that
+/// lock.
 protocol OutboxDriver: AnyObject, Sendable {
     /// Whether there is somebody who can be asked.
     var canSend: Bool { get }
@@ -30,7 +31,7 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// The operation itself; `nil` if the app does not know it.
     ///
     /// Under the outbox's lock.
-    func operation(of row: OutboxFile.Row) -> (any Sendable)?
+    func operation(of row: OutboxFile.Row) -> (any Mutation)?
 
     /// Refuses what would only be refused again.
     ///

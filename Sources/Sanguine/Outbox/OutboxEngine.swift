@@ -18,8 +18,8 @@ import Synchronization
 ///    ``end(_:)``.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await`, over the cache or over code of
-/// the app other than mutators, ``Superseding`` and the decoding of operations. The outbox's and
-/// the records' files may be read and written under it.
+/// the app other than record mutations, ``Superseding`` and the decoding of operations. The
+/// outbox's and the records' files may be read and written under it.
 ///
 /// A class with a lock and not an actor, because performing and reading answer at once.
 final class OutboxEngine: Sendable {
@@ -43,7 +43,7 @@ final class OutboxEngine: Sendable {
         var waking: [OutboxState.RetryGroup: Task<Void, Never>] = [:]
         /// Looks for what another process writes.
         var watching: Task<Void, Never>?
-        var followings: [SignalFollowing] = []
+        var followings: [ObservationToken] = []
         /// Every operation up to here is known.
         var lastSequence: Int64 = 0
         /// What the file's version was when it was read.
@@ -212,7 +212,7 @@ final class OutboxEngine: Sendable {
             // The numbers first: what another process adds in between is then looked for.
             let (version, last) = (try file.version(), try file.lastSequence())
             let shown = try file.rows(kind).map { admit($0, driver, &guarded) }
-            // Another process adds mutators alone: that they are known is what these say.
+            // Another process adds record mutations alone: that they are known is what these say.
             if kind == .mutator {
                 guarded.version = version
                 guarded.lastSequence = max(guarded.lastSequence, last)

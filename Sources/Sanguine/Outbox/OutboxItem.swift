@@ -7,9 +7,9 @@ extension OutboxState {
     ///
     /// Lanes of two kinds have nothing to do with each other, whatever their names.
     package enum Kind: String, CaseIterable, Sendable {
-        /// A ``Mutator`` on records, for the authority.
+        /// A ``RecordMutation`` on records, for the authority.
         case mutator
-        /// A ``Mutation``, for any backend.
+        /// A ``RequestMutation``, for any backend.
         case mutation
     }
 
@@ -128,7 +128,8 @@ extension OutboxState.Item {
     /// Whether it waits and has surely reached nobody.
     package var isUnsent: Bool { phase == .queued && !mayBeDone }
 
-    /// What the base must have reached for the mutator to be settled, if it is acknowledged.
+    /// What the base must have reached for the record mutation to be settled, if it is
+    /// acknowledged.
     var head: Int64? {
         guard kind == .mutator, case .acknowledged(let head) = phase else { return nil }
         return head

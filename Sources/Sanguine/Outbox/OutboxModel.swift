@@ -46,7 +46,7 @@ public final class OutboxModel {
     @ObservationIgnored private weak var users: Users?
     /// Read as soon as somebody asks for them: there may be thousands.
     @ObservationIgnored private var lists: Lists?
-    @ObservationIgnored private var following: Following?
+    @ObservationIgnored private var following: ObservationToken?
 
     init(_ users: Users) {
         self.users = users

@@ -25,7 +25,7 @@ final class OutboxNews: Sendable {
     func stream() -> AsyncStream<UInt64> { count.withLock { followers.stream(from: $0) } }
 
     /// Calls the closure after each change, under a lock, until the result is released.
-    func follow(_ tell: @escaping @Sendable () -> Void) -> Following {
+    func follow(_ tell: @escaping @Sendable () -> Void) -> ObservationToken {
         followers.follow { _ in tell() }
     }
 

@@ -65,7 +65,7 @@ package struct OutboxState: Sendable {
     /// Whether another operation would be too much.
     package var isFull: Bool { items.count >= limit }
 
-    /// The mutators of which it is not known whether they are done, ascending.
+    /// The record mutations of which it is not known whether they are done, ascending.
     ///
     /// A base that was read without asking about all of them is not adopted: it may or may not have
     /// them in it.
@@ -73,13 +73,13 @@ package struct OutboxState: Sendable {
         items.values.filter { $0.kind == .mutator && $0.isUnresolved }.map(\.sequence)
     }
 
-    /// The mutators that are part of what is visible, ascending.
+    /// The record mutations that are part of what is visible, ascending.
     package var visible: [Int64] {
         items.values.filter { $0.kind == .mutator && !$0.isRefused }.map(\.sequence)
     }
 
-    /// The number that the base must have reached for all mutators that are acknowledged to be
-    /// settled.
+    /// The number that the base must have reached for all record mutations that are acknowledged to
+    /// be settled.
     package var wantedHead: Int64? { items.values.compactMap(\.head).max() }
 
     /// The first operation of a kind that is not answered.
@@ -289,7 +289,7 @@ package struct OutboxState: Sendable {
         return steps
     }
 
-    /// The base has reached a number: mutators that are acknowledged up to there are over.
+    /// The base has reached a number: record mutations that are acknowledged up to there are over.
     ///
     /// - Returns: Those operations, and what must be durable.
     package mutating func settle(through head: Int64) -> (sequences: [Int64], steps: [Step]) {

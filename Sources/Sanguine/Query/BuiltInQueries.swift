@@ -2,7 +2,7 @@ public import SanguineModel
 
 // Made once: a look-up of `.balance` should not build its key each time.
 private enum BuiltIn {
-    static let balance = Query<Balance>(
+    static let balance = ValueQuery<Balance>(
         sourced: "$balance",
         policy: .fresh(for: BalanceLimits.freshness).stored(.onDisk)
             .timeout(ClientLimits.balanceTimeout)
@@ -10,14 +10,14 @@ private enum BuiltIn {
             .refetched(on: [.foreground, .networkBack])
     )
 
-    static let quotas = Query<[Quota]>(
+    static let quotas = ValueQuery<[Quota]>(
         "$quotas",
         policy: .fresh(for: .minutes(1)).stored(.onDisk)
     ) { request in
         try await request.get("/v1/quotas", as: Items<Quota>.self).items
     }
 
-    static let account = Query<Account>(
+    static let account = ValueQuery<Account>(
         "$account",
         policy: .fresh(for: .hours(1)).stored(.onDisk)
     ) { request in
@@ -25,7 +25,7 @@ private enum BuiltIn {
     }
 }
 
-extension Query where Value == Balance {
+extension ValueQuery where Value == Balance {
     /// What the user may spend: the server's balance and, on top of it, the calls in flight.
     ///
     /// Fresh for 2 minutes; a fetch with all its attempts may take 8 seconds. Asked for again when
@@ -34,14 +34,14 @@ extension Query where Value == Balance {
     public static var balance: Self { BuiltIn.balance }
 }
 
-extension Query where Value == [Quota] {
+extension ValueQuery where Value == [Quota] {
     /// The daily allowances and what is left of them.
     ///
     /// Fresh for a minute.
     public static var quotas: Self { BuiltIn.quotas }
 }
 
-extension Query where Value == Account {
+extension ValueQuery where Value == Account {
     /// What the server knows of the user.
     ///
     /// Fresh for an hour.

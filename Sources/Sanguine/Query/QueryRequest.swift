@@ -39,7 +39,7 @@ public struct QueryRequest: Sendable {
 
     /// Asks by `POST` and decodes the JSON of the answer: for GraphQL, or a search with a body.
     ///
-    /// It must change nothing: reads are repeated. What changes something is a ``Mutation``.
+    /// It must change nothing: reads are repeated. What changes something is a ``RequestMutation``.
     ///
     /// - Parameters:
     ///   - path: Below the query's base address; or an absolute address.

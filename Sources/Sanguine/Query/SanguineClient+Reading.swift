@@ -4,12 +4,12 @@ extension SanguineClient {
     /// It waits for no network. Only the first look-up of a value kept on disk reads one row; that
     /// waits for a write of the client's store that is under way, which is one sync of the disk,
     /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
-    public func cached<Value>(_ query: Query<Value>) -> Value? {
+    public func cached<Value>(_ query: ValueQuery<Value>) -> Value? {
         queries.cached(query)
     }
 
     /// What is known of a query, with its age and the state of the network, at once.
-    public func snapshot<Value>(of query: Query<Value>) -> QueryState<Value> {
+    public func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         queries.snapshot(of: query)
     }
 
@@ -20,7 +20,7 @@ extension SanguineClient {
     ///
     /// - Throws: ``SanguineError``. An error reaches all who wait, and is not kept: the next caller
     ///   causes a new fetch. What was cached stays; see ``cached(_:)->Value?``.
-    public func value<Value>(of query: Query<Value>) async throws(SanguineError) -> Value {
+    public func value<Value>(of query: ValueQuery<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query)
     }
 
@@ -28,7 +28,7 @@ extension SanguineClient {
     ///
     /// A value that is not fresh is shown and asked for again. A reader who is slow gets the newest
     /// state and not those in between. The sequence ends when the client is closed.
-    public func updates<Value>(of query: Query<Value>) -> AsyncStream<QueryState<Value>> {
+    public func updates<Value>(of query: ValueQuery<Value>) -> AsyncStream<ValueSnapshot<Value>> {
         queries.updates(of: query)
     }
 
@@ -36,7 +36,7 @@ extension SanguineClient {
     ///
     /// - Throws: As ``value(of:)`` does.
     @discardableResult
-    public func refresh<Value>(_ query: Query<Value>) async throws(SanguineError) -> Value {
+    public func refresh<Value>(_ query: ValueQuery<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query, refreshing: true)
     }
 
@@ -46,7 +46,7 @@ extension SanguineClient {
     ///
     /// A fetch that is under way may be from before the change: readers who ask from now on are not
     /// served by it.
-    public func invalidate<Value>(_ query: Query<Value>) {
+    public func invalidate<Value>(_ query: ValueQuery<Value>) {
         queries.invalidate(query)
     }
 
@@ -81,7 +81,7 @@ extension SanguineClient {
     /// - Returns: Whether it was taken: not for a value that the client derives, and not after
     ///   ``close()``.
     @discardableResult
-    public func set<Value>(_ value: Value, for query: Query<Value>) -> Bool {
+    public func set<Value>(_ value: Value, for query: ValueQuery<Value>) -> Bool {
         guard !query.erased.isSourced else { return false }
         return queries.set(value, for: query)
     }
@@ -99,15 +99,15 @@ extension SanguineClient {
     ///
     /// - Returns: What is shown then: the new value with those effects. `nil` if there was none.
     @discardableResult
-    public func update<Value>(_ query: Query<Value>, _ body: (inout Value) -> Void) -> Value? {
+    public func update<Value>(_ query: ValueQuery<Value>, _ body: (inout Value) -> Void) -> Value? {
         guard !query.erased.isSourced else { return nil }
         return queries.update(query, body)
     }
 
     /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor
-    public func model<Value>(_ query: Query<Value>) -> QueryModel<Value> {
-        device.models.model(query.key) { QueryModel(query, on: device) }
+    public func model<Value>(_ query: ValueQuery<Value>) -> ValueModel<Value> {
+        device.models.model(query.key) { ValueModel(query, on: device) }
     }
 
     /// Calls a closure with the present state and after every change, until the result is released.
@@ -120,16 +120,16 @@ extension SanguineClient {
     /// task has to wake. Calls come in the order of the changes, one at a time, under no lock, on
     /// the thread that made the change; so the closure returns at once, and may read and write
     /// through the client. A value that is not fresh is asked for, as it is with
-    /// ``updates(of:)->AsyncStream<QueryState<Value>>``.
+    /// ``updates(of:)->AsyncStream<ValueSnapshot<Value>>``.
     ///
     /// - Parameters:
     ///   - query: What to observe.
     ///   - tell: What to call.
     /// - Returns: What keeps the observation alive.
     public func observe<Value>(
-        _ query: Query<Value>,
-        _ tell: @escaping @Sendable (QueryState<Value>) -> Void
-    ) -> Following {
+        _ query: ValueQuery<Value>,
+        _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void
+    ) -> ObservationToken {
         queries.follow(query, tell)
     }
 }
@@ -138,11 +138,11 @@ extension QueryCache {
     /// Calls the closure with the present state and after every change, until the result is
     /// released.
     func follow<Value>(
-        _ query: Query<Value>,
-        _ tell: @escaping @Sendable (QueryState<Value>) -> Void
-    ) -> Following {
+        _ query: ValueQuery<Value>,
+        _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void
+    ) -> ObservationToken {
         let number = observe(query, .init(tell: tell, finish: {}))
-        return Following { [weak self] in
+        return ObservationToken { [weak self] in
             if let number { self?.unobserve(query, number) }
         }
     }

@@ -13,7 +13,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     @ObservationIgnored private let source: RangeSource<Index, Value>
     @ObservationIgnored private let turn: MainTurn
     @ObservationIgnored private var watcher: UInt64?
-    @ObservationIgnored private var following: Following?
+    @ObservationIgnored private var following: ObservationToken?
 
     init(
         _ query: RangeQuery<Index, Value>,
@@ -31,7 +31,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
             tell: { [weak self, turn] news in turn.schedule({ self?.apply(news) }, for: owner) }
         )
         watcher = watch?.watcher
-        following = watch.map { Following($0.end) }
+        following = watch.map { ObservationToken($0.end) }
     }
 
     deinit { turn.keep(following) }

@@ -47,6 +47,6 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
     /// A failure is in the state's error.
     public func refresh() async {
         // Every reader learns of the failure through the state, this one included.
-        _ = try? await client.refresh(range, of: query)
+        _ = try? await client.refresh(query, in: range)
     }
 }

@@ -13,7 +13,7 @@ public import Foundation
 ///     }
 /// }
 ///
-/// let month = try await client.values(in: first...last, of: .moods)
+/// let month = try await client.value(of: .moods, in: first...last)
 /// ```
 ///
 /// An index that the answer lacks is known to have no value, and is not asked for again while the
@@ -65,13 +65,14 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     ///
     /// It is never stale by its age, because each index has its own; it is stale when it was
     /// invalidated as a whole.
-    func entry(refetch: @escaping Query<RangeContents<Value>>.Fetch) -> Query<RangeContents<Value>>
-    {
+    func entry(
+        refetch: @escaping ValueQuery<RangeContents<Value>>.Fetch
+    ) -> ValueQuery<RangeContents<Value>> {
         var policy = policy
         policy.freshness = .forever
         policy.adaptive = nil  // It would be asked instead of the freshness.
         policy.retry = .never  // The requests that it causes have attempts of their own.
-        return Query(
+        return ValueQuery(
             name,
             key: key,
             policy: policy,

@@ -34,7 +34,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     }
 
     /// The cache's entry; fetching it fetches what its watchers lack.
-    private var entry: Query<Contents> {
+    private var entry: ValueQuery<Contents> {
         plain.entry { [weak self] request in
             request.flight.settle()
             guard let self else { throw SanguineError.closed }

@@ -8,19 +8,19 @@ extension SanguineClient {
     /// - Returns: The values by index; an index that is not there has none.
     /// - Throws: ``SanguineError``: of a request that this reader needs;
     ///   ``SanguineError/rangeTooLong(limit:)`` past ``RangeLimits/readSpan``.
-    public func values<Index, Value>(
-        in range: ClosedRange<Index>,
-        of query: RangeQuery<Index, Value>
+    public func value<Index, Value>(
+        of query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>
     ) async throws(SanguineError) -> [Index: Value] {
         try await queries.source(of: query).values(range, refreshing: false)
     }
 
     /// What is known of a stretch, at once and whatever its age.
     ///
-    /// It waits for no network, and for the disk as ``cached(_:)-(Query<Value>)`` does.
+    /// It waits for no network, and for the disk as ``cached(_:)-(ValueQuery<Value>)`` does.
     public func cached<Index, Value>(
-        _ range: ClosedRange<Index>,
-        of query: RangeQuery<Index, Value>
+        _ query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>
     ) -> RangeValues<Index, Value> {
         queries.source(of: query).snapshot(range)
     }
@@ -38,11 +38,11 @@ extension SanguineClient {
 
     /// Fetches all of a stretch although it may be fresh; joins what is under way.
     ///
-    /// - Throws: As ``values(in:of:)`` does.
+    /// - Throws: As ``value(of:in:)`` does.
     @discardableResult
     public func refresh<Index, Value>(
-        _ range: ClosedRange<Index>,
-        of query: RangeQuery<Index, Value>
+        _ query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>
     ) async throws(SanguineError) -> [Index: Value] {
         try await queries.source(of: query).values(range, refreshing: true)
     }
@@ -51,8 +51,8 @@ extension SanguineClient {
     ///
     /// For all of a query, and for many queries, see ``invalidate(all:_:)``.
     public func invalidate<Index, Value>(
-        _ range: ClosedRange<Index>,
-        of query: RangeQuery<Index, Value>
+        _ query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>
     ) {
         queries.source(of: query).invalidate(range)
     }

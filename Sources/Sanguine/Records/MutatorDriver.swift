@@ -3,7 +3,7 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Mutators on records: rehearsed over the replay, pushed to the authority, settled by the feed.
+/// Record mutations: rehearsed over the replay, pushed to the authority, settled by the feed.
 final class MutatorDriver: OutboxDriver {
     // No mutable state.
     private let records: UserRecords
@@ -29,10 +29,10 @@ final class MutatorDriver: OutboxDriver {
     // MARK: - Showing
 
     /// Takes an operation in: durable and visible when this returns.
-    func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
+    func perform(_ mutator: some RecordMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutator).name
-        guard records.environment.schema.mutator(name) != nil else {
-            throw .notConfigured("the mutator '\(name)' in 'schema'")
+        guard records.environment.schema.mutation(name) != nil else {
+            throw .unregistered(name)
         }
         guard mutator.lane.isPlainText(of: WireLimits.laneCharacters) else {
             throw .problem(.badLane)
@@ -58,7 +58,7 @@ final class MutatorDriver: OutboxDriver {
     }
 
     private func rehearse(
-        _ mutator: some Mutator,
+        _ mutator: some RecordMutation,
         _ id: Identifier,
         _ contents: borrowing OutboxContents
     ) throws(SanguineError) -> Replay.Rehearsal {
@@ -128,7 +128,7 @@ final class MutatorDriver: OutboxDriver {
         }
     }
 
-    func operation(of row: OutboxFile.Row) -> (any Sendable)? { records.operation(row).mutator }
+    func operation(of row: OutboxFile.Row) -> (any Mutation)? { records.operation(row).mutator }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {}
 

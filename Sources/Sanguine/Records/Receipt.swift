@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// What ``SanguineClient/perform(_:)-(Mutator)`` gives for an operation that is taken in.
+/// What ``SanguineClient/perform(_:)-(RecordMutation)`` gives for an operation that is taken in.
 public struct Receipt: Sendable {
     /// What became of an operation.
     public enum Outcome: Hashable, Sendable {

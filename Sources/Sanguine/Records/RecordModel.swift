@@ -20,7 +20,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
     /// What the query gives.
     public private(set) var value: Value
 
-    @ObservationIgnored private let following: Following
+    @ObservationIgnored private let following: ObservationToken
     /// Weak: it keeps models.
     @ObservationIgnored private weak var models: ModelTable?
     /// Whose records the value was made of, and when.
@@ -47,7 +47,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
             newest.set(answer)
             turn.schedule({ relay.apply(newest.present, observers) }, for: owner)
         }
-        following = Following { [weak observers] in
+        following = ObservationToken { [weak observers] in
             if let number { observers?.remove(number) }
         }
         relay.model = self

@@ -35,12 +35,12 @@ public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
 
 extension RecordQuery {
     /// All records of a type, in the order of their ids.
-    public static func all<R: Record>(_ type: R.Type = R.self) -> Self where Value == [R] {
+    public static func all<R: SyncedRecord>(_ type: R.Type = R.self) -> Self where Value == [R] {
         RecordQuery(reading: R.collection) { $0.records(R.self) }.known(R.collection.name)
     }
 
     /// One record.
-    public static func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> Self
+    public static func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> Self
     where Value == R? {
         RecordQuery(reading: R.collection) { $0.record(R.self, id) }
             .known(R.collection.name, id.description)

@@ -10,19 +10,19 @@ public struct RecordsReader {
     /// The record, or `nil` if there is none, or it cannot be read as the type.
     ///
     /// One that cannot be read is kept, and counted: see ``StoreReport/unreadableRecords``.
-    public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+    public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         view.value(RecordKey(R.collection.name, id)).flatMap { view.unreadable.record($0, id) }
     }
 
     /// All records of the type, in the order of their ids, but for those that cannot be read as it.
     ///
     /// Those are kept, and counted: see ``StoreReport/unreadableRecords``.
-    public func records<R: Record>(_ type: R.Type = R.self) -> [R] {
+    public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] {
         view.unreadable.records(view.all(in: R.collection.name))
     }
 
     /// The records whose member has the value, in the order of their ids.
-    public func records<R: Record, Value: IndexValue>(
+    public func records<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
     ) -> [R] {

@@ -27,9 +27,9 @@ package struct Replay {
     package struct Operation {
         package fileprivate(set) var sequence: Int64
         package let context: OperationContext
-        package let mutator: any Mutator
+        package let mutator: any RecordMutation
 
-        package init(sequence: Int64, id: Identifier, mutator: any Mutator) {
+        package init(sequence: Int64, id: Identifier, mutator: any RecordMutation) {
             self.sequence = sequence
             context = OperationContext(id: id)
             self.mutator = mutator
@@ -41,7 +41,7 @@ package struct Replay {
         fileprivate let entry: Entry
 
         /// What the operation does.
-        package var mutator: any Mutator { entry.operation.mutator }
+        package var mutator: any RecordMutation { entry.operation.mutator }
     }
 
     /// An operation with what it did when it was last run.
@@ -125,7 +125,7 @@ package struct Replay {
     /// - Returns: What it did.
     /// - Throws: ``Refusal`` if it does not apply, or what the base threw.
     package func rehearse(
-        _ mutator: any Mutator,
+        _ mutator: any RecordMutation,
         id: Identifier,
         over base: some RecordSource
     ) throws -> Rehearsal {

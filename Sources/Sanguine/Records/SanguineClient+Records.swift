@@ -16,12 +16,13 @@ extension SanguineClient {
     /// survives the death of the process, and a loss of power may take the last moments.
     ///
     /// - Returns: What tells of the operation's outcome, for those who want to know.
-    /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutator's own
+    /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutation's own
     ///   refusal, `outboxFull` past ``RecordLimits/operations``, `store` if the disk cannot keep
-    ///   it, `notConfigured` if the schema lacks the mutator.
+    ///   it, `invalidDeclaration` if its type is not registered, see
+    ///   ``Configuration/register(_:)-(Registrable.Type...)``.
     @discardableResult
-    public func perform(_ mutator: some Mutator) throws(SanguineError) -> Receipt {
-        try users.perform { user throws(SanguineError) in try user.mutators.perform(mutator) }
+    public func perform(_ mutation: some RecordMutation) throws(SanguineError) -> Receipt {
+        try users.perform { user throws(SanguineError) in try user.mutators.perform(mutation) }
     }
 
     /// What the user did and the server has not settled yet, with the tray of what it refused.
@@ -41,18 +42,18 @@ extension SanguineClient {
 
     /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
     /// read as the type.
-    public func record<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+    public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         source.value(RecordKey(R.collection.name, id))
             .flatMap { source.unreadable.record($0, id) }
     }
 
     /// All records of a type, in the order of their ids.
-    public func records<R: Record>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
+    public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
 
     /// The records whose member has the value, in the order of their ids.
     ///
     /// The member must be among the collection's indexes.
-    public func records<R: Record, Value: IndexValue>(
+    public func records<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
     ) -> [R] {
@@ -86,6 +87,32 @@ extension SanguineClient {
                 turn: device.turn
             )
         }
+    }
+
+    /// The query's value; on a device that has never had the user's records they are fetched first.
+    ///
+    /// - Throws: ``SanguineError``, of that fetch alone; `notConfigured` without a server.
+    public nonisolated(nonsending) func value<Value>(
+        of query: RecordQuery<Value>
+    ) async throws(SanguineError) -> Value {
+        let feed = users.present.feed
+        if !feed.hasBase { try await feed.synchronize() }
+        return cached(query)
+    }
+
+    /// The query's value after all that the server has of the user's records was taken in.
+    ///
+    /// The feed brings changes by itself; this is for pulling down a list. The user's own record
+    /// mutations are sent first. Queries of records share one feed: what is refreshed for one is
+    /// for all.
+    ///
+    /// - Throws: ``SanguineError``; `notConfigured` without a server.
+    @discardableResult
+    public nonisolated(nonsending) func refresh<Value>(
+        _ query: RecordQuery<Value>
+    ) async throws(SanguineError) -> Value {
+        try await users.present.feed.synchronize()
+        return cached(query)
     }
 
     /// How much of the user's records is on this device, from 0 to 1.

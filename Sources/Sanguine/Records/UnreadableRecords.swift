@@ -19,7 +19,7 @@ final class UnreadableRecords: Sendable {
     var count: Int { known.withLock { Self.count($0) } }
 
     /// The record, or `nil` if it cannot be read.
-    func record<R: Record>(_ value: RecordValue, _ id: RecordID) -> R? {
+    func record<R: SyncedRecord>(_ value: RecordValue, _ id: RecordID) -> R? {
         do {
             let record = try value.record(R.self, id: id)
             known.withLock { _ = $0[R.collection.name]?.remove(id) }
@@ -31,7 +31,7 @@ final class UnreadableRecords: Sendable {
     }
 
     /// Those of all records of a collection that can be read.
-    func records<R: Record>(_ all: [(RecordID, RecordValue)]) -> [R] {
+    func records<R: SyncedRecord>(_ all: [(RecordID, RecordValue)]) -> [R] {
         var records: [R] = []
         records.reserveCapacity(all.count)
         var unreadable: [RecordID] = []

@@ -119,8 +119,8 @@ final class UserRecords: Sendable {
 
     /// What a row stands for.
     func operation(_ row: OutboxFile.Row) -> Replay.Operation {
-        let mutator = environment.schema.mutator(row.name)
-            .flatMap { try? JSONDecoder().decode($0, from: row.arguments) as any Mutator }
+        let mutator = environment.schema.mutation(row.name)
+            .flatMap { try? JSONDecoder().decode($0, from: row.arguments) as any RecordMutation }
         return Replay.Operation(
             sequence: row.sequence,
             id: row.id,
@@ -411,7 +411,7 @@ extension RecordChange {
 }
 
 /// Stands for an operation that this version of the app does not know: it is sent, and not shown.
-private struct UnknownMutator: Mutator {
+private struct UnknownMutator: RecordMutation {
     static let name = "unknown"
     let lane: String
 

@@ -10,7 +10,7 @@ import SanguineModel
 ///     return Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
 /// }
 ///
-/// extension Query where Value == Profile {
+/// extension ValueQuery where Value == Profile {
 ///     static func profile(_ id: String) -> Self {
 ///         .batched(by: profiles, id, policy: .fresh(for: .minutes(5)))
 ///     }
@@ -86,7 +86,7 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
     }
 }
 
-extension Query {
+extension ValueQuery {
     /// Declares a query whose requests are joined with others of the same moment.
     ///
     /// - Parameters:
@@ -101,7 +101,7 @@ extension Query {
         policy: Policy = .alwaysStale,
         base: URL? = nil
     ) -> Self {
-        Query(batch.name, id, policy: policy, base: base) { request in
+        ValueQuery(batch.name, id, policy: policy, base: base) { request in
             try await request.backend.batches.value(of: id, in: batch, policy, request)
         }
     }

@@ -43,7 +43,7 @@ extension SanguineError {
         case .cancelled, .transport(.cancelled), .closed, .userChanged: .cancelled
         case .queueFull, .outboxFull, .rangeTooLong, .outcomeUnknown, .balanceUnsettled: .refused
         case .transport(.bodyTooLarge), .transport(.invalid), .decoding, .store, .notConfigured,
-            .conflictingQuery, .signInRefused:
+            .invalidDeclaration, .conflictingQuery, .signInRefused:
             .defect
         }
     }

@@ -10,7 +10,7 @@ extension SanguineClient {
     /// - Returns: The value.
     /// - Throws: As ``value(of:)`` does.
     public func value<Value>(
-        of query: Query<Value>,
+        of query: ValueQuery<Value>,
         priority: FetchPriority
     ) async throws(SanguineError) -> Value {
         try await queries.value(of: query, priority: priority)
@@ -25,7 +25,7 @@ extension SanguineClient {
     /// - Throws: As ``value(of:)`` does.
     @discardableResult
     public func refresh<Value>(
-        _ query: Query<Value>,
+        _ query: ValueQuery<Value>,
         priority: FetchPriority
     ) async throws(SanguineError) -> Value {
         try await queries.value(of: query, refreshing: true, priority: priority)
@@ -36,7 +36,7 @@ extension SanguineClient {
     /// A value that is fresh is not fetched. A prefetch takes few lanes and the last place, and
     /// whoever asks for the same value meanwhile raises it. A failure is not told: the one who
     /// needs the value asks again. It ends with the client, which it does not keep alive.
-    public func prefetch<Value>(_ query: Query<Value>) {
+    public func prefetch<Value>(_ query: ValueQuery<Value>) {
         // Of the client only the part that fetches: its end ends the fetch.
         Task(priority: .utility) { [queries] in
             _ = try? await queries.value(of: query, priority: .prefetch)

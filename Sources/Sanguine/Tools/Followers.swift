@@ -48,9 +48,10 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
     }
 
     /// Calls the closure after each change until the result is released, under the owner's lock.
-    func follow(_ tell: @escaping @Sendable (Value) -> Void) -> Following {
+    func follow(_ tell: @escaping @Sendable (Value) -> Void) -> ObservationToken {
         let number = state.withLock { $0.readers.add(.init(tell: tell)) }
-        return Following { [weak self] in self?.state.withLock { $0.readers.remove(number) } }
+        return ObservationToken { [weak self] in self?.state.withLock { $0.readers.remove(number) }
+        }
     }
 
     /// Tells everybody, if it is another value; it is not made if nobody follows.

@@ -3,7 +3,7 @@ import SanguineModel
 
 /// An exchange above HTTP: statuses become problems, JSON becomes values, nobody is signed in.
 struct Exchange: Sendable {
-    let transport: any Transport
+    let transport: any HTTPTransport
     let clock: any WallClock
     /// What the app makes of an answer that is an error.
     var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?

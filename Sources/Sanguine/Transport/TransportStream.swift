@@ -4,7 +4,7 @@ import Synchronization
 /// Carries an exchange whose response has no end in sight: a stream of events.
 ///
 /// ``URLSessionTransport`` is one. With a transport that is none, what is live is polled instead.
-public protocol StreamingTransport: Transport {
+public protocol StreamingTransport: HTTPTransport {
     /// Sends a request and returns as soon as the head of the response is there, whatever its
     /// status.
     ///

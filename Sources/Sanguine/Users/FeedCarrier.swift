@@ -8,7 +8,8 @@ import Synchronization
 final class FeedCarrier: Sendable {
     /// The entries whose observers want the feed to be live.
     static let keys: Set<QueryKey> = [
-        Query<Balance>.balance.key, Query<[Quota]>.quotas.key, Query<Account>.account.key,
+        ValueQuery<Balance>.balance.key, ValueQuery<[Quota]>.quotas.key,
+        ValueQuery<Account>.account.key,
     ]
 
     private let balance: BalanceKeeper

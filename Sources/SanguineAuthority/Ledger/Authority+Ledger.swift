@@ -113,7 +113,7 @@ extension Authority {
         of account: Identifier,
         limit: Int? = nil,
         cursor: String? = nil
-    ) async throws(Problem) -> Page<LedgerEntry> {
+    ) async throws(Problem) -> ListPage<LedgerEntry> {
         let limit = min(max(1, limit ?? WireLimits.defaultPage), WireLimits.largestPage)
         let position: Cursor? =
             if let cursor { try Cursor(cursor, list: "ledger", account: account) } else { nil }
@@ -123,7 +123,7 @@ extension Authority {
         }
         let page = found.prefix(limit)
         let hasMore = found.count > limit
-        return Page(
+        return ListPage(
             items: page.map(\.transfer.entry),
             hasMore: hasMore,
             nextCursor: hasMore

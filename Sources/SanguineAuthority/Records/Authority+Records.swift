@@ -45,7 +45,7 @@ extension Authority {
         in name: String,
         for account: Identifier,
         _ request: RecordsRequest = RecordsRequest()
-    ) async throws(Problem) -> Page<RecordChange> {
+    ) async throws(Problem) -> ListPage<RecordChange> {
         let collection = try collection(name)
         let scope = collection.scope(of: account)
         if let ids = request.ids {
@@ -71,7 +71,7 @@ extension Authority {
         }
         var items: [RecordChange] = []
         for row in found.records { items.append(try row.asItem()) }
-        return Page(
+        return ListPage(
             items: items,
             hasMore: found.next != nil,
             nextCursor: found.next.map { Cursor($0, list: list, account: account).text }
@@ -100,7 +100,7 @@ extension Authority {
         _ request: RecordsRequest,
         _ collection: RecordCollection,
         in scope: Identifier?
-    ) async throws(Problem) -> Page<RecordChange> {
+    ) async throws(Problem) -> ListPage<RecordChange> {
         guard ids.count <= WireLimits.largestPage, request.conditions.isEmpty,
             request.order == nil, request.cursor == nil
         else {
@@ -117,7 +117,7 @@ extension Authority {
         for name in names {
             if let row = loaded.record(name), row.isLive { items.append(try row.asItem()) }
         }
-        return Page(items: items)
+        return ListPage(items: items)
     }
 
     private func collection(_ name: String) throws(Problem) -> RecordCollection {

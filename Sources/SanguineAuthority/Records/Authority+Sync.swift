@@ -15,7 +15,8 @@ extension Authority {
         try await push(account, .success(request))
     }
 
-    /// Refuses an operation before its mutator is asked; `nil` leaves it to the mutator.
+    /// Refuses an operation before its record mutation is asked; `nil` leaves it to the record
+    /// mutation.
     package typealias PushJudge = @Sendable (PushedOperation) -> Refusal?
 
     /// As ``push(_:_:)-``, for a request that may be a refusal already: an account that is gone is

@@ -91,7 +91,7 @@ extension RecordCollection {
     /// Where a record of the collection is found, or the member whose text is too long for that.
     ///
     /// A record that everyone may read stands in two lists: everyone's, and its owner's, in which
-    /// mutators look.
+    /// record mutations look.
     func entries(
         of id: RecordID,
         owner: Identifier,

@@ -8,10 +8,10 @@ struct PushBatch: Sendable {
         let id: Identifier
         /// The idempotency key.
         let key: String
-        /// Of mutator and arguments; the device, lane and sequence number do not matter.
+        /// Of record mutation and arguments; the device, lane and sequence number do not matter.
         let fingerprint: [UInt8]
         /// What to run, or why that cannot be made out.
-        let mutator: Result<any Mutator, Refusal>
+        let mutator: Result<any RecordMutation, Refusal>
     }
 
     /// In the order in which they are decided.
@@ -23,8 +23,8 @@ struct PushBatch: Sendable {
     ///
     /// - Parameters:
     ///   - request: What a device sends.
-    ///   - schema: The mutators that there are.
-    ///   - judge: Refuses operations before their mutators are asked. Default: none.
+    ///   - schema: The record mutations that there are.
+    ///   - judge: Refuses operations before their record mutations are asked. Default: none.
     /// - Throws: `invalid_content` for what no operation can be blamed for alone: then none is
     ///   decided.
     init(
@@ -88,8 +88,8 @@ extension PushBatch.Operation {
         _ pushed: PushedOperation,
         _ arguments: [UInt8],
         _ schema: RecordSchema
-    ) -> Result<any Mutator, Refusal> {
-        guard let type = schema.mutator(pushed.mutator) else {
+    ) -> Result<any RecordMutation, Refusal> {
+        guard let type = schema.mutation(pushed.mutator) else {
             return .failure(
                 Refusal(.mutatorUnknown, "Declare the mutator on the server before it is used.")
             )

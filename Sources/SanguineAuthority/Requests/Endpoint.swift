@@ -31,7 +31,7 @@ package struct Endpoints: Sendable {
     let authority: Authority
     let calls: CallRunner
     let admission: Admission
-    /// Refuses operations before their mutators are asked; `nil` refuses none.
+    /// Refuses operations before their record mutations are asked; `nil` refuses none.
     let judge: Authority.PushJudge?
     let onPush: PushObserver?
 
@@ -40,7 +40,7 @@ package struct Endpoints: Sendable {
     /// - Parameters:
     ///   - authority: What decides.
     ///   - calls: What runs functions.
-    ///   - judge: Refuses operations before their mutators are asked. Default: none.
+    ///   - judge: Refuses operations before their record mutations are asked. Default: none.
     ///   - onPush: Learns what was pushed and decided. Default: nobody does.
     package init(
         authority: Authority,

@@ -87,7 +87,7 @@ extension Endpoints {
 
     @Sendable
     private func ledger(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let query = try ListQuery(request.query)
+        let query = try WireListQuery(request.query)
         let identity = try await admission.read(request)
         let page = try await authority.ledger(
             of: identity.account,

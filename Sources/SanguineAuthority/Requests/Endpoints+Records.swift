@@ -72,7 +72,7 @@ extension Endpoints {
 
     @Sendable
     private func list(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let query = try ListQuery(request.query)
+        let query = try WireListQuery(request.query)
         let asked = try Self.recordsRequest(request.query, query)
         let identity = try await admission.read(request)
         let page = try await authority.records(
@@ -83,14 +83,14 @@ extension Endpoints {
         guard let fields = query.fields else { return .read(page, to: request) }
         let items = page.items.map { $0.keeping(fields) }
         return .read(
-            Page(items: items, hasMore: page.hasMore, nextCursor: page.nextCursor),
+            ListPage(items: items, hasMore: page.hasMore, nextCursor: page.nextCursor),
             to: request
         )
     }
 
     private static func recordsRequest(
         _ query: WireQuery,
-        _ list: ListQuery
+        _ list: WireListQuery
     ) throws(Problem) -> Authority.RecordsRequest {
         var asked = Authority.RecordsRequest(limit: list.limit, cursor: list.cursor)
         for (name, text) in query.items {

@@ -46,7 +46,7 @@ package struct WireQuery: Sendable {
 }
 
 /// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
-struct ListQuery: Sendable {
+struct WireListQuery: Sendable {
     /// How many items, or `nil` for the default; more than the largest page is clamped.
     let limit: Int?
     /// Where to go on, or `nil` for the start.
@@ -67,7 +67,7 @@ struct ListQuery: Sendable {
     }
 
     /// The page as an answer, with the items' members that were asked for.
-    func answer<Item>(to request: any WireRequest, _ page: Page<Item>) -> WireAnswer {
+    func answer<Item>(to request: any WireRequest, _ page: ListPage<Item>) -> WireAnswer {
         let body = AnswerEncoder.encode(page)
         guard let fields,
             case .object(var members)? = try? JSONDecoder().decode(

@@ -56,7 +56,7 @@ enum LastKnown {
     ///
     /// Returns why that failed, or `nil`.
     static func refresh<Value>(
-        _ query: Query<Value>,
+        _ query: ValueQuery<Value>,
         of client: SanguineClient,
         delay: any Clock<Duration> = ContinuousClock()
     ) async -> SanguineError? {
@@ -90,7 +90,7 @@ enum LastKnown {
 
     /// How long ago the value was last fetched; zero without one.
     static func age<Value>(
-        of state: QueryState<Value>,
+        of state: ValueSnapshot<Value>,
         clock: any WallClock = SystemWallClock()
     ) -> Duration {
         state.age(at: clock.now()) ?? .zero

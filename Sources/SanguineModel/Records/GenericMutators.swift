@@ -1,7 +1,7 @@
 /// Creates a record; `record.create`.
 ///
 /// Refused with `record_exists` if there is one with that id.
-public struct CreateRecord: Mutator, Hashable {
+public struct CreateRecord: RecordMutation, Hashable {
     /// `record.create`.
     public static let name = "record.create"
     /// The collection's name.
@@ -39,7 +39,7 @@ public struct CreateRecord: Mutator, Hashable {
 /// Sets named members of a record and leaves the others; `record.set`.
 ///
 /// A member that is set to `null` is removed. Refused with `not_found` if there is no such record.
-public struct SetFields: Mutator, Hashable {
+public struct SetFields: RecordMutation, Hashable {
     /// `record.set`.
     public static let name = "record.set"
     /// The collection's name.
@@ -71,7 +71,7 @@ public struct SetFields: Mutator, Hashable {
 /// Adds to a number of a record; `record.increment`.
 ///
 /// Refused with `not_found` if there is no such record.
-public struct IncrementField: Mutator, Hashable {
+public struct IncrementField: RecordMutation, Hashable {
     /// `record.increment`.
     public static let name = "record.increment"
     /// The collection's name.
@@ -103,7 +103,7 @@ public struct IncrementField: Mutator, Hashable {
 /// Deletes a record; `record.delete`.
 ///
 /// Deleting one that is gone is done already.
-public struct DeleteRecord: Mutator, Hashable {
+public struct DeleteRecord: RecordMutation, Hashable {
     /// `record.delete`.
     public static let name = "record.delete"
     /// The collection's name.

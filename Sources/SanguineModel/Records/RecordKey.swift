@@ -25,6 +25,14 @@ public struct RecordID: Hashable, Sendable {
     /// Creates the id that is written like the UUID.
     public init(_ id: Identifier) { text = id.description }
 
+    /// A new id, a UUIDv7 of the present moment, for a record that is about to be created.
+    ///
+    /// Make it before the mutation, and pass it in: a mutation runs more than once.
+    public static func new() -> RecordID {
+        let clock = SystemWallClock()  // An app's code calls this, as it would `UUID()`.
+        return RecordID(Identifier(at: clock.now()))
+    }
+
     /// Creates the id of what is told by these parts, in this order.
     ///
     /// Different parts make different ids: what a part has of other characters, and of colons, is

@@ -1,27 +1,86 @@
-/// The collections and mutators that both ends know.
+/// The collections and record mutations that both ends know.
 ///
 /// ```swift
-/// let schema = RecordSchema(
-///     collections: [Habit.collection, Log.collection],
-///     mutators: [CompleteHabit.self]
-/// )
+/// let schema = RecordSchema(Habit.self, Log.self, CompleteHabit.self)
 /// ```
 ///
-/// The mutators without code of their own, `record.create`, `record.set`, `record.increment` and
+/// The mutations without code of their own, `record.create`, `record.set`, `record.increment` and
 /// `record.delete`, are always among them.
 public struct RecordSchema: Sendable {
-    private let collections: [String: RecordCollection]
-    private let mutators: [String: any Mutator.Type]
+    private var collections: [String: RecordCollection] = [:]
+    private var mutations: [String: any RecordMutation.Type] = [:]
+    // Which type brought a collection; none if it was declared without one.
+    private var owners: [String: any SyncedRecord.Type] = [:]
+    private var duplicates: [String] = []
 
-    /// Creates a schema.
+    /// Creates a schema of an app's types: records, of which each brings its collection, and record
+    /// mutations.
     ///
-    /// Of two collections or mutators of one name the last one counts.
-    public init(collections: [RecordCollection] = [], mutators: [any Mutator.Type] = []) {
-        self.collections = Dictionary(collections.map { ($0.name, $0) }) { _, last in last }
-        let generic: [any Mutator.Type] = [
+    /// A name that two different types have is among the ``faults``. Any other type, such as the
+    /// client's `RequestMutation`, is of no meaning to a schema, and is among the ``faults`` too.
+    public init(_ types: any Registrable.Type...) {
+        self.init(collections: [])
+        register(types)
+    }
+
+    /// Creates a schema of collections that have no type, and of mutations.
+    ///
+    /// Two different collections or mutations of one name are among the ``faults``.
+    public init(collections: [RecordCollection], mutations: [any RecordMutation.Type] = []) {
+        for type: any RecordMutation.Type in [
             CreateRecord.self, SetFields.self, IncrementField.self, DeleteRecord.self,
-        ]
-        self.mutators = Dictionary((generic + mutators).map { ($0.name, $0) }) { _, last in last }
+        ] { self.mutations[type.name] = type }
+        for collection in collections { add(collection) }
+        register(mutations)
+    }
+
+    /// Adds an app's types, as ``init(_:)`` does.
+    public mutating func register(_ types: any Registrable.Type...) { register(types) }
+
+    /// Adds an app's types, as ``init(_:)`` does.
+    public mutating func register(_ types: [any Registrable.Type]) {
+        for type in types {
+            switch type {
+            case let record as any SyncedRecord.Type:
+                add(record.collection, of: record)
+            case let mutation as any RecordMutation.Type:
+                if let other = mutations[mutation.name], other != mutation {
+                    duplicates.append(
+                        Self.duplicate("mutation", mutation.name, other, mutation)
+                    )
+                }
+                mutations[mutation.name] = mutation
+            default:
+                duplicates.append(
+                    "'\(type)' is no record and no record mutation: leave it out of the schema."
+                )
+            }
+        }
+    }
+
+    /// What to say of two types of one name.
+    package static func duplicate(
+        _ kind: String,
+        _ name: String,
+        _ first: any Registrable.Type,
+        _ second: any Registrable.Type
+    ) -> String {
+        "The \(kind) '\(name)' is that of '\(first)' and of '\(second)': give one another name."
+    }
+
+    /// The same record in two types would lose the members that only one of them knows.
+    private mutating func add(
+        _ collection: RecordCollection,
+        of type: (any SyncedRecord.Type)? = nil
+    ) {
+        let name = collection.name
+        if let type, let other = owners[name], other != type {
+            duplicates.append(Self.duplicate("collection", name, other, type))
+        } else if let other = collections[name], other != collection {
+            duplicates.append("The collection '\(name)' is declared twice, and not alike.")
+        }
+        collections[name] = collection
+        owners[name] = type ?? owners[name]
     }
 
     /// The collections of `sanguine serve` without a configuration: `notes`, the owner's own, and
@@ -39,26 +98,26 @@ public struct RecordSchema: Sendable {
         collections.values.sorted { $0.name < $1.name }
     }
 
-    /// The mutator of that name, or `nil` if it was not declared.
-    public func mutator(_ name: String) -> (any Mutator.Type)? { mutators[name] }
+    /// The mutation of that name, or `nil` if it was not declared.
+    public func mutation(_ name: String) -> (any RecordMutation.Type)? { mutations[name] }
 
     /// What is wrong with the declarations, in sentences; empty if nothing is.
-    public var faults: [String] { allCollections.compactMap(\.fault) }
+    public var faults: [String] { allCollections.compactMap(\.fault) + duplicates }
 }
 
 extension RecordSchema: Hashable {
-    /// Whether both have the same collections and mutators.
+    /// Whether both have the same collections and mutations.
     public static func == (lhs: RecordSchema, rhs: RecordSchema) -> Bool {
-        lhs.collections == rhs.collections && lhs.mutatorTypes == rhs.mutatorTypes
+        lhs.collections == rhs.collections && lhs.mutationTypes == rhs.mutationTypes
     }
 
     /// Adds what ``==(_:_:)`` compares.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(collections)
-        hasher.combine(mutatorTypes)
+        hasher.combine(mutationTypes)
     }
 
-    private var mutatorTypes: [String: ObjectIdentifier] {
-        mutators.mapValues { ObjectIdentifier($0) }
+    private var mutationTypes: [String: ObjectIdentifier] {
+        mutations.mapValues { ObjectIdentifier($0) }
     }
 }

@@ -16,7 +16,7 @@ public struct RecordValue: Sendable {
         struct Forms {
             var data: Data?
             var fields: RecordFields?
-            var record: (any Record)?
+            var record: (any SyncedRecord)?
         }
 
         let forms: Mutex<Forms>
@@ -37,7 +37,7 @@ public struct RecordValue: Sendable {
     public init(json: Data) { box = Box(.init(data: json)) }
 
     /// Creates a value from a record.
-    public init(_ record: some Record) { box = Box(.init(record: record)) }
+    public init(_ record: some SyncedRecord) { box = Box(.init(record: record)) }
 
     /// The members, without the id.
     ///
@@ -72,7 +72,7 @@ public struct RecordValue: Sendable {
     ///   - id: The record's id, which is not among the members.
     /// - Returns: The record.
     /// - Throws: `DecodingError` if the members are not those of the type.
-    public func record<R: Record>(_ type: R.Type = R.self, id: RecordID) throws -> R {
+    public func record<R: SyncedRecord>(_ type: R.Type = R.self, id: RecordID) throws -> R {
         if let record = box.forms.withLock({ $0.record }) as? R { return record }
         let record = try JSONDecoder().decode(R.self, from: try json(with: id))
         box.forms.withLock { $0.record = record }
@@ -95,7 +95,7 @@ public struct RecordValue: Sendable {
     /// The member of that name, or `nil` if there is none, or no object.
     public subscript(field: String) -> JSONValue? { (try? fields())?[field] }
 
-    private static func encode(_ record: (any Record)?) throws -> Data {
+    private static func encode(_ record: (any SyncedRecord)?) throws -> Data {
         guard let record else { return Data("{}".utf8) }
         return try encoder().encode(record)
     }
@@ -119,6 +119,6 @@ extension RecordValue: Equatable {
     }
 }
 
-extension Record {
-    fileprivate func isEqual(to other: any Record) -> Bool { other as? Self == self }
+extension SyncedRecord {
+    fileprivate func isEqual(to other: any SyncedRecord) -> Bool { other as? Self == self }
 }

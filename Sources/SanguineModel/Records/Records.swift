@@ -34,10 +34,10 @@ public struct Records {
         self.operation = operation
     }
 
-    /// Runs a mutator.
+    /// Runs a record mutation.
     ///
     /// - Throws: ``Refusal`` if the operation cannot be done, or what the storage threw.
-    public mutating func run(_ mutator: some Mutator) throws {
+    public mutating func run(_ mutator: some RecordMutation) throws {
         do {
             try mutator.apply(to: &self)
         } catch {
@@ -53,25 +53,25 @@ public struct Records {
     // MARK: - Records of the app's types
 
     /// The record, or `nil` if there is none.
-    public mutating func get<R: Record>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
+    public mutating func get<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         guard let value = value(RecordKey(R.collection.name, id)) else { return nil }
         return decoded(value, id)
     }
 
     /// Creates the record, or replaces the one with its id.
-    public mutating func set<R: Record>(_ record: R) {
+    public mutating func set<R: SyncedRecord>(_ record: R) {
         put(RecordValue(record), for: RecordKey(R.collection.name, record.id))
     }
 
     /// Deletes the record, if there is one.
-    public mutating func delete<R: Record>(_ type: R.Type, _ id: RecordID) {
+    public mutating func delete<R: SyncedRecord>(_ type: R.Type, _ id: RecordID) {
         delete(RecordKey(R.collection.name, id))
     }
 
     /// The records whose member has the value, in the order of their ids.
     ///
     /// All of them: with more than 1,000 the operation cannot be done.
-    public mutating func query<R: Record, Value: IndexValue>(
+    public mutating func query<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
     ) -> [R] {
@@ -205,7 +205,7 @@ public struct Records {
         }
     }
 
-    private mutating func decoded<R: Record>(_ value: RecordValue, _ id: RecordID) -> R? {
+    private mutating func decoded<R: SyncedRecord>(_ value: RecordValue, _ id: RecordID) -> R? {
         do {
             return try value.record(R.self, id: id)
         } catch {

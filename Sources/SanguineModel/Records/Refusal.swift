@@ -1,4 +1,4 @@
-/// Why an operation is not done: what a mutator throws, and what the app finds in the tray.
+/// Why an operation is not done: what a record mutation throws, and what the app finds in the tray.
 ///
 /// ```swift
 /// guard habit.isActive else { throw Refusal(.invalidContent, "Resume the habit first.") }

@@ -1,9 +1,8 @@
-/// An operation that makes earlier ones needless which have not been sent yet: a ``Mutator``, or
-/// the client's `Mutation`.
+/// A mutation of either kind that makes earlier ones needless which have not been sent yet.
 ///
 /// ```swift
 /// extension Unlike: Superseding {
-///     func supersedes(_ earlier: any Sendable) -> Supersession? {
+///     func supersedes(_ earlier: any Mutation) -> Supersession? {
 ///         (earlier as? Like)?.track == track ? .undoes : nil
 ///     }
 /// }
@@ -13,15 +12,15 @@
 /// performed, it is asked about those of its kind and lane that wait and have surely reached
 /// nobody, from the newest to the oldest, until it undoes one. What was sent, or may have been, is
 /// never superseded: the new operation is then sent after it.
-public protocol Superseding: Sendable {
+public protocol Superseding: Mutation {
     /// What this operation means for an earlier one.
     ///
-    /// Deterministic, like ``Mutator/apply(to:)``: it looks at the two operations and nothing else,
-    /// and calls no client.
+    /// Deterministic, like ``RecordMutation/apply(to:)``: it looks at the two mutations and nothing
+    /// else, and calls no client.
     ///
-    /// - Parameter earlier: An operation of the same kind and lane, of any type.
+    /// - Parameter earlier: A mutation of the same kind and lane, of any type.
     /// - Returns: `nil` if the earlier one is sent all the same.
-    func supersedes(_ earlier: any Sendable) -> Supersession?
+    func supersedes(_ earlier: any Mutation) -> Supersession?
 }
 
 /// What an operation means for an earlier one that waits.

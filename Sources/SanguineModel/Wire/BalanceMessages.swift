@@ -230,7 +230,7 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
 }
 
 /// A page of a list.
-public struct Page<Item: Codable & Sendable>: Codable, Sendable {
+public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     /// The items, in the list's order.
     public var items: [Item]
     /// Whether more follow.
@@ -246,9 +246,9 @@ public struct Page<Item: Codable & Sendable>: Codable, Sendable {
     }
 }
 
-extension Page: Equatable where Item: Equatable {}
+extension ListPage: Equatable where Item: Equatable {}
 
-extension Page: Hashable where Item: Hashable {}
+extension ListPage: Hashable where Item: Hashable {}
 
 /// A list that is always whole.
 public struct Items<Item: Hashable & Codable & Sendable>: Hashable, Codable, Sendable {

@@ -54,9 +54,9 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let recordExists = Self(rawValue: "record_exists")
     /// 413: the record would be larger than the limit.
     public static let recordTooLarge = Self(rawValue: "record_too_large")
-    /// 422: no mutator of that name is known.
+    /// 422: no record mutation of that name is known.
     public static let mutatorUnknown = Self(rawValue: "mutator_unknown")
-    /// 422: the mutator threw something else than a refusal.
+    /// 422: the record mutation threw something else than a refusal.
     public static let mutatorFailed = Self(rawValue: "mutator_failed")
     /// 422: the key was used for another request.
     public static let idempotencyMismatch = Self(rawValue: "idempotency_mismatch")

@@ -20,9 +20,9 @@ public struct PushedOperation: Hashable, Codable, Sendable {
     public var sequence: Int64
     /// The line in which it waits.
     public var lane: String
-    /// The mutator's name.
+    /// The record mutation's name.
     public var mutator: String
-    /// The mutator's own members.
+    /// The record mutation's own members.
     public var arguments: JSONValue
 
     /// Creates an operation.

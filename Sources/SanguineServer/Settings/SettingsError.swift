@@ -8,6 +8,8 @@ public struct SettingsError: Error, Hashable {
         case unknown(name: String, nearest: String?, source: String)
         /// A file that cannot be read as configuration.
         case unreadable(file: String, reason: String)
+        /// A declaration in code that cannot be used, such as two types of one name.
+        case unusable(reason: String)
     }
 
     /// What is wrong; never empty.
@@ -29,6 +31,7 @@ extension SettingsError.Problem: CustomStringConvertible {
             "There is no setting '\(name)' (\(source)). 'sanguine config' lists all."
         case .unreadable(let file, let reason):
             "The configuration '\(file)' cannot be read: \(reason)"
+        case .unusable(let reason): reason
         }
     }
 }

@@ -20,7 +20,7 @@ public import SanguineModel
 /// Time is the clock's. Nothing happens by itself: ``runJobs()`` does what a server does every
 /// second.
 ///
-/// Mutable state: the storage's, and `state`, by its lock. The app's mutators run under the
+/// Mutable state: the storage's, and `state`, by its lock. The app's record mutations run under the
 /// storage's: they are pure. Live connections are written outside of both, in order.
 public final class InMemoryAuthority: StreamingTransport {
     /// Whose account a device gets that signs in for the first time.
@@ -70,7 +70,8 @@ public final class InMemoryAuthority: StreamingTransport {
     /// Creates a server without a record.
     ///
     /// - Parameters:
-    ///   - schema: The app's collections and mutators. Default: those of every Sanguine server.
+    ///   - schema: The app's collections and record mutations. Default: those of every Sanguine
+    /// server.
     ///   - accounts: Whose account a device gets. Default: each device its own.
     ///   - settings: All other rules: what a new account is given, quotas, how long tokens live.
     ///     Their schema is not used. Default: those of a server without a configuration.
@@ -134,7 +135,7 @@ public final class InMemoryAuthority: StreamingTransport {
     // MARK: - Records
 
     /// The record as the server has it; `nil` if there is none.
-    public func record<R: Record>(
+    public func record<R: SyncedRecord>(
         _ type: R.Type = R.self,
         _ id: RecordID,
         of account: Identifier? = nil
@@ -145,7 +146,7 @@ public final class InMemoryAuthority: StreamingTransport {
     }
 
     /// All records of a type that an account owns, in the order of their ids.
-    public func records<R: Record>(
+    public func records<R: SyncedRecord>(
         _ type: R.Type = R.self,
         of account: Identifier? = nil
     ) -> [R] {
@@ -172,13 +173,17 @@ public final class InMemoryAuthority: StreamingTransport {
     }
 
     /// Creates or replaces a record, as another device of the account does.
-    public func set(_ record: some Record, of account: Identifier? = nil) {
+    public func set(_ record: some SyncedRecord, of account: Identifier? = nil) {
         let key = RecordKey(type(of: record).collection.name, record.id)
         put(RecordValue(record), for: key, of: account)
     }
 
     /// Deletes a record, as another device of the account does.
-    public func delete<R: Record>(_ type: R.Type, _ id: RecordID, of account: Identifier? = nil) {
+    public func delete<R: SyncedRecord>(
+        _ type: R.Type,
+        _ id: RecordID,
+        of account: Identifier? = nil
+    ) {
         put(nil, for: RecordKey(R.collection.name, id), of: account)
     }
 
@@ -227,7 +232,7 @@ public final class InMemoryAuthority: StreamingTransport {
         must { try memory.result(of: id, account: account ?? user) }
     }
 
-    /// Refuses operations from now on, whatever their mutators say; `nil` refuses none.
+    /// Refuses operations from now on, whatever their record mutations say; `nil` refuses none.
     ///
     /// ```swift
     /// authority.refuse { $0.mutator == CompleteHabit.name ? Refusal(.notFound, "Gone.") : nil }

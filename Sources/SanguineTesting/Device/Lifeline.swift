@@ -7,7 +7,7 @@ import Synchronization
 /// not note on its disk that it was cut off.
 ///
 /// Mutable state: `state`, by its mutex. Waits are ended, and tasks cancelled, outside of it.
-final class Lifeline: Transport {
+final class Lifeline: HTTPTransport {
     private enum Phase {
         case alive
         case frozen
@@ -22,11 +22,11 @@ final class Lifeline: Transport {
     }
 
     private let state = Mutex(State())
-    private let base: any Transport
+    private let base: any HTTPTransport
     /// Is there as long as the process, or a test, uses its files.
     private let folder: DeviceFolder
 
-    init(_ base: any Transport, folder: DeviceFolder) {
+    init(_ base: any HTTPTransport, folder: DeviceFolder) {
         self.base = base
         self.folder = folder
     }
@@ -87,7 +87,7 @@ final class Lifeline: Transport {
     // MARK: - The gate
 
     private func run<Value: Sendable>(
-        _ body: @escaping @Sendable (any Transport) async throws(TransportError) -> Value
+        _ body: @escaping @Sendable (any HTTPTransport) async throws(TransportError) -> Value
     ) async throws(TransportError) -> Value {
         try await passGate()
         let task = Task { [base] () -> Result<Value, TransportError> in

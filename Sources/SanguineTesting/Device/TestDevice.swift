@@ -5,7 +5,7 @@ import Synchronization
 /// A device whose app is launched, killed and launched again, with clocks that a test moves.
 ///
 /// ```swift
-/// let device = TestDevice(network: authority) { $0.schema = schema }
+/// let device = TestDevice(network: authority) { $0.register(schema) }
 /// var client = try device.launch()
 /// try client.perform(CompleteHabit(habit: id))
 /// try device.kill()  // As `kill -9` does.
@@ -42,7 +42,7 @@ public final class TestDevice: Sendable {
     /// Whether the app is in the foreground.
     public let lifecycle = ManualLifecycle()
 
-    private let network: any Transport
+    private let network: any HTTPTransport
     private let seed: UInt64
     private let configure: Configure
     private let state = Mutex(State())
@@ -58,7 +58,7 @@ public final class TestDevice: Sendable {
     ///   - configure: Changes the configuration before each launch, except for folder and network.
     ///     Default: the server is `http://sanguine.test`.
     public init(
-        network: any Transport,
+        network: any HTTPTransport,
         clock: ManualWallClock = ManualWallClock(),
         delay: ManualClock = ManualClock(),
         seed: UInt64 = 1,

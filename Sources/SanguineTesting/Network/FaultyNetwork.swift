@@ -56,7 +56,7 @@ public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
     public let seed: UInt64
 
     let state: Mutex<State>
-    let base: any Transport
+    let base: any HTTPTransport
     let clock: any Clock<Duration>
 
     /// Creates a network in front of another one, or of a server.
@@ -67,7 +67,7 @@ public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
     ///   - clock: What delays are measured by.
     ///   - faults: What goes wrong. Default: nothing yet.
     public init(
-        _ base: any Transport,
+        _ base: any HTTPTransport,
         seed: UInt64,
         clock: any Clock<Duration>,
         faults: Faults = .none
@@ -196,7 +196,7 @@ public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
     func carry<Value: Sendable>(
         _ request: TransportRequest,
         _ plan: Plan,
-        _ deliver: (any Transport) async throws(TransportError) -> Value
+        _ deliver: (any HTTPTransport) async throws(TransportError) -> Value
     ) async -> Result<Value, TransportError> {
         guard await wait(plan.there) else { return .failure(.cancelled) }
         if plan.isRequestLost { return await lose(request, plan, .requestLost) }

@@ -115,7 +115,7 @@ extension API {
                 "/v1/ledger?limit=\(page)\(place)",
                 token: guest.token
             )
-            let found = try answer.decode(Page<LedgerEntry>.self)
+            let found = try answer.decode(ListPage<LedgerEntry>.self)
             entries += found.items
             cursor = found.nextCursor
         } while cursor != nil

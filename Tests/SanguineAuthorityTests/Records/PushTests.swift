@@ -187,7 +187,7 @@ struct PushTests {
 
 @Suite("Push: refusals", .bounded)
 struct PushRefusalTests {
-    private func code(_ mutator: some Mutator) async throws -> ProblemCode? {
+    private func code(_ mutator: some RecordMutation) async throws -> ProblemCode? {
         try await SyncWorld().push(mutator).first?.problem?.code
     }
 

@@ -38,7 +38,7 @@ struct SyncWorld {
     /// Pushes mutators, each as an operation of a fresh id.
     @discardableResult
     func push(
-        _ mutators: any Mutator...,
+        _ mutators: any RecordMutation...,
         by account: Identifier? = nil
     ) async throws -> [PushResult] {
         let operations = try mutators.enumerated().map { index, mutator in
@@ -80,7 +80,7 @@ struct SyncWorld {
 
 extension PushedOperation {
     static func sample(
-        _ mutator: some Mutator,
+        _ mutator: some RecordMutation,
         id: Identifier = Identifier(at: ManualClock.start),
         sequence: Int64 = 1
     ) throws -> PushedOperation {
@@ -102,12 +102,12 @@ extension RecordSchema {
             RecordCollection("notes", indexes: ["day"]),
             RecordCollection("posts", access: .everyone, indexes: ["createdAt", "tag"]),
         ],
-        mutators: [CreateMany.self, CountByDay.self, Stumble.self]
+        mutations: [CreateMany.self, CountByDay.self, Stumble.self]
     )
 }
 
 /// Creates several notes at once, or replaces them.
-struct CreateMany: Mutator {
+struct CreateMany: RecordMutation {
     static let name = "test.many"
     let ids: [RecordID]
     let text: String
@@ -118,7 +118,7 @@ struct CreateMany: Mutator {
 }
 
 /// Writes into a note how many notes there are of a day.
-struct CountByDay: Mutator {
+struct CountByDay: RecordMutation {
     static let name = "test.count"
     let into: RecordID
     let day: String
@@ -130,7 +130,7 @@ struct CountByDay: Mutator {
 }
 
 /// Changes a note, and is refused then.
-struct Stumble: Mutator {
+struct Stumble: RecordMutation {
     static let name = "test.stumble"
     let id: RecordID
 

@@ -67,7 +67,7 @@ struct AdminRouteTests {
                 try await grant(51, to: id, key: "k", on: server).code == "idempotency_mismatch"
             )
             #expect(try await grant(0, to: id, key: "l", on: server).code == "invalid_content")
-            let entry = try await guest.get("/v1/ledger?limit=1").decode(Page<LedgerEntry>.self)
+            let entry = try await guest.get("/v1/ledger?limit=1").decode(ListPage<LedgerEntry>.self)
                 .items.first
             #expect(entry?.kind == .grant)
             #expect(entry?.reason == "sorry")

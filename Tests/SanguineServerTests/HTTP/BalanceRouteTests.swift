@@ -201,7 +201,7 @@ struct BalanceRouteTests {
             #expect(Set(accepted.map(\.head)).count == 33)
             for balance in accepted { #expect(balance.available == 100 - 3 * (balance.head - 2)) }
             let entries = try await guest.get("/v1/ledger?limit=100")
-                .decode(Page<LedgerEntry>.self).items
+                .decode(ListPage<LedgerEntry>.self).items
             #expect(entries.reduce(0) { $0 + $1.amount } == 1)
         }
     }

@@ -89,7 +89,7 @@ struct FunctionRouteTests {
             #expect(reply["Cache-Status"] == "sanguine; fwd=bypass")
             let balance = try await guest.balance()
             #expect((balance.available, balance.head) == (99, result.head))
-            let kinds = try await guest.get("/v1/ledger").decode(Page<LedgerEntry>.self).items
+            let kinds = try await guest.get("/v1/ledger").decode(ListPage<LedgerEntry>.self).items
                 .map(\.kind)
             #expect(kinds == [.capture, .release, .hold, .grant])
         }

@@ -23,7 +23,7 @@ struct ListRouteTests {
             var path = "/v1/ledger"
             var sizes: [Int] = []
             while true {
-                let page = try await guest.get(path).decode(Page<LedgerEntry>.self)
+                let page = try await guest.get(path).decode(ListPage<LedgerEntry>.self)
                 entries += page.items
                 sizes.append(page.items.count)
                 #expect(page.hasMore == (page.nextCursor != nil))
@@ -48,7 +48,7 @@ struct ListRouteTests {
                 ("1", 1), ("100", 100), ("101", 100), ("99999999999999999999999", 100),
             ] {
                 let page = try await guest.get("/v1/ledger?limit=\(limit)")
-                    .decode(Page<LedgerEntry>.self)
+                    .decode(ListPage<LedgerEntry>.self)
                 #expect(page.items.count == count)
                 #expect(page.hasMore)
             }
@@ -60,7 +60,8 @@ struct ListRouteTests {
             let guest = try await guest(server, entries: 3)
             let other = try await server.guest()
             let cursor = try #require(
-                try await guest.get("/v1/ledger?limit=1").decode(Page<LedgerEntry>.self).nextCursor
+                try await guest.get("/v1/ledger?limit=1").decode(ListPage<LedgerEntry>.self)
+                    .nextCursor
             )
             #expect(!cursor.contains(guest.account.id.description))
             #expect(try await guest.get("/v1/ledger?cursor=\(cursor)").status == 200)
@@ -85,7 +86,8 @@ struct ListRouteTests {
             }
             let guest = try await guest(server, entries: 2)
             let cursor = try #require(
-                try await guest.get("/v1/ledger?limit=1").decode(Page<LedgerEntry>.self).nextCursor
+                try await guest.get("/v1/ledger?limit=1").decode(ListPage<LedgerEntry>.self)
+                    .nextCursor
             )
             let reply = try await server.send("GET", "/v1/ledger?cursor=\(cursor)")
             #expect(reply.code == "unauthenticated")

@@ -107,7 +107,7 @@ struct SyncRouteTests {
             )
             let posts = "/v1/collections/posts/records"
             func ids(_ query: String) async throws -> [String] {
-                let page = try await other.get(posts + query).decode(Page<RecordChange>.self)
+                let page = try await other.get(posts + query).decode(ListPage<RecordChange>.self)
                 return page.items.map(\.id.text)
             }
             #expect(try await ids("") == ["r10", "r11"])

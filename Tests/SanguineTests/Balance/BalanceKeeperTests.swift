@@ -476,7 +476,7 @@ struct BalanceKeeperTests {
 
 /// Collects all that a client's observers are told.
 private struct Seen {
-    private let states = WatchedState<[QueryState<Balance>]>([])
+    private let states = WatchedState<[ValueSnapshot<Balance>]>([])
     private let task: Task<Void, Never>
 
     init(_ client: SanguineClient) {
@@ -489,7 +489,7 @@ private struct Seen {
     }
 
     /// All of it, once the client is closed.
-    func values() async throws -> [QueryState<Balance>] {
+    func values() async throws -> [ValueSnapshot<Balance>] {
         try await task.finished("the end of what observers are told")
         return states.value
     }
@@ -498,7 +498,7 @@ private struct Seen {
         for awaited: String,
         fileID: String = #fileID,
         line: Int = #line,
-        until condition: @escaping @Sendable (QueryState<Balance>) -> Bool
+        until condition: @escaping @Sendable (ValueSnapshot<Balance>) -> Bool
     ) async throws {
         try await states.wait(for: awaited, fileID: fileID, line: line) {
             $0.last.map(condition) ?? false

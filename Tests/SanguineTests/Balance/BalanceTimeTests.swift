@@ -30,7 +30,7 @@ struct BalanceTimeTests {
     }
 
     /// A server whose answers take their time; the last one never comes.
-    private final class SlowServer: Transport {
+    private final class SlowServer: HTTPTransport {
         private let clock: PassingClock
         private let answers: Mutex<[(after: Duration, status: Int)]>
         private let timeouts = Mutex<[Duration]>([])

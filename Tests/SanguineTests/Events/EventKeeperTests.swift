@@ -26,8 +26,8 @@ struct EventKeeperTests {
         var client: SanguineClient { test.client }
         var fetches: Int { test.network.requests.count }
 
-        func query(_ policy: Policy) -> Query<Profile> {
-            Query("profile", "ada", policy: policy) { try await $0.get("profiles/ada") }
+        func query(_ policy: Policy) -> ValueQuery<Profile> {
+            ValueQuery("profile", "ada", policy: policy) { try await $0.get("profiles/ada") }
         }
 
         /// Moves the clock of waits in steps until the condition holds.
@@ -47,8 +47,8 @@ struct EventKeeperTests {
 
     /// Follows a query up to the state in which it has the value and is not being fetched.
     private final class Reader: Sendable {
-        private let shown = WatchedState<QueryState<Profile>?>(nil)
-        private let following: Following
+        private let shown = WatchedState<ValueSnapshot<Profile>?>(nil)
+        private let following: ObservationToken
 
         init(_ world: World, _ policy: Policy) {
             following = world.client.observe(world.query(policy)) { [shown] state in
@@ -191,7 +191,7 @@ struct EventKeeperTests {
                 $0.lifecycle = lifecycle
             }
         }
-        let query = Query<Profile>("profile", "ada", policy: .untilMidnight.stored(.onDisk)) {
+        let query = ValueQuery<Profile>("profile", "ada", policy: .untilMidnight.stored(.onDisk)) {
             try await $0.get("profiles/ada")
         }
         var test = try client(in: "Asia/Tokyo")
@@ -279,7 +279,7 @@ struct EventKeeperTests {
     @Test func `a freshness that adapts grows while nothing changes`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "ada")) }
         let test = try TestClient(network: network)
-        let query = Query<Profile>(
+        let query = ValueQuery<Profile>(
             "profile",
             "ada",
             policy: .fresh(for: .minutes(1)).adaptive(within: .minutes(1) ... .hours(4))

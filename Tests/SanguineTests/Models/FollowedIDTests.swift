@@ -55,12 +55,12 @@ struct FollowedIDTests {
     @Test func `a list's model goes on with the real id, and is never empty`() async throws {
         let client = try fixture.client()
         let songs = { (id: String) in
-            Pages<Song>("songs of", id, policy: .fresh(for: .minutes(5))) { request, _ in
+            ListQuery<Song>("songs of", id, policy: .fresh(for: .minutes(5))) { request, _ in
                 let song = try await request.get("songs/\(id == "new" ? "a" : id)", as: Song.self)
-                return Page(items: [song])
+                return ListPage(items: [song])
             }
         }
-        let model = client.pages(of: "new", songs)
+        let model = client.model(of: "new", songs)
         try await eventually("it is there") { model.items.map(\.id) == ["a"] }
         try client.perform(AddSong(id: "new"))
         try await eventually("the real one is there") {

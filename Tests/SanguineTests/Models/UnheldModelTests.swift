@@ -63,7 +63,7 @@ struct UnheldModelTests {
     @Test func `a list's model follows the view that asks for it`() async throws {
         let fixture = TrackFixture()
         let client = try fixture.client()
-        let view = DrawnView { client.pages(.tracks).items.first?.title }
+        let view = DrawnView { client.model(.tracks).items.first?.title }
         try await eventually("it is drawn with the list") { view.shown.last == "Untitled" }
         await turns()
         fixture.connectivity.disconnect()
@@ -143,7 +143,7 @@ struct UnheldModelTests {
     @Test func `when the view is gone, it is let go a while after the next change`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: .profile("ada"))
-        weak var model: QueryModel<Profile>?
+        weak var model: ValueModel<Profile>?
         let view = DrawnView {
             let present = test.client.model(.profile("ada"))
             model = present
@@ -162,7 +162,7 @@ struct UnheldModelTests {
     @Test func `a model that was held ends with its holder`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: .profile("ada"))
-        var held: QueryModel<Profile>? = test.client.model(.profile("ada"))
+        var held: ValueModel<Profile>? = test.client.model(.profile("ada"))
         weak let model = held
         await turns()
         #expect(held != nil)
@@ -174,7 +174,7 @@ struct UnheldModelTests {
     @Test func `what is dropped and asked for in one turn is not fetched again`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
-        var held: QueryModel<Profile>? = test.client.model(.profile("ada"))
+        var held: ValueModel<Profile>? = test.client.model(.profile("ada"))
         try await test.network.waitForHeld(1)
         await turns()
         #expect(held != nil)
@@ -188,8 +188,8 @@ struct UnheldModelTests {
 
     @Test func `only the last of many that nobody holds are kept`() async throws {
         let test = try TestClient(network: .profiles())
-        weak var first: QueryModel<Profile>?
-        weak var last: QueryModel<Profile>?
+        weak var first: ValueModel<Profile>?
+        weak var last: ValueModel<Profile>?
         for number in 0...ClientLimits.unheldModels {
             test.client.set(Profile(name: "0"), for: .profile("\(number)"))
             let model = test.client.model(.profile("\(number)"))

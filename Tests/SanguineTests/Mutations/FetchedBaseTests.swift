@@ -21,7 +21,7 @@ struct FetchedBaseTests {
         var seen: [Int] = []
     }
 
-    private let query = Query<Post>("post") { _ in Post() }
+    private let query = ValueQuery<Post>("post") { _ in Post() }
 
     private func effect(
         _ sequence: Int64 = 1,

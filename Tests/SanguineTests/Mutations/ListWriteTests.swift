@@ -59,7 +59,7 @@ struct ListWriteTests {
 
     @Test func `a page that is loaded after a write is done has it once`() async throws {
         let client = try fixture.client()
-        try await client.load(.tracks)
+        try await client.value(of: .tracks)
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 3))
         try await client.settle()
@@ -120,7 +120,7 @@ struct ListWriteTests {
     @Test func `a write to a row that the cache does not have yet is told`() async throws {
         let fixture = TrackFixture(tracks: 1...40)
         let client = try fixture.client()
-        try await client.load(.tracks)
+        try await client.value(of: .tracks)
         while client.rows.count < 36 { try await client.loadNext(.tracks) }
         let last = try #require(client.rows.last?.id)
         fixture.network.hold()
@@ -135,7 +135,7 @@ struct ListWriteTests {
     {
         let fixture = TrackFixture(tracks: 1...40)
         let client = try fixture.client()
-        try await client.load(.tracks)
+        try await client.value(of: .tracks)
         while client.rows.count < 36 { try await client.loadNext(.tracks) }
         let last = try #require(client.rows.last?.id)
         fixture.connectivity.disconnect()

@@ -14,7 +14,7 @@ struct MutationCostTests {
     /// Counts how often effects run, by the test's own song.
     private static let runs = Mutex<[String: Int]>([:])
 
-    private struct Count: Mutation {
+    private struct Count: RequestMutation {
         static let name = "song.count"
         let song: String
         var mustChange = true
@@ -32,7 +32,7 @@ struct MutationCostTests {
     private static func client(_ song: String) throws -> (SanguineClient, SongFixture) {
         let fixture = SongFixture()
         fixture.connectivity.disconnect()
-        let client = try fixture.client { $0.mutations = [Count.self] }
+        let client = try fixture.client { $0.register(Count.self) }
         client.set(Song(id: song), for: .song(song))
         return (client, fixture)
     }

@@ -161,7 +161,7 @@ struct MutationEffectTests {
     @Test func `lists show rows that come, go and change`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
-        try await client.load(.songs)
+        try await client.value(of: .songs)
         fixture.connectivity.disconnect()
         try client.perform(AddSong(id: "new"))
         try client.perform(RemoveSong(song: "b"))

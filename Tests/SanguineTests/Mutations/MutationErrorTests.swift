@@ -18,7 +18,7 @@ struct MutationErrorTests {
     private static let failures = Mutex<[String: [any Error]]>([:])
 
     /// Sends with something that the client knows nothing of.
-    private struct SendOwn: Mutation {
+    private struct SendOwn: RequestMutation {
         static let name = "song.own"
         let test: String
 
@@ -43,7 +43,7 @@ struct MutationErrorTests {
         failures.withLock { $0[test] = [error] }
         let fixture = SongFixture()
         let client = try fixture.client { configuration in
-            configuration.mutations = [SendOwn.self]
+            configuration.register(SendOwn.self)
             configuration.delay = ContinuousClock()
         }
         defer { client.close() }
@@ -126,7 +126,7 @@ struct MutationErrorTests {
     }
 
     /// Sends with the system's own client.
-    private struct SendByURLSession: Mutation {
+    private struct SendByURLSession: RequestMutation {
         static let name = "song.session"
         let address: URL
 
@@ -151,7 +151,7 @@ struct MutationErrorTests {
         }
         defer { server.stop() }
         let client = try SongFixture().client { configuration in
-            configuration.mutations = [SendByURLSession.self]
+            configuration.register(SendByURLSession.self)
             configuration.delay = ContinuousClock()
         }
         defer { client.close() }

@@ -153,7 +153,7 @@ struct MutationSendingTests {
     @Test func `a temporary id gives way to the real one wherever something waits`() async throws {
         let fixture = SongFixture(onDisk: true)
         let client = try fixture.client()
-        try await client.load(.songs)
+        try await client.value(of: .songs)
         fixture.network.hold()
         let receipt = try client.perform(AddSong(id: "temporary"))
         try client.perform(LikeSong(song: "temporary"))
@@ -194,11 +194,11 @@ struct MutationSendingTests {
         #expect(fixture.writes.map { $0.headers["Idempotency-Key"] } == [receipt.id.description])
     }
 
-    @Test func `a mutation that the configuration lacks is not taken in`() throws {
+    @Test func `a mutation that is not registered is not taken in`() throws {
         let client = try SongFixture().client { $0.mutations = [] }
         let error = #expect(throws: SanguineError.self) {
             try client.perform(LikeSong(song: "a"))
         }
-        #expect(error?.code == "not_configured" && client.outbox.pending.isEmpty)
+        #expect(error?.code == "invalid_declaration" && client.outbox.pending.isEmpty)
     }
 }

@@ -11,19 +11,19 @@ struct Song: Codable, Sendable, Equatable, Identifiable {
     var title = "Untitled"
 }
 
-extension Query where Value == Song {
+extension ValueQuery where Value == Song {
     static func song(_ id: String) -> Self {
-        Query("song", id, policy: .fresh(for: .minutes(5)).stored(.onDisk).retry(.never)) {
+        ValueQuery("song", id, policy: .fresh(for: .minutes(5)).stored(.onDisk).retry(.never)) {
             try await $0.get("songs/\(id)")
         }
     }
 }
 
-extension Pages where Item == Song {
-    static var songs: Self { Pages("songs", path: "songs", policy: .fresh(for: .minutes(5))) }
+extension ListQuery where Item == Song {
+    static var songs: Self { ListQuery("songs", path: "songs", policy: .fresh(for: .minutes(5))) }
 }
 
-struct LikeSong: Mutation {
+struct LikeSong: RequestMutation {
     static let name = "song.like"
     let song: String
     var line: String?
@@ -39,7 +39,7 @@ struct LikeSong: Mutation {
     }
 }
 
-struct RenameSong: Mutation {
+struct RenameSong: RequestMutation {
     static let name = "song.rename"
     let song: String
     let title: String
@@ -57,7 +57,7 @@ struct RenameSong: Mutation {
 }
 
 /// For a backend whose reads lag behind its writes.
-struct CountPlay: Mutation {
+struct CountPlay: RequestMutation {
     static let name = "song.play"
     let song: String
 
@@ -71,7 +71,7 @@ struct CountPlay: Mutation {
     }
 }
 
-struct AddSong: Mutation {
+struct AddSong: RequestMutation {
     static let name = "song.add"
     let id: String
     var lane: String { id }
@@ -86,7 +86,7 @@ struct AddSong: Mutation {
     }
 }
 
-struct RemoveSong: Mutation {
+struct RemoveSong: RequestMutation {
     static let name = "song.remove"
     let song: String
 
@@ -129,7 +129,7 @@ final class SongServer: Sendable {
         let path = request.url.path().split(separator: "/").map(String.init)
         guard request.method != "GET" else {
             guard path.count > 1 else {
-                return .json(Page(items: state.songs.values.sorted { $0.id < $1.id }))
+                return .json(ListPage(items: state.songs.values.sorted { $0.id < $1.id }))
             }
             return state.songs[path[1]].map { .json($0) } ?? .status(404)
         }
@@ -234,7 +234,7 @@ final class ShownLikes: Sendable {
 
     var values: [Int] { shown.withLock { $0 } }
 
-    func follow(_ song: String, in client: SanguineClient) -> Following {
+    func follow(_ song: String, in client: SanguineClient) -> ObservationToken {
         client.observe(.song(song)) { [self] state in
             guard let likes = state.value?.likes else { return }
             shown.withLock { if $0.last != likes { $0.append(likes) } }

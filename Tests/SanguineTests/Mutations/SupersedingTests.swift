@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-private struct UnlikeSong: Mutation, Superseding {
+private struct UnlikeSong: RequestMutation, Superseding {
     static let name = "song.unlike"
     let song: String
     var lane: String { song }
@@ -20,13 +20,13 @@ private struct UnlikeSong: Mutation, Superseding {
         try await request.post("songs/\(song)/unlike")
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? LikeSong)?.song == song ? .undoes : nil
     }
 }
 
 /// The last title counts.
-private struct TitleSong: Mutation, Superseding {
+private struct TitleSong: RequestMutation, Superseding {
     static let name = "song.entitle"
     let song: String
     let title: String
@@ -40,13 +40,13 @@ private struct TitleSong: Mutation, Superseding {
         try await request.post("songs/\(song)/title", ["title": title])
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? TitleSong)?.song == song ? .replaces : nil
     }
 }
 
 /// Takes along what was still to be done with the song.
-private struct DropSong: Mutation, Superseding {
+private struct DropSong: RequestMutation, Superseding {
     static let name = "song.drop"
     let song: String
     var lane: String { song }
@@ -57,7 +57,7 @@ private struct DropSong: Mutation, Superseding {
         try await request.response("songs/\(song)", method: "DELETE")
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         switch earlier {
         case let made as AddSong: made.id == song ? .undoes : nil
         case let titled as TitleSong: titled.song == song ? .replaces : nil
@@ -153,7 +153,7 @@ struct SupersedingTests {
 
     @Test func `a removal undoes the making and takes along what lies between`() async throws {
         let client = try client()
-        try await client.load(.songs)
+        try await client.value(of: .songs)
         fixture.connectivity.disconnect()
         try client.perform(AddSong(id: "new"))
         try client.perform(TitleSong(song: "new", title: "1"))
@@ -169,7 +169,7 @@ struct SupersedingTests {
         let client = try fixture.client {
             $0.schema = RecordSchema(
                 collections: [Counter.collection],
-                mutators: [Count.self, SetCount.self, ForgetCounter.self]
+                mutations: [Count.self, SetCount.self, ForgetCounter.self]
             )
         }
         for number in 1..<RecordLimits.operations { try client.add("c\(number)") }
@@ -185,7 +185,7 @@ struct SupersedingTests {
     }
 }
 
-private struct SetCount: Mutator, Superseding {
+private struct SetCount: RecordMutation, Superseding {
     static let name = "counter.set"
     let id: RecordID
     let to: Int64
@@ -197,12 +197,12 @@ private struct SetCount: Mutator, Superseding {
         records.set(Counter(id: id, count: to))
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? SetCount)?.id == id ? .replaces : nil
     }
 }
 
-private struct ForgetCounter: Mutator, Superseding {
+private struct ForgetCounter: RecordMutation, Superseding {
     static let name = "counter.forget"
     let id: RecordID
 
@@ -213,7 +213,7 @@ private struct ForgetCounter: Mutator, Superseding {
         records.delete(Counter.self, id)
     }
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? SetCount)?.id == id ? .undoes : nil
     }
 }
@@ -225,7 +225,7 @@ struct SupersedingMutatorTests {
         try fixture.client {
             $0.schema = RecordSchema(
                 collections: [Counter.collection],
-                mutators: [Count.self, SetCount.self, ForgetCounter.self]
+                mutations: [Count.self, SetCount.self, ForgetCounter.self]
             )
         }
     }

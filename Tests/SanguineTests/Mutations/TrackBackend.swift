@@ -11,24 +11,24 @@ struct Track: Codable, Sendable, Equatable, Identifiable {
     var title = "Untitled"
 }
 
-extension Query where Value == Track {
+extension ValueQuery where Value == Track {
     static func track(_ id: Int) -> Self {
-        Query("track", id, policy: .fresh(for: .minutes(5)).stored(.onDisk).retry(.never)) {
+        ValueQuery("track", id, policy: .fresh(for: .minutes(5)).stored(.onDisk).retry(.never)) {
             try await $0.get("tracks/\(id)")
         }
     }
 }
 
-extension Pages where Item == Track {
+extension ListQuery where Item == Track {
     /// Two rows a page.
     static var tracks: Self {
         let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).retry(.never)
-        return Pages("tracks", path: "tracks", policy: policy, size: 2)
+        return ListQuery("tracks", path: "tracks", policy: policy, size: 2)
     }
 }
 
 /// Adds: shown twice, it is seen.
-struct PlayTrack: Mutation {
+struct PlayTrack: RequestMutation {
     static let name = "track.play"
     let track: Int
     var lane = "play"
@@ -47,7 +47,7 @@ struct PlayTrack: Mutation {
 }
 
 /// Sets: shown twice, it is not seen.
-struct RetitleTrack: Mutation {
+struct RetitleTrack: RequestMutation {
     static let name = "track.retitle"
     let track: Int
     let title: String
@@ -63,7 +63,7 @@ struct RetitleTrack: Mutation {
     }
 }
 
-struct DropTrack: Mutation {
+struct DropTrack: RequestMutation {
     static let name = "track.drop"
     let track: Int
 
@@ -74,7 +74,7 @@ struct DropTrack: Mutation {
     }
 }
 
-struct AppendTrack: Mutation {
+struct AppendTrack: RequestMutation {
     static let name = "track.append"
     let track: Int
 
@@ -168,7 +168,7 @@ final class TrackBackend: Sendable {
         return fault?.answer ?? .json(state.answers[key])
     }
 
-    private static func page(_ url: URL, _ state: State) -> Page<Track> {
+    private static func page(_ url: URL, _ state: State) -> ListPage<Track> {
         let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
         func number(_ name: String) -> Int? {
             items.first { $0.name == name }?.value.flatMap { Int($0) }
@@ -177,7 +177,7 @@ final class TrackBackend: Sendable {
             .filter { $0.id > number("cursor") ?? .min }
         let rows = Array(after.prefix(number("limit") ?? 2))
         let next = rows.count < after.count ? rows.last.map { String($0.id) } : nil
-        return Page(items: rows, hasMore: next != nil, nextCursor: next)
+        return ListPage(items: rows, hasMore: next != nil, nextCursor: next)
     }
 }
 
@@ -262,7 +262,7 @@ extension SanguineClient {
 
     /// Loads both pages of the list.
     func loadTracks() async throws {
-        try await load(.tracks)
+        try await value(of: .tracks)
         try await loadNext(.tracks)
     }
 }

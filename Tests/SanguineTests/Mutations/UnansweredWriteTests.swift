@@ -116,7 +116,7 @@ struct UnansweredWriteTests {
         fixture.backend.failWrite(.status(503))
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 0)
-        let load = Task { try await client.load(.tracks) }
+        let load = Task { try await client.value(of: .tracks) }
         try await fixture.network.waitForHeld(2)
         try await fixture.network.releaseFirst { !$0.isWrite }
         try await load.finished()
@@ -212,7 +212,7 @@ struct UnansweredWriteTests {
         async throws
     {
         let client = try fixture.client()
-        try await client.load(.tracks)
+        try await client.value(of: .tracks)
         fixture.network.hold()
         try client.perform(PlayTrack(track: 3))
         try await fixture.network.waitForHeld(1)

@@ -195,7 +195,7 @@ final class WriteGame {
     /// Shows each row, so that pages from before the refresh are fetched again.
     @MainActor
     private static func reviewAll(_ client: SanguineClient, _ backend: TrackBackend) async throws {
-        let model = client.pages(.tracks)
+        let model = client.model(.tracks)
         try await eventually("the list to be the backend's") {
             for row in model.items { model.itemAppeared(row.id) }
             return client.rows == backend.tracks

@@ -69,10 +69,10 @@ struct RangeCacheTests {
                 position: first.position + shift + 29
             )
         }
-        _ = try await test.client.values(in: month(0), of: .days)
-        _ = try await test.client.values(in: month(7), of: .days)
-        for shift in 0...7 { _ = try await test.client.values(in: month(shift), of: .days) }
-        let days = try await test.client.values(in: month(3), of: .days)
+        _ = try await test.client.value(of: .days, in: month(0))
+        _ = try await test.client.value(of: .days, in: month(7))
+        for shift in 0...7 { _ = try await test.client.value(of: .days, in: month(shift)) }
+        let days = try await test.client.value(of: .days, in: month(3))
 
         #expect(
             test.network.paths == ["/days/2026-11-01/2026-11-30", "/days/2026-12-01/2026-12-07"]
@@ -83,9 +83,9 @@ struct RangeCacheTests {
 
     @Test func `an index that the answer lacks is known to have no value`() async throws {
         let test = try TestClient(network: .stretches())
-        let values = try await test.client.values(in: 4...6, of: .tens)
-        let known = test.client.cached(5...5, of: .tens)
-        _ = try await test.client.values(in: 5...5, of: .tens)
+        let values = try await test.client.value(of: .tens, in: 4...6)
+        let known = test.client.cached(.tens, in: 5...5)
+        _ = try await test.client.value(of: .tens, in: 5...5)
 
         #expect(values == [4: 40, 6: 60])
         #expect(known.values.isEmpty && known.isComplete)
@@ -94,10 +94,10 @@ struct RangeCacheTests {
 
     @Test func `what is cached says what is missing and what is stale`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         test.wall.advance(by: .minutes(6))
-        _ = try await test.client.values(in: 7...8, of: .tens)
-        let known = test.client.cached(3...9, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 7...8)
+        let known = test.client.cached(.tens, in: 3...9)
 
         #expect(known.values == [3: 30, 4: 40, 7: 70, 8: 80])
         #expect(known.missing == [5...6, 9...9])
@@ -107,11 +107,11 @@ struct RangeCacheTests {
 
     @Test func `each index grows stale by its own age`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         test.wall.advance(by: .minutes(3))
-        _ = try await test.client.values(in: 1...20, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...20)
         test.wall.advance(by: .minutes(3))
-        _ = try await test.client.values(in: 1...20, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...20)
 
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/5/20", "/numbers/1/4"])
     }
@@ -119,13 +119,13 @@ struct RangeCacheTests {
     @Test func `days are fresh until the user's midnight`() async throws {
         let test = try TestClient(network: .stretches()) { $0.timeZone = "Europe/Rome" }
         let range = try day("2026-11-01")...day("2026-11-02")
-        _ = try await test.client.values(in: range, of: .days)
+        _ = try await test.client.value(of: .days, in: range)
         test.wall.set(CalendarDay(containing: test.wall.now(), in: .gmt).next.start(in: .gmt))
         test.wall.advance(by: .seconds(-3_601))
-        _ = try await test.client.values(in: range, of: .days)
+        _ = try await test.client.value(of: .days, in: range)
         #expect(test.network.paths.count == 1)
         test.wall.advance(by: .seconds(1))
-        _ = try await test.client.values(in: range, of: .days)
+        _ = try await test.client.value(of: .days, in: range)
 
         #expect(test.network.paths.count == 2)
     }
@@ -138,10 +138,10 @@ struct RangeCacheTests {
         let test = try TestClient(network: .stretches()) { $0.timeZone = "Asia/Tokyo" }
         let range = try day("2026-11-01")...day("2026-11-02")
         test.wall.set(try #require(Timestamp("2026-11-21T00:00:00Z")) + .hours(hour))
-        _ = try await test.client.values(in: range, of: .days)
+        _ = try await test.client.value(of: .days, in: range)
         try test.client.setTimeZone("America/Los_Angeles")
         test.wall.advance(by: .hours(later))
-        _ = try await test.client.values(in: range, of: .days)
+        _ = try await test.client.value(of: .days, in: range)
 
         #expect(test.network.paths.count == 2)
     }
@@ -149,9 +149,9 @@ struct RangeCacheTests {
     @Test func `overlapping readers share, and the second asks only for the rest`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
-        async let first = test.client.values(in: 1...10, of: .tens)
+        async let first = test.client.value(of: .tens, in: 1...10)
         try await test.network.waitForHeld(1)
-        async let second = test.client.values(in: 6...14, of: .tens)
+        async let second = test.client.value(of: .tens, in: 6...14)
         try await test.network.waitForHeld(2)
         test.network.release()
 
@@ -165,19 +165,19 @@ struct RangeCacheTests {
     @Test func `a reader who gives up disturbs no other, and the last one cancels`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
-        let first = Task { try await test.client.values(in: 1...10, of: .tens) }
+        let first = Task { try await test.client.value(of: .tens, in: 1...10) }
         try await test.network.waitForHeld(1)
-        let second = Task { try await test.client.values(in: 6...14, of: .tens) }
+        let second = Task { try await test.client.value(of: .tens, in: 6...14) }
         try await test.network.waitForHeld(2)
         second.cancel()
         try await test.network.waitForCancelled(1)
         await #expect(throws: SanguineError.cancelled) { try await second.finished() }
-        #expect(test.client.cached(1...10, of: .tens).isFetching)
+        #expect(test.client.cached(.tens, in: 1...10).isFetching)
         first.cancel()
         try await test.network.waitForCancelled(2)
         await #expect(throws: SanguineError.cancelled) { try await first.finished() }
 
-        #expect(!test.client.cached(1...10, of: .tens).isFetching)
+        #expect(!test.client.cached(.tens, in: 1...10).isFetching)
     }
 
     @Test func `the failure of one gap fails only those who need it`() async throws {
@@ -185,24 +185,24 @@ struct RangeCacheTests {
         test.network.hold()
         test.network.script(.status(404))
         async let failure = #expect(throws: SanguineError.self) {
-            try await test.client.values(in: 1...3, of: .tens)
+            try await test.client.value(of: .tens, in: 1...3)
         }
         try await test.network.waitForHeld(1)
-        async let succeeds = test.client.values(in: 21...23, of: .tens)
+        async let succeeds = test.client.value(of: .tens, in: 21...23)
         try await test.network.waitForHeld(2)
         test.network.release()
 
         #expect(try await succeeds == [21: 210, 22: 220, 23: 230])
         #expect(await failure?.code == "http_404")
-        #expect(test.client.cached(1...3, of: .tens).missing == [1...3])
+        #expect(test.client.cached(.tens, in: 1...3).missing == [1...3])
     }
 
     @Test func `an invalid stretch alone is asked for again`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...40, of: .tens)
-        test.client.invalidate(11...12, of: .tens)
-        #expect(test.client.cached(1...40, of: .tens).stale == [11...12])
-        _ = try await test.client.values(in: 1...40, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...40)
+        test.client.invalidate(.tens, in: 11...12)
+        #expect(test.client.cached(.tens, in: 1...40).stale == [11...12])
+        _ = try await test.client.value(of: .tens, in: 1...40)
 
         #expect(test.network.paths == ["/numbers/1/40", "/numbers/11/12"])
     }
@@ -210,24 +210,24 @@ struct RangeCacheTests {
     @Test func `what was on its way before an invalidation does not count as fresh`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
-        async let values = test.client.values(in: 1...4, of: .tens)
+        async let values = test.client.value(of: .tens, in: 1...4)
         try await test.network.waitForHeld(1)
-        test.client.invalidate(2...3, of: .tens)
+        test.client.invalidate(.tens, in: 2...3)
         test.network.release()
 
         #expect(try await values.count == 4)
-        #expect(test.client.cached(1...4, of: .tens).stale == [2...3])
+        #expect(test.client.cached(.tens, in: 1...4).stale == [2...3])
     }
 
     @Test func `an invalidation by name covers every stretch`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         test.client.invalidate(all: "tens")
-        #expect(test.client.cached(1...4, of: .tens).stale == [1...4])
-        _ = try await test.client.values(in: 3...4, of: .tens)
+        #expect(test.client.cached(.tens, in: 1...4).stale == [1...4])
+        _ = try await test.client.value(of: .tens, in: 3...4)
 
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/3/4"])
-        #expect(test.client.cached(1...4, of: .tens).stale == [1...2])
+        #expect(test.client.cached(.tens, in: 1...4).stale == [1...2])
     }
 
     @Test func `a late answer for another user is refused`() async throws {
@@ -235,33 +235,33 @@ struct RangeCacheTests {
         let test = try TestClient(network: .stretches(), authorizer: authorizer)
         test.network.hold()
         async let failure = #expect(throws: SanguineError.userChanged) {
-            try await test.client.values(in: 1...4, of: .tens)
+            try await test.client.value(of: .tens, in: 1...4)
         }
         try await test.network.waitForHeld(1)
         authorizer.change(to: nil, in: test.client)
         test.network.release()
         #expect(await failure == .userChanged)
 
-        #expect(test.client.cached(1...4, of: .tens).missing == [1...4])
+        #expect(test.client.cached(.tens, in: 1...4).missing == [1...4])
     }
 
     @Test func `a sign-out leaves nothing of a stretch behind`() async throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: .stretches(), authorizer: authorizer)
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         authorizer.change(to: nil, in: test.client)
 
-        #expect(test.client.cached(1...4, of: .tens).missing == [1...4])
+        #expect(test.client.cached(.tens, in: 1...4).missing == [1...4])
     }
 
     @Test func `values are there after a restart, with their age`() async throws {
         let folder = TemporaryFolder()
         let before = try TestClient(network: .stretches(), folder: folder)
-        _ = try await before.client.values(in: 1...6, of: .tens)
+        _ = try await before.client.value(of: .tens, in: 1...6)
         before.client.close()
         let after = try TestClient(network: .stretches(), folder: folder)
-        let values = try await after.client.values(in: 2...6, of: .tens)
-        _ = try await after.client.values(in: 5...9, of: .tens)
+        let values = try await after.client.value(of: .tens, in: 2...6)
+        _ = try await after.client.value(of: .tens, in: 5...9)
 
         #expect(values == [2: 20, 3: 30, 4: 40, 6: 60])
         #expect(after.network.paths == ["/numbers/7/9"])
@@ -269,9 +269,9 @@ struct RangeCacheTests {
 
     @Test func `a long stretch is several requests, and one too long is refused`() async throws {
         let test = try TestClient(network: .stretches())
-        let values = try await test.client.values(in: 1...1_000, of: .tens)
+        let values = try await test.client.value(of: .tens, in: 1...1_000)
         await #expect(throws: SanguineError.rangeTooLong(limit: 4_000)) {
-            try await test.client.values(in: 1...4_001, of: .tens)
+            try await test.client.value(of: .tens, in: 1...4_001)
         }
 
         #expect(values.count == 800)
@@ -284,13 +284,13 @@ struct RangeCacheTests {
     @Test func `what was not read for longest goes first`() async throws {
         let test = try TestClient(network: .stretches())
         for start in stride(from: 1, to: 4_001, by: 400) {
-            _ = try await test.client.values(in: start...start + 399, of: .tens)
+            _ = try await test.client.value(of: .tens, in: start...start + 399)
         }
-        _ = test.client.cached(1...400, of: .tens)
-        _ = try await test.client.values(in: 5_001...5_400, of: .tens)
+        _ = test.client.cached(.tens, in: 1...400)
+        _ = try await test.client.value(of: .tens, in: 5_001...5_400)
 
-        #expect(test.client.cached(1...400, of: .tens).isComplete)
-        #expect(test.client.cached(5_001...5_400, of: .tens).isComplete)
-        #expect(test.client.cached(401...800, of: .tens).missing == [401...800])
+        #expect(test.client.cached(.tens, in: 1...400).isComplete)
+        #expect(test.client.cached(.tens, in: 5_001...5_400).isComplete)
+        #expect(test.client.cached(.tens, in: 401...800).missing == [401...800])
     }
 }

@@ -22,13 +22,13 @@ struct RangeEdgeTests {
     @Test func `an invalidation by name during the first fetch is kept in mind`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
-        async let values = test.client.values(in: 1...4, of: .tens)
+        async let values = test.client.value(of: .tens, in: 1...4)
         try await test.network.waitForHeld(1)
         test.client.invalidate(all: "tens")
         test.network.release()
 
         #expect(try await values.count == 4)
-        #expect(test.client.cached(1...4, of: .tens).stale == [1...4])
+        #expect(test.client.cached(.tens, in: 1...4).stale == [1...4])
     }
 
     @Test func `what lands after its entry has left the memory counts as stale`() async throws {
@@ -37,14 +37,14 @@ struct RangeEdgeTests {
             try await RangeQuery.tens.fetch($0, $1)
         }
         test.network.hold()
-        async let values = test.client.values(in: 1...4, of: query)
+        async let values = test.client.value(of: query, in: 1...4)
         try await test.network.waitForHeld(1)
         test.client.invalidate(all: "kept")
         test.client.queries.entries.guarded.withLock { $0.table.remove(query.key) }
         test.network.release()
 
         #expect(try await values.count == 4)
-        #expect(test.client.cached(1...4, of: query).stale == [1...4])
+        #expect(test.client.cached(query, in: 1...4).stale == [1...4])
     }
 
     @Test func `an answer that was under way at midnight counts as the old day's`() async throws {
@@ -55,13 +55,13 @@ struct RangeEdgeTests {
             try await RangeQuery.tens.fetch($0, $1)
         }
         test.network.hold()
-        async let values = test.client.values(in: 1...4, of: query)
+        async let values = test.client.value(of: query, in: 1...4)
         try await test.network.waitForHeld(1)
         test.wall.set(CalendarDay(containing: test.wall.now(), in: .gmt).next.start(in: .gmt))
         test.network.release()
 
         #expect(try await values.count == 4)
-        #expect(test.client.cached(1...4, of: query).stale == [1...4])
+        #expect(test.client.cached(query, in: 1...4).stale == [1...4])
     }
 
     @Test func `polling asks for what is watched although it is fresh`() async throws {
@@ -79,31 +79,31 @@ struct RangeEdgeTests {
         let test = try TestClient()
         let policy = Policy.fresh(for: .hours(1)).adaptive(within: .seconds(1)...(.seconds(2)))
         let query = RangeQuery.ones("adaptive", policy)
-        _ = try await test.client.values(in: 1...4, of: query)
+        _ = try await test.client.value(of: query, in: 1...4)
         test.wall.advance(by: .minutes(5))
 
-        #expect(test.client.cached(1...4, of: query).isComplete)
+        #expect(test.client.cached(query, in: 1...4).isComplete)
     }
 
     @Test func `stretches at the ends of all numbers are read or refused`() async throws {
         let test = try TestClient()
         let query = RangeQuery.ones("ends", .fresh(for: .hours(1)))
-        let last = try await test.client.values(in: (.max - 10)...(.max - 2), of: query)
-        let first = try await test.client.values(in: .min...(.min + 8), of: query)
+        let last = try await test.client.value(of: query, in: (.max - 10)...(.max - 2))
+        let first = try await test.client.value(of: query, in: .min...(.min + 8))
         #expect(last.count == 9 && first.count == 9)
-        _ = try await test.client.values(in: (.max - 20)...(.max - 1), of: query)
+        _ = try await test.client.value(of: query, in: (.max - 20)...(.max - 1))
         for range in [Int.min...0, 0...Int.max, Int.min...Int.max, Int.max...Int.max] {
             await #expect(throws: SanguineError.rangeTooLong(limit: RangeLimits.readSpan)) {
-                try await test.client.values(in: range, of: query)
+                try await test.client.value(of: query, in: range)
             }
             var updates = test.client.updates(of: query, in: range).makeAsyncIterator()
             #expect(await updates.next()?.error?.code == "range_too_long")
         }
-        #expect(test.client.cached(.min...0, of: query).values.count == 9)
-        test.client.invalidate(0...Int.max, of: query)
+        #expect(test.client.cached(query, in: .min...0).values.count == 9)
+        test.client.invalidate(query, in: 0...Int.max)
 
         #expect(
-            test.client.cached(.min...(.max - 1), of: query).stale == [(.max - 20)...(.max - 1)]
+            test.client.cached(query, in: .min...(.max - 1)).stale == [(.max - 20)...(.max - 1)]
         )
     }
 
@@ -122,11 +122,11 @@ struct RangeEdgeTests {
 
     @Test func `a key that another query has is a conflict, and its updates end`() async throws {
         let test = try TestClient()
-        let other = Query<String>("shared", policy: .fresh(for: .hours(1))) { _ in "one" }
+        let other = ValueQuery<String>("shared", policy: .fresh(for: .hours(1))) { _ in "one" }
         _ = try await test.client.value(of: other)
         let query = RangeQuery.ones("shared", .fresh(for: .hours(1)))
         await #expect(throws: SanguineError.conflictingQuery(name: "shared")) {
-            try await test.client.values(in: 1...4, of: query)
+            try await test.client.value(of: query, in: 1...4)
         }
         var updates = test.client.updates(of: query, in: 1...4).makeAsyncIterator()
         while await updates.next() != nil {}
@@ -141,19 +141,19 @@ struct RangeEdgeTests {
         let query = RangeQuery<Int, Int>("kept", policy: .forever.kept(for: .minutes(10))) {
             try await RangeQuery.tens.fetch($0, $1)
         }
-        _ = try await test.client.values(in: 1...4, of: query)
+        _ = try await test.client.value(of: query, in: 1...4)
         test.wall.advance(by: .minutes(6))
-        _ = try await test.client.values(in: 7...8, of: query)
+        _ = try await test.client.value(of: query, in: 7...8)
         test.wall.advance(by: .minutes(5))
-        let known = test.client.cached(1...8, of: query)
+        let known = test.client.cached(query, in: 1...8)
         #expect(known.values == [7: 70, 8: 80])
         #expect(known.missing == [1...6])
 
         let updates = test.client.updates(of: query, in: 7...8)
         test.wall.advance(by: .minutes(10))
-        #expect(test.client.cached(7...8, of: query).values == [7: 70, 8: 80])
+        #expect(test.client.cached(query, in: 7...8).values == [7: 70, 8: 80])
         withExtendedLifetime(updates) {}
-        _ = try await test.client.values(in: 1...2, of: query)
+        _ = try await test.client.value(of: query, in: 1...2)
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/7/8", "/numbers/1/2"])
     }
 
@@ -179,7 +179,7 @@ struct RangeEdgeTests {
         let query = RangeQuery<Int, Int>("counted", policy: policy) { request, range in
             [range.lowerBound: request.priority.current == .visible ? 1 : 0]
         }
-        let values = try await test.client.values(in: 1...400, of: query)
+        let values = try await test.client.value(of: query, in: 1...400)
         let row = try #require(test.client.metrics.summary()[query: "counted"])
 
         #expect(values == [1: 1, 367: 1])

@@ -55,8 +55,8 @@ struct RangeModelTests {
             model.state.isComplete && !model.state.isFetching
         }
         test.network.hold()
-        test.client.invalidate(1...1, of: .tens)
-        test.client.invalidate(3...3, of: .tens)
+        test.client.invalidate(.tens, in: 1...1)
+        test.client.invalidate(.tens, in: 3...3)
         #expect(model.state.isComplete)
         try await eventually("the stretch is stale") { !model.state.isComplete }
 
@@ -68,8 +68,8 @@ struct RangeModelTests {
         let model = test.client.model(.tens, in: 1...4)
         try await eventually("the stretch is there") { model.state.isComplete }
         for round in 1...50 {
-            test.client.invalidate(1...4, of: .tens)
-            _ = try await test.client.values(in: 1...4, of: .tens)
+            test.client.invalidate(.tens, in: 1...4)
+            _ = try await test.client.value(of: .tens, in: 1...4)
             try #require(model.state.isComplete, "Round \(round)")
         }
     }

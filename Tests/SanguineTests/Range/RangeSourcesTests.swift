@@ -38,7 +38,7 @@ struct RangeSourcesTests {
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
         crowd(test.client.queries)
-        test.client.invalidate(2...2, of: .numbered(0))
+        test.client.invalidate(.numbered(0), in: 2...2)
         try await test.network.waitForRequests(2)
         while !state.isComplete || state.isFetching { state = try #require(await updates.next()) }
 

@@ -11,7 +11,7 @@ import Testing
 struct RangeUpdatesTests {
     @Test func `a watcher sees what is known, then what was missing`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         test.network.hold()
         var updates = test.client.updates(of: .tens, in: 3...7).makeAsyncIterator()
         let first = try #require(await updates.next())
@@ -31,7 +31,7 @@ struct RangeUpdatesTests {
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
         while !state.isComplete { state = try #require(await updates.next()) }
-        test.client.invalidate(2...2, of: .tens)
+        test.client.invalidate(.tens, in: 2...2)
         try await test.network.waitForRequests(2)
         test.client.invalidate(all: "tens")
         try await test.network.waitForRequests(3)
@@ -42,7 +42,7 @@ struct RangeUpdatesTests {
 
     @Test func `a watcher is told of a failure beside what is known`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         test.network.script(.status(404), .status(404))
         var updates = test.client.updates(of: .tens, in: 3...7).makeAsyncIterator()
         var state = try #require(await updates.next())
@@ -62,7 +62,7 @@ struct RangeUpdatesTests {
         watching.cancel()
         try await test.network.waitForCancelled(1)
 
-        #expect(!test.client.cached(1...4, of: .tens).isFetching)
+        #expect(!test.client.cached(.tens, in: 1...4).isFetching)
     }
 
     @Test func `a closed client ends what is watched`() async throws {
@@ -75,14 +75,14 @@ struct RangeUpdatesTests {
 
         #expect(state.values == [1: 10, 2: 20, 3: 30, 4: 40])
         await #expect(throws: SanguineError.closed) {
-            try await test.client.values(in: 1...4, of: .tens)
+            try await test.client.value(of: .tens, in: 1...4)
         }
     }
 
     @MainActor
     @Test func `a model shows another stretch at once as far as it is known`() async throws {
         let test = try TestClient(network: .stretches())
-        _ = try await test.client.values(in: 1...4, of: .tens)
+        _ = try await test.client.value(of: .tens, in: 1...4)
         let model = test.client.model(.tens, in: 1...2)
         #expect(model[2] == 20)
         model.show(3...6)

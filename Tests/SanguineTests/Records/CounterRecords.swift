@@ -3,7 +3,7 @@ import SanguineModel
 import SanguineTesting
 
 /// What the tests count.
-struct Counter: Record {
+struct Counter: SyncedRecord {
     static let collection = RecordCollection("counters", indexes: ["group"])
     static let byGroup = RecordIndex<Counter, String>("group")
     let id: RecordID
@@ -12,7 +12,7 @@ struct Counter: Record {
 }
 
 /// Counts, in a lane of its own if it is given one; refused past a limit.
-struct Count: Mutator {
+struct Count: RecordMutation {
     static let name = "counter.count"
     let id: RecordID
     var by: Int64 = 1
@@ -32,7 +32,7 @@ struct Count: Mutator {
 }
 
 /// Copies a counter under an id of the app's own.
-struct CopyCounter: Mutator {
+struct CopyCounter: RecordMutation {
     static let name = "counter.copy"
     let from: RecordID
     let to: RecordID
@@ -48,7 +48,7 @@ struct CopyCounter: Mutator {
 extension RecordSchema {
     static let counters = RecordSchema(
         collections: [Counter.collection, RecordCollection("notes")],
-        mutators: [Count.self, CopyCounter.self, MoveOne.self]
+        mutations: [Count.self, CopyCounter.self, MoveOne.self]
     )
 }
 

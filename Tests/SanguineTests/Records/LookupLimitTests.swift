@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Counts the records of a group, which may be more than one operation can read.
-struct CountGroup: Mutator {
+struct CountGroup: RecordMutation {
     static let name = "counter.group"
     let group: String
 
@@ -18,7 +18,7 @@ struct CountGroup: Mutator {
 }
 
 /// Moves a record into a group, and then asks who is in it.
-struct JoinAndCount: Mutator {
+struct JoinAndCount: RecordMutation {
     static let name = "counter.join"
     let id: RecordID
     let group: String
@@ -35,7 +35,7 @@ struct JoinAndCount: Mutator {
 struct LookupLimitTests {
     private static let schema = RecordSchema(
         collections: [Counter.collection],
-        mutators: [CountGroup.self, JoinAndCount.self]
+        mutations: [CountGroup.self, JoinAndCount.self]
     )
 
     private func client(

@@ -96,7 +96,7 @@ import Testing
 }
 
 /// Takes one from a counter and gives it to the other: their sum stays.
-struct MoveOne: Mutator {
+struct MoveOne: RecordMutation {
     static let name = "counter.move"
     let seed: Int
 

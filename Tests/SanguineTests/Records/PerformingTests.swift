@@ -32,15 +32,13 @@ import Testing
         #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
     }
 
-    @Test func `a mutator that the schema lacks is refused`() throws {
-        struct Stranger: Mutator {
+    @Test func `a record mutation that is not registered is refused`() throws {
+        struct Stranger: RecordMutation {
             static let name = "stranger"
             func apply(to records: inout Records) throws {}
         }
         let client = try RecordsFixture().client()
-        #expect(throws: SanguineError.notConfigured("the mutator 'stranger' in 'schema'")) {
-            try client.perform(Stranger())
-        }
+        #expect(throws: SanguineError.unregistered("stranger")) { try client.perform(Stranger()) }
     }
 
     @Test func `a full outbox refuses an operation`() throws {

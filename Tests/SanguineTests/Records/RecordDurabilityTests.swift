@@ -128,7 +128,7 @@ import Testing
         let first = try fixture.client {
             $0.schema = RecordSchema(
                 collections: [RecordCollection("counters")],
-                mutators: [Count.self]
+                mutations: [Count.self]
             )
         }
         try first.perform(Count(id: .of("a"), group: "x"))

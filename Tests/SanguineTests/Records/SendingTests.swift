@@ -163,7 +163,7 @@ import Testing
         let fixture = RecordsFixture()
         let client = try fixture.client { configuration in
             configuration.baseURL = URL(string: "http://songs.test")
-            configuration.mutations = [LikeSong.self]
+            configuration.register(LikeSong.self)
         }
         try await client.synchronize()
         let away = TransportError.offline("away")

@@ -131,7 +131,7 @@ struct BackendTests {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = server.url("/api")
         configuration.logger = .silent
-        configuration.mutations = [LikeSong.self]
+        configuration.register(LikeSong.self)
         configuration.authorize = { request in
             request.headers["Authorization"] = "Bearer \(valid.withLock { $0 } ? "new" : "old")"
         }
@@ -155,7 +155,9 @@ struct BackendTests {
         defer { server.stop() }
         let client = try Self.client(server)
         defer { client.close() }
-        let silent = Query<Profile>("silent", base: server.url("/")) { try await $0.get("silent") }
+        let silent = ValueQuery<Profile>("silent", base: server.url("/")) {
+            try await $0.get("silent")
+        }
         let caller = Task { try await client.value(of: silent) }
         try await server.waitForRequests(1)
         caller.cancel()
@@ -164,7 +166,7 @@ struct BackendTests {
         try await eventually("nothing is under way") {
             client.queue.underWay(to: server.url("/").hostKey) == 0
         }
-        #expect(client.snapshot(of: silent) == QueryState())
+        #expect(client.snapshot(of: silent) == ValueSnapshot())
     }
 
     @Test func `a burst of reads reaches the backend a few at a time`() async throws {

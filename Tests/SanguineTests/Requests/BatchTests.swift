@@ -25,7 +25,7 @@ struct BatchTests {
         _ id: String,
         size: Int = 100,
         policy: Policy = .fresh(for: .minutes(5))
-    ) -> Query<Item> {
+    ) -> ValueQuery<Item> {
         .batched(by: batch(size: size), id, policy: policy)
     }
 
@@ -39,7 +39,8 @@ struct BatchTests {
         return query?.first?.value?.split(separator: ",").map(String.init) ?? []
     }
 
-    private static func ask(_ query: Query<Item>, _ test: TestClient) -> Task<Item, any Error> {
+    private static func ask(_ query: ValueQuery<Item>, _ test: TestClient) -> Task<Item, any Error>
+    {
         Task { try await test.client.value(of: query) }
     }
 
@@ -252,10 +253,10 @@ struct BatchTests {
     @Test func `a batch matters as much as the one in it who matters most`() async throws {
         let test = try TestClient(network: Self.network()) { $0.readsPerHost = 1 }
         test.network.hold()
-        let lane = Query<[Item]>("lane") { try await $0.get("items") }
+        let lane = ValueQuery<[Item]>("lane") { try await $0.get("items") }
         let taken = Task { try await test.client.value(of: lane) }
         try await test.network.waitForHeld(1)
-        let second = Query<[Item]>("second") { try await $0.get("second") }
+        let second = ValueQuery<[Item]>("second") { try await $0.get("second") }
         let behind = Task { try await test.client.value(of: second) }
         let host = URL(string: TestClient.server)?.hostKey ?? ""
         try await eventually("one waits") { test.client.queue.waiting(for: host) == 1 }

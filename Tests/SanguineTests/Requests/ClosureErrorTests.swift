@@ -48,7 +48,7 @@ struct ClosureErrorTests {
         let calls = Mutex(0)
         let soon = RetrySchedule(attempts: 3, base: .milliseconds(1))
         let policy = Policy.fresh(for: .minutes(5)).retry(soon)
-        let query = Query<Profile>("own", policy: policy) { _ in
+        let query = ValueQuery<Profile>("own", policy: policy) { _ in
             let isFirst = calls.withLock { calls in
                 calls += 1
                 return calls == 1

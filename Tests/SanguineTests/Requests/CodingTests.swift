@@ -30,8 +30,10 @@ struct CodingTests {
         _ policy: Policy = .alwaysStale,
         _ path: String = "visits/1",
         decoder: JSONDecoder? = nil
-    ) -> Query<Visit> {
-        Query("visit", policy: policy.retry(.never)) { try await $0.get(path, decoder: decoder) }
+    ) -> ValueQuery<Visit> {
+        ValueQuery("visit", policy: policy.retry(.never)) {
+            try await $0.get(path, decoder: decoder)
+        }
     }
 
     private static func answering(_ body: String) -> ScriptedTransport {
@@ -97,7 +99,7 @@ struct CodingTests {
 
     @Test func `a query that posts writes and reads as the backend does`() async throws {
         let test = try TestClient(network: Self.answering(Self.snake), change: Self.snakeCase)
-        let query = Query<Visit>("search") { request in
+        let query = ValueQuery<Visit>("search") { request in
             try await request.post("search", Visit.Owner(userId: 7))
         }
 
@@ -110,7 +112,7 @@ struct CodingTests {
 
     // MARK: - Mutations
 
-    private struct Move: Mutation {
+    private struct Move: RequestMutation {
         static let name = "visit.move"
         static let moved = Mutex<[String: Visit]>([:])
         let test: String
@@ -142,7 +144,7 @@ struct CodingTests {
         let own = #"{"createdAt":1767323045.25,"owners":[{"userId":7}],"visitId":1}"#
         let test = try TestClient(network: Self.answering(isOwn ? own : Self.snake)) {
             Self.snakeCase(&$0)
-            $0.mutations = [Move.self]
+            $0.register(Move.self)
         }
         let name = UUID().uuidString
         let receipt = try test.client.perform(Move(test: name, isOwn: isOwn))

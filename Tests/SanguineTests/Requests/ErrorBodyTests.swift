@@ -51,7 +51,7 @@ struct ErrorBodyTests {
         }
         defer { test.client.close() }
         for answer in answers { test.network.script(answer) }
-        let query = Query<Profile>("own", policy: soon) { try await $0.get("profile") }
+        let query = ValueQuery<Profile>("own", policy: soon) { try await $0.get("profile") }
         do throws(SanguineError) {
             _ = try await test.client.value(of: query)
             return (nil, test.network.requests.count)

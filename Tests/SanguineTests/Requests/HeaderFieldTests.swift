@@ -21,7 +21,7 @@ struct HeaderFieldTests {
     ) async throws -> TransportRequest {
         let test = try TestClient(network: .profiles(), change: configure)
         defer { test.client.close() }
-        let query = Query<Profile>("own") { request in
+        let query = ValueQuery<Profile>("own") { request in
             try await body(request)
             return Profile(name: "Ada")
         }
@@ -84,7 +84,7 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "authorization") == ["Bearer token-0-0"])
     }
 
-    private struct Keyed: Mutation {
+    private struct Keyed: RequestMutation {
         static let name = "song.keyed"
         let header: String
 
@@ -100,7 +100,7 @@ struct HeaderFieldTests {
     func `the caller's idempotency key counts`(header: String) async throws {
         let fixture = SongFixture()
         let client = try fixture.client { configuration in
-            configuration.mutations = [Keyed.self]
+            configuration.register(Keyed.self)
             configuration.baseHeaders = { ["X-Region": "eu"] }
         }
         defer { client.close() }

@@ -33,7 +33,7 @@ struct InterceptorTests {
     }
 
     private static let never = Policy.alwaysStale.retry(.never)
-    private static let query = Query<Profile>("own", policy: never) {
+    private static let query = ValueQuery<Profile>("own", policy: never) {
         try await $0.get("profile", headers: ["X-Own": "1"])
     }
 
@@ -62,7 +62,7 @@ struct InterceptorTests {
             return TransportResponse(status: 200, body: Data(#"{"name":"Stub"}"#.utf8))
         }
         let test = try Self.client(network, [signing, stub])
-        let stubbed = Query<Profile>("stub") { try await $0.get("stub") }
+        let stubbed = ValueQuery<Profile>("stub") { try await $0.get("stub") }
 
         #expect(try await test.client.value(of: Self.query) == Profile(name: "signed 1"))
         #expect(try await test.client.value(of: stubbed) == Profile(name: "Stub"))
@@ -89,7 +89,7 @@ struct InterceptorTests {
     @Test func `a Content-Type that they or the caller set counts`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
         let test = try Self.client(network, [])
-        let query = Query<Profile>("patch") { request in
+        let query = ValueQuery<Profile>("patch") { request in
             try await request.post("search", ["a": 1], headers: ["content-type": "text/x-json"])
         }
         _ = try await test.client.value(of: query)

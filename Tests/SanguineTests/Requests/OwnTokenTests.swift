@@ -89,7 +89,7 @@ struct OwnTokenTests {
 
     @Test func `the token goes to the backend's own address alone`() async throws {
         let test = try Self.client(OwnTokens())
-        let elsewhere = Query<Profile>("elsewhere", policy: .alwaysStale.retry(.never)) {
+        let elsewhere = ValueQuery<Profile>("elsewhere", policy: .alwaysStale.retry(.never)) {
             try await $0.get("http://cdn.test/x")
         }
         await #expect(throws: SanguineError.self) { try await test.client.value(of: elsewhere) }
@@ -142,7 +142,7 @@ struct OwnTokenTests {
         let test = try Self.client(tokens)
         tokens.expire()
         tokens.gate.withLock { $0 = false }
-        let shared = Query<Profile>("shared", policy: .alwaysStale.audience(.device)) {
+        let shared = ValueQuery<Profile>("shared", policy: .alwaysStale.audience(.device)) {
             try await $0.get("profiles/shared")
         }
         let callers = [shared, .profile("1")].map { query in
@@ -258,7 +258,7 @@ struct OwnTokenTests {
         tokens.expire()
         tokens.fail(TransportError.interrupted("test"))
         let soon = Policy.alwaysStale.retry(RetrySchedule(attempts: 3, base: .milliseconds(1)))
-        let query = Query<Profile>("own", policy: soon) { try await $0.get("profiles/1") }
+        let query = ValueQuery<Profile>("own", policy: soon) { try await $0.get("profiles/1") }
 
         #expect(try await test.client.value(of: query) == Profile(name: "1"))
         #expect(tokens.refreshes == 2)
@@ -270,7 +270,7 @@ struct OwnTokenTests {
         let test = try Self.client(tokens, delay: clock)
         tokens.expire()
         tokens.gate.withLock { $0 = false }
-        let query = Query<Profile>("own", policy: .alwaysStale.retry(.never)) {
+        let query = ValueQuery<Profile>("own", policy: .alwaysStale.retry(.never)) {
             try await $0.get("profiles/1")
         }
         let caller = Task { try await test.client.value(of: query) }

@@ -10,7 +10,7 @@ import Testing
 @Suite("Bodies of bytes, files and forms", .bounded)
 struct RequestBodyTests {
     /// Sends a photo, by the way that a test names.
-    private struct SendPhoto: Mutation {
+    private struct SendPhoto: RequestMutation {
         static let name = "photo.send"
         var file: URL?
         var type: String?
@@ -33,7 +33,7 @@ struct RequestBodyTests {
         of mutation: SendPhoto
     ) async throws -> (outcome: Receipt.Outcome, id: Identifier, sent: TransportRequest?) {
         let fixture = SongFixture()
-        let client = try fixture.client { $0.mutations = [SendPhoto.self] }
+        let client = try fixture.client { $0.register(SendPhoto.self) }
         defer { client.close() }
         let receipt = try client.perform(mutation)
         let outcome = try await within(.seconds(30), "the outcome") { try await receipt.outcome }

@@ -10,8 +10,8 @@ import Testing
 /// Many reads that fail at once, as when a backend goes down.
 @Suite("Storms of retries", .bounded)
 struct RetryStormTests {
-    private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> Query<Profile> {
-        Query(
+    private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> ValueQuery<Profile> {
+        ValueQuery(
             "flaky",
             id,
             policy: .fresh(for: .minutes(5)).retry(RetrySchedule(attempts: 2)).priority(priority)
@@ -100,7 +100,7 @@ struct RetryStormTests {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(503, headers: ["Retry-After": "25"]))
         let other = try #require(URL(string: "http://other.test"))
-        let elsewhere = Query<Profile>("elsewhere", base: other) { try await $0.get("x") }
+        let elsewhere = ValueQuery<Profile>("elsewhere", base: other) { try await $0.get("x") }
         let first = Task { try await test.client.value(of: Self.flaky(1)) }
         try await test.delay.waitForSleepers(2)
 

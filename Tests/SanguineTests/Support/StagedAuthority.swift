@@ -8,7 +8,7 @@ import SanguineTesting
 ///
 /// A test waits for those that are stopped, and lets them go on or loses them. Nothing sleeps. The
 /// function `ask` costs and holds 3 tokens.
-final class StagedAuthority: Transport {
+final class StagedAuthority: HTTPTransport {
     /// Where a request may be stopped.
     enum Stage: Hashable {
         /// Before the server has it.

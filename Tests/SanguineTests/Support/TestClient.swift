@@ -163,16 +163,16 @@ struct Profile: Codable, Sendable, Equatable {
     var name: String
 }
 
-extension Query where Value == Profile {
+extension ValueQuery where Value == Profile {
     // As in the documentation: this must stay so short.
     static func profile(_ id: String) -> Self {
-        Query("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("profiles/\(id)")
         }
     }
 
     static func fleeting(_ id: String, audience: Policy.Audience = .user) -> Self {
-        Query("fleeting", id, policy: .fresh(for: .minutes(5)).audience(audience)) { request in
+        ValueQuery("fleeting", id, policy: .fresh(for: .minutes(5)).audience(audience)) { request in
             try await request.get("profiles/\(id)")
         }
     }

@@ -249,7 +249,7 @@ struct InMemoryRulesTests {
             authority.set(Counter(id: .of(id), count: 1, group: group))
         }
         let path = "/v1/collections/counters/records?where.group=x&order=group"
-        let page = try await caller.send("GET", path).decoded(Page<RecordChange>.self)
+        let page = try await caller.send("GET", path).decoded(ListPage<RecordChange>.self)
         #expect(page.items.map(\.id) == [.of("a"), .of("c")])
     }
 

@@ -11,7 +11,7 @@ import Testing
 struct TestDeviceTests {
     private let authority = InMemoryAuthority(schema: .counters)
 
-    private func device(_ network: any Transport) -> TestDevice {
+    private func device(_ network: any HTTPTransport) -> TestDevice {
         TestDevice(network: network) {
             $0.schema = .counters
             $0.logger = .silent

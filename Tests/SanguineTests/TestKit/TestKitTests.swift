@@ -107,7 +107,7 @@ struct TestKitTests {
         let test = try TestClient(network: .profiles())
         try await test.client.waitUntilIdle()
         test.network.hold()
-        test.client.prefetch(Query<Profile>.profile("ada"))
+        test.client.prefetch(ValueQuery<Profile>.profile("ada"))
         try await test.network.waitForHeld(1)
         let vain = await #expect(throws: VainWait.self) {
             try await test.client.waitUntilIdle(within: .milliseconds(30))

@@ -20,8 +20,8 @@ struct CarriedEntryTests {
 
     /// A client that follows the query live, and what it has shown.
     private func follow<Value>(
-        _ query: Query<Value>
-    ) async throws -> (SanguineClient, Following, WatchedState<[Value]>) {
+        _ query: ValueQuery<Value>
+    ) async throws -> (SanguineClient, ObservationToken, WatchedState<[Value]>) {
         var configuration = SanguineClient.Configuration.inMemory(
             server: URL(string: "http://sanguine.test")
         )

@@ -86,13 +86,13 @@ struct EraseTests {
     @Test func `a list that is the device's begins anew`() async throws {
         let client = try await usedClient()
         let policy = Policy.forever.audience(.device).retry(.never)
-        let list = Pages<Track>("device-tracks", path: "tracks", policy: policy)
-        try await client.load(list)
+        let list = ListQuery<Track>("device-tracks", path: "tracks", policy: policy)
+        try await client.value(of: list)
         #expect(client.snapshot(of: list).items.map(\.id) == [1])
         try await client.eraseLocalData()
         #expect(client.snapshot(of: list).items.isEmpty)
         people.token = "bob"
-        try await client.load(list)
+        try await client.value(of: list)
         #expect(client.snapshot(of: list).items.map(\.id) == [1])
     }
 

@@ -9,20 +9,22 @@ struct Words: Codable, Sendable, Equatable {
     var words: [String]
 }
 
-extension Query where Value == Words {
+extension ValueQuery where Value == Words {
     /// What a person has said, on disk.
     static var said: Self {
-        Query("said", policy: .forever.stored(.onDisk).retry(.never)) { try await $0.get("said") }
+        ValueQuery("said", policy: .forever.stored(.onDisk).retry(.never)) {
+            try await $0.get("said")
+        }
     }
 
     /// What is everybody's, on disk.
     static var news: Self {
         let policy = Policy.forever.stored(.onDisk).audience(.device).retry(.never)
-        return Query("news", policy: policy) { try await $0.get("news") }
+        return ValueQuery("news", policy: policy) { try await $0.get("news") }
     }
 }
 
-struct Say: Mutation {
+struct Say: RequestMutation {
     static let name = "say"
     let text: String
 
@@ -58,7 +60,7 @@ struct PeopleBackend {
         func answer(_ request: TransportRequest) -> ScriptedTransport.Answer {
             guard let person = request.headers["Token"] else { return .status(401) }
             guard request.method == "POST" else {
-                if request.url.path() == "/tracks" { return .json(Page(items: [Track(id: 1)])) }
+                if request.url.path() == "/tracks" { return .json(ListPage(items: [Track(id: 1)])) }
                 guard request.url.path() == "/said" else { return .json(Words(words: ["news"])) }
                 let deeds = state.withLock { $0.deeds }.filter { $0.person == person }
                 return .json(Words(words: ["\(person)-hello"] + deeds.map(\.text)))
@@ -90,7 +92,7 @@ struct PeopleBackend {
             configuration.baseHeaders = {
                 server.state.withLock { $0.token }.map { ["Token": $0] } ?? [:]
             }
-            configuration.mutations = [Say.self]
+            configuration.register(Say.self)
             configuration.plantedFault = fault
         }
     }

@@ -221,7 +221,7 @@ struct SignInTests {
         var configuration = SanguineClient.Configuration(server: URL(string: TestClient.server))
         configuration.folder = folder
         configuration.transport = ScriptedTransport()
-        configuration.mutations = [Say.self]
+        configuration.register(Say.self)
         configuration.connectivity = device.connectivity
         let next = try SanguineClient(configuration)
         #expect(next.userID == nil && next.outbox.pending.isEmpty)

@@ -78,7 +78,7 @@ struct UserChangeTests {
         try await eventually("the change of user to be stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "Nobody has signed out.")
         // Nobody signs in before every part knows that the user has gone.
-        let anybodys = Query<Profile>.fleeting("1", audience: .device)
+        let anybodys = ValueQuery<Profile>.fleeting("1", audience: .device)
         let reader = Task { try await client.value(of: anybodys) }
         await #expect(throws: SanguineError.userChanged) { try await reader.finished() }
         #expect(device.account(of: "bob") == nil)

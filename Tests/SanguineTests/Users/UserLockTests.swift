@@ -39,7 +39,7 @@ struct UserLockTests {
         async throws
     {
         let test = try client()
-        let source = test.client.queries.source(of: Pages<FeedRow>.feed("a"))
+        let source = test.client.queries.source(of: ListQuery<FeedRow>.feed("a"))
         let end = source.observe(.init(tell: { [probe] _ in probe.look() }, finish: {}))
         try await test.network.waitForHeld(1)
         probe.arm(test.client)
@@ -55,7 +55,7 @@ struct UserLockTests {
         let queries = test.client.queries
         let look: @Sendable () -> Void = { [probe] in probe.look() }
         _ = queries.source(of: RangeQuery.tens).watch(1...4, tell: { _ in look() }, finish: look)
-        let list = queries.source(of: Pages<FeedRow>.feed("a"))
+        let list = queries.source(of: ListQuery<FeedRow>.feed("a"))
         _ = list.observe(.init(tell: { _ in look() }, finish: look))
         try await test.network.waitForHeld(2)
         probe.arm(test.client)
@@ -70,7 +70,9 @@ struct UserLockTests {
     {
         let folder = TemporaryFolder()
         let test = try TestClient(folder: folder)
-        let query = Query<Probing>("probing", policy: .forever.stored(.onDisk)) { _ in Probing() }
+        let query = ValueQuery<Probing>("probing", policy: .forever.stored(.onDisk)) { _ in
+            Probing()
+        }
         probe.arm(test.client)
         test.client.set(Probing(probe: probe), for: query)
         test.client.close()

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Sanguine
 
-extension Query where Value == Profile {
+extension ValueQuery where Value == Profile {
     fileprivate static func ofSession(_ audience: Policy.Audience) -> Self {
-        Query("session", audience.rawValue, policy: .session.audience(audience)) { request in
+        ValueQuery("session", audience.rawValue, policy: .session.audience(audience)) { request in
             try await request.get("profiles/\(audience.rawValue)")
         }
     }
@@ -49,7 +49,8 @@ struct UserValueTests {
 
     @Test func `what is fresh for the session is asked for by the next process`() async throws {
         let folder = TemporaryFolder()
-        let query = Query<Profile>("kept", policy: .session.audience(.device).stored(.onDisk)) {
+        let query = ValueQuery<Profile>("kept", policy: .session.audience(.device).stored(.onDisk))
+        {
             try await $0.get("profiles/kept")
         }
         let first = try TestClient(network: .profiles(), folder: folder)
@@ -132,7 +133,7 @@ struct UserValueTests {
         test.client.queries.entries.flush()
         user.join(other, in: test.client)
 
-        let key = Query.profile("ada").key.text
+        let key = ValueQuery.profile("ada").key.text
         #expect(test.client.cached(.profile("ada")) != nil)
         #expect(try test.client.users.present.store.entry(key) != nil)
     }
@@ -145,7 +146,7 @@ struct UserValueTests {
         #expect(await updates.next()?.value != nil)
         user.change(to: nil, in: test.client)
 
-        #expect(await updates.next() == QueryState())
+        #expect(await updates.next() == ValueSnapshot())
         #expect(test.network.requests.count == 1)
     }
 
@@ -163,10 +164,10 @@ struct UserValueTests {
     }
 }
 
-extension Query where Value == Profile {
+extension ValueQuery where Value == Profile {
     /// Of the user, on disk, and made without the network.
     fileprivate static var kept: Self {
-        Query("kept", policy: .fresh(for: .minutes(5)).stored(.onDisk)) { _ in
+        ValueQuery("kept", policy: .fresh(for: .minutes(5)).stored(.onDisk)) { _ in
             Profile(name: "ada")
         }
     }

@@ -136,8 +136,8 @@ extension ClientGame {
             case 1: _ = try? await client.refresh(.balance)
             case 2: _ = try? await client.value(of: .board(number))
             case 3: _ = try? await client.refresh(.board(number))
-            case 4: try? await client.load(.entries)
-            case 5: try? await client.refresh(.entries)
+            case 4: _ = try? await client.value(of: .entries)
+            case 5: _ = try? await client.refresh(.entries)
             case 6: _ = try? await client.refresh(.entry(entry))
             default: try? await client.loadNext(.entries)
             }

@@ -62,7 +62,7 @@ extension ClientGame {
         try run("a synchronization") { try? await client.synchronize() }
         try run("a refresh") {
             for number in GameBoard.numbers { _ = try? await client.refresh(.board(number)) }
-            try? await client.refresh(.entries)
+            _ = try? await client.refresh(.entries)
             _ = try? await client.refresh(.balance)
         }
         let shelf = network.backend.shelf(person)

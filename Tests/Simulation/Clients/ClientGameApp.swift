@@ -6,7 +6,7 @@ import SanguineModel
 // in any view and at any time whether it is in it: not, once, or twice.
 
 /// A record that collects marks; nobody ever takes one out.
-struct GameTally: Record {
+struct GameTally: SyncedRecord {
     static let collection = RecordCollection("gameTallies")
     static let ids = ["t0", "t1"].compactMap { RecordID($0) }
     let id: RecordID
@@ -14,7 +14,7 @@ struct GameTally: Record {
 }
 
 /// What a long feed is made of.
-struct GameFiller: Record {
+struct GameFiller: SyncedRecord {
     static let collection = RecordCollection("gameFillers")
     let id: RecordID
     var turn: Int
@@ -31,14 +31,14 @@ struct GameSupersession: Codable, Sendable {
 }
 
 /// Leaves its mark in one tally, or in all of them at once.
-struct MarkTally: Mutator, Superseding {
+struct MarkTally: RecordMutation, Superseding {
     static let name = "game.mark"
     let mark: String
     let tallies: [RecordID]
     let lane: String
     var supersedes: GameSupersession?
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         supersedes?.judged((earlier as? MarkTally)?.mark)
     }
 
@@ -58,7 +58,7 @@ struct GameBoard: Codable, Sendable, Equatable {
 }
 
 /// Leaves its mark on a board; it adds, so that doing it twice shows.
-struct MarkBoard: Mutation, Superseding {
+struct MarkBoard: RequestMutation, Superseding {
     static let name = "game.board"
     let mark: String
     let board: Int
@@ -67,7 +67,7 @@ struct MarkBoard: Mutation, Superseding {
     let settles: Bool
     var supersedes: GameSupersession?
 
-    func supersedes(_ earlier: any Sendable) -> Supersession? {
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
         supersedes?.judged((earlier as? MarkBoard)?.mark)
     }
 
@@ -98,7 +98,7 @@ extension GameEntry {
 }
 
 /// Puts a row on top of the list, or at its end.
-struct AddEntry: Mutation {
+struct AddEntry: RequestMutation {
     static let name = "game.entry"
     let mark: String
     let lane: String
@@ -114,7 +114,7 @@ struct AddEntry: Mutation {
 }
 
 /// Leaves its mark on a row, in the list and by itself.
-struct MarkEntry: Mutation {
+struct MarkEntry: RequestMutation {
     static let name = "game.entry.mark"
     let mark: String
     let entry: String
@@ -131,7 +131,7 @@ struct MarkEntry: Mutation {
 }
 
 /// Takes a row out of the list.
-struct DropEntry: Mutation {
+struct DropEntry: RequestMutation {
     static let name = "game.entry.drop"
     let mark: String
     let entry: String
@@ -154,32 +154,37 @@ struct GameCall: FunctionCall {
     typealias Output = String
 }
 
-extension Query where Value == GameBoard {
+extension ValueQuery where Value == GameBoard {
     static func board(_ number: Int) -> Self {
-        Query("board", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("board", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("boards/\(number)")
         }
     }
 }
 
-extension Query where Value == GameEntry {
+extension ValueQuery where Value == GameEntry {
     static func entry(_ id: String) -> Self {
-        Query("entry", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("entry", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("entries/\(id)")
         }
     }
 }
 
-extension Pages where Item == GameEntry {
+extension ListQuery where Item == GameEntry {
     static var entries: Self {
-        Pages("entries", path: "entries", policy: .fresh(for: .minutes(5)).stored(.onDisk), size: 3)
+        ListQuery(
+            "entries",
+            path: "entries",
+            policy: .fresh(for: .minutes(5)).stored(.onDisk),
+            size: 3
+        )
     }
 }
 
 extension RecordSchema {
     static let clientGame = RecordSchema(
         collections: [GameTally.collection, GameFiller.collection],
-        mutators: [MarkTally.self]
+        mutations: [MarkTally.self]
     )
 }
 

@@ -88,7 +88,7 @@ final class ClientGameBackend: Sendable {
         }
         let page = Array(entries.prefix(limit))
         return Self.json(
-            Page(items: page, hasMore: entries.count > limit, nextCursor: page.last?.id)
+            ListPage(items: page, hasMore: entries.count > limit, nextCursor: page.last?.id)
         )
     }
 

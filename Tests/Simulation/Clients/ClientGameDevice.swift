@@ -63,7 +63,7 @@ final class ClientGameProcess {
     let calls = CallCount()
     private let death: Death
     /// What is followed for as long as the process lives.
-    private var followings: [Following] = []
+    private var followings: [ObservationToken] = []
     private var tasks: [Task<Void, Never>] = []
 
     /// Where the files are as they were when the process died.

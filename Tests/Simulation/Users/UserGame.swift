@@ -206,7 +206,7 @@ final class UserGame {
         if Bool.random(using: &random) {
             run { try? await client.loadNext(.rows) }
         } else {
-            run { try? await client.refresh(.rows) }
+            run { _ = try? await client.refresh(.rows) }
         }
     }
 

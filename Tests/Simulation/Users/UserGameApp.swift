@@ -5,14 +5,14 @@ import SanguineModel
 import Synchronization
 
 /// The app of the game of users: notes, cards, a list, and what its people do.
-struct GameNote: Record {
+struct GameNote: SyncedRecord {
     static let collection = RecordCollection("gameNotes", indexes: ["text"])
     let id: RecordID
     var text: String
 }
 
 /// Writes a note; what was said stands in its line, too.
-struct WriteNote: Mutator {
+struct WriteNote: RecordMutation {
     static let name = "game.write"
     let id: RecordID
     let text: String
@@ -23,7 +23,7 @@ struct WriteNote: Mutator {
 }
 
 /// Writes onto a card of the app's own backend.
-struct LikeCard: Mutation {
+struct LikeCard: RequestMutation {
     static let name = "game.like"
     let text: String
 
@@ -45,29 +45,29 @@ struct GameRow: Codable, Sendable, Equatable, Identifiable {
     var text: String
 }
 
-extension Query where Value == GameCard {
+extension ValueQuery where Value == GameCard {
     static func card(_ number: Int) -> Self {
-        Query("card", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
+        ValueQuery("card", number, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("cards/\(number)")
         }
     }
 
     static var news: Self {
         let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).audience(.device)
-        return Query("news", policy: policy) { try await $0.get("news") }
+        return ValueQuery("news", policy: policy) { try await $0.get("news") }
     }
 }
 
-extension Pages where Item == GameRow {
+extension ListQuery where Item == GameRow {
     static var rows: Self {
-        Pages("rows", path: "list", policy: .fresh(for: .minutes(5)).stored(.onDisk), size: 3)
+        ListQuery("rows", path: "list", policy: .fresh(for: .minutes(5)).stored(.onDisk), size: 3)
     }
 }
 
 extension RecordSchema {
     static let userGame = RecordSchema(
         collections: [GameNote.collection],
-        mutators: [WriteNote.self]
+        mutations: [WriteNote.self]
     )
 }
 

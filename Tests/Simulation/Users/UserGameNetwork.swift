@@ -190,11 +190,11 @@ final class UserGameNetwork: Sendable {
         }
     }
 
-    private func list(of person: Person, _ request: TransportRequest) -> Page<GameRow> {
+    private func list(of person: Person, _ request: TransportRequest) -> ListPage<GameRow> {
         let items = URLComponents(string: request.url.absoluteString)?.queryItems ?? []
         let first = items.first { $0.name == "cursor" }?.value.flatMap { Int($0) } ?? 0
         let rows = (first..<first + 3).map { GameRow(id: $0, text: "\(person.mark)row-\($0)") }
-        return Page(items: rows, hasMore: first < 9, nextCursor: "\(first + 3)")
+        return ListPage(items: rows, hasMore: first < 9, nextCursor: "\(first + 3)")
     }
 
     /// The guest of whoever holds the device.

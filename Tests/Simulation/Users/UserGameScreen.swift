@@ -7,9 +7,9 @@ import Synchronization
 @MainActor
 final class UserGameScreen {
     private let client: SanguineClient
-    private var card: QueryModel<GameCard>?
+    private var card: ValueModel<GameCard>?
     private var notes: RecordModel<[GameNote]>?
-    private var rows: PagesModel<GameRow>?
+    private var rows: ListModel<GameRow>?
 
     nonisolated init(_ client: SanguineClient) { self.client = client }
 
@@ -17,7 +17,7 @@ final class UserGameScreen {
     func shown() -> [String] {
         let card = card ?? client.model(.card(1))
         let notes = notes ?? client.model(.all(GameNote.self))
-        let rows = rows ?? client.pages(.rows)
+        let rows = rows ?? client.model(.rows)
         (self.card, self.notes, self.rows) = (card, notes, rows)
         return [card.value?.text].compactMap { $0 } + notes.value.map(\.text)
             + rows.items.map(\.text)

@@ -75,6 +75,31 @@ extension Rule {
             let known = ImportTable.rows[target] ?? .only([])
             return try file.imports().filter { !known.allows($0.module) }.map(\.line)
         },
+        Rule(
+            "reserved-name",
+            remedy: """
+                A framework that apps import beside the client has a type of this name, see \
+                ReservedNames.swift: choose one that says what is special about this one.
+                """,
+            scope: .client,
+            broken: [
+                SourceFile("Sources/Sanguine/A.swift", "public struct Query<Value> {}\n"),
+                SourceFile("Sources/SanguineModel/A.swift", "public protocol Record: B {}\n"),
+                SourceFile("Sources/Sanguine/A.swift", "public final class Transaction {}\n"),
+            ],
+            clean: [
+                SourceFile("Sources/Sanguine/A.swift", "public struct ValueQuery<Value> {}\n"),
+                SourceFile("Sources/Sanguine/A.swift", "struct Query {}\n"),
+                SourceFile("Sources/Sanguine/A.swift", "enum A {\n    public enum View {}\n}"),
+                SourceFile("Sources/SanguineServer/A.swift", "public struct Query {}\n"),
+            ]
+        ) { file in
+            let pattern = #"""
+                ^public (?:final )?(?:class|struct|enum|protocol|actor|typealias) (\w+)
+                """#
+            return try file.matches(of: pattern, in: \.code)
+                .filter { ReservedNames.all[$0.text] != nil }.map(\.line)
+        },
     ]
 
     /// A declaration with a body, of so many lines from the last one of its head.

@@ -2,7 +2,7 @@ import Sanguine
 import SanguineModel
 
 /// What `sanguine note` keeps: a text in the collection `notes`, which every server has.
-struct Note: Record {
+struct Note: SyncedRecord {
     static let collection = RecordCollection("notes")
 
     let id: RecordID
@@ -30,7 +30,7 @@ struct RisingMoments {
 }
 
 /// A change of one record that needs no code of the app.
-protocol RecordMutator: Mutator {
+protocol RecordMutator: RecordMutation {
     var id: RecordID { get }
 }
 
@@ -41,7 +41,7 @@ extension DeleteRecord: RecordMutator {}
 /// A change of a note: travels as what it is made of, in the lane of its note.
 ///
 /// So no note waits for another, and the outbox tells which notes wait.
-struct NoteMutator<Base: RecordMutator>: Mutator {
+struct NoteMutator<Base: RecordMutator>: RecordMutation {
     static var name: String { Base.name }
 
     let base: Base

@@ -1,0 +1,361 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+/// The source of one list's entry: its rows as they are shown, and what is loaded of it.
+///
+/// ``ListState`` decides, ``Parts`` acts. The cache has the list as one entry, whose fetch is the
+/// list's refresh: so freshness, invalidation, observers, effects, polling, the disk and users are
+/// the cache's business. What else is loaded is added to that entry.
+///
+/// Invariant: the entry holds the list from its beginning, or nothing: of a list whose first pages
+/// were dropped a refresh stores the beginning alone.
+///
+/// Mutable state: `declaration`, by its mutex, held over nothing.
+final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
+    typealias State = ListState<Item>
+    typealias Look = (state: ListSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
+    typealias Observer = TypedEntry<PageList<Item>>.Observer
+
+    /// The list as it was declared, and its entry in the cache.
+    private struct Declaration: Sendable {
+        let pages: ListQuery<Item>
+        let entry: ValueQuery<PageList<Item>>
+    }
+
+    let queries: QueryCache
+    private let parts: Parts<State>
+    private let declaration: Mutex<Declaration>
+    private var entries: Entries { queries.entries }
+
+    init(_ pages: ListQuery<Item>, in queries: QueryCache) {
+        self.queries = queries
+        parts = Parts(State(pageSize: pages.size), of: pages.key, pages.policy, in: queries)
+        let entry = Self.entry(of: pages, queries)
+        declaration = Mutex(Declaration(pages: pages, entry: entry))
+        parts.onStart { [weak self] in await self?.fly($0, $1, $2) }
+    }
+
+    deinit { save(onlyIfWorthwhile: false) }
+
+    /// The list as it was declared last.
+    var pages: ListQuery<Item> { declaration.withLock { $0.pages } }
+
+    /// The list as an entry of the cache; fetching it refreshes the list.
+    var entry: ValueQuery<PageList<Item>> { declaration.withLock { $0.entry } }
+
+    /// The list is declared anew: from now on it is fetched like this.
+    func take(_ pages: ListQuery<Item>) {
+        let next = Declaration(pages: pages, entry: Self.entry(of: pages, queries))
+        declaration.withLock { $0 = next }
+    }
+
+    private static func entry(
+        of pages: ListQuery<Item>,
+        _ queries: QueryCache,
+        priority: FetchPriority? = nil
+    ) -> ValueQuery<PageList<Item>> {
+        ValueQuery(
+            pages.name,
+            key: pages.key,
+            // The refresh's own requests are tried again, not all of it.
+            policy: pages.policy.retry(.never).priority(priority ?? pages.policy.priority),
+            base: pages.base,
+            comesInParts: true
+        ) { [weak queries] request in
+            request.flight.settle()
+            guard let queries else { throw SanguineError.closed }
+            return try await queries.source(of: pages).refreshed(request.priority)
+        }
+    }
+
+    // MARK: - Reading
+
+    /// Takes the cache's entry over, if nothing is known yet.
+    func restore() {
+        guard !parts.look({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
+            return
+        }
+        parts.play(for: owner) { $0.restore(list) ? State.Actions(hasNewBase: true) : nil }
+    }
+
+    /// What is known, at once.
+    func snapshot() -> ListSnapshot<Item> {
+        let (state, rows, _) = look(since: nil)
+        var snapshot = state
+        rows.apply(to: &snapshot.items)
+        return snapshot
+    }
+
+    /// What is known but for the rows; what has become of them since then; and what they are now.
+    func look(since span: PageSpan?) -> Look {
+        restore()
+        let status = queries.snapshot(of: entry)
+        // Before the rows: an effect ends when it is a part of them.
+        let effects = entries.effects(on: entry.key)
+        let (look, list) = parts.look { state in
+            let look = (Self.snapshot(of: state, status), state.change(since: span), state.span)
+            return (look, state.list)
+        }
+        guard let effects else { return look }
+        let rows = effects.applied(to: .of(list)).value(as: PageList<Item>.self)?.rows
+        return (look.0, .all(rows ?? list.rows), PageSpan(era: .max))
+    }
+
+    private static func snapshot(
+        of state: State,
+        _ status: ValueSnapshot<PageList<Item>>
+    ) -> ListSnapshot<Item> {
+        var snapshot = ListSnapshot<Item>()
+        snapshot.hasMore = state.hasMore
+        snapshot.hasPrevious = state.hasPrevious
+        snapshot.asOf = state.isLoaded ? status.asOf : nil
+        snapshot.error = status.error ?? state.headError
+        snapshot.nextError = state.tailError
+        let isRefreshing = status.isFetching || state.isLoading(.refresh)
+        let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
+        snapshot.phase =
+            switch (state.isLoaded, isRefreshing) {
+            case (false, true): .loading
+            case (false, false): snapshot.error == nil ? .empty : .failed
+            case (true, true): .refreshing
+            case (true, false): isLoadingMore ? .loadingMore : .ready
+            }
+        return snapshot
+    }
+
+    /// A signal at once and at every change of ``snapshot()``; one stands for all that are missed.
+    ///
+    /// Who takes them observes the list: it is refreshed if it is not fresh.
+    func signals() -> AsyncStream<Void> {
+        let (stream, signal) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let observer = Observer(tell: { _ in signal.yield() }, finish: { signal.finish() })
+        if let end = observe(observer) {
+            signal.onTermination = { _ in end() }
+        } else {
+            signal.finish()
+        }
+        return stream
+    }
+
+    /// Tells the observer at once and at every change of what ``look(since:)`` gives.
+    ///
+    /// - Parameters:
+    ///   - observer: Who is told.
+    ///   - priority: How much it wants the list. Default: the policy's.
+    /// - Returns: What ends it, or `nil` if the client is closed.
+    func observe(
+        _ observer: Observer,
+        priority: FetchPriority? = nil
+    ) -> (@Sendable () -> Void)? {
+        let entry = Self.entry(of: pages, queries, priority: priority)
+        guard let number = queries.observe(entry, observer) else { return nil }
+        return { [weak queries] in queries?.unobserve(entry, number) }
+    }
+
+    /// How many callers wait.
+    var waiterCount: Int { parts.look { $0.waiterCount } }
+
+    /// What failed last at the list's head, and is to be tried again.
+    var failedHeadLoad: ListLoad {
+        let hasFailedToRefresh = queries.snapshot(of: entry).error != nil
+        return hasFailedToRefresh ? .refresh : parts.look { $0.failedHeadLoad } ?? .refresh
+    }
+
+    // MARK: - Loading
+
+    /// Loads the next page, or the one before; without a list its first page.
+    func load(_ load: ListLoad, priority: FetchPriority) async throws(SanguineError) {
+        restore()
+        guard parts.look({ $0.isLoaded }) else {
+            _ = try await queries.value(of: entry, priority: priority)
+            return
+        }
+        try await wait(for: load, priority: RequestPriority(priority))
+        save(onlyIfWorthwhile: true)
+    }
+
+    /// Refreshes the list, and returns all of it.
+    ///
+    /// What the cache calls to fetch its entry.
+    ///
+    /// What raises the priority raises the refresh.
+    func refreshed(_ priority: RequestPriority) async throws(SanguineError) -> PageList<Item> {
+        let observer = priority.observe { [weak self] wanted in
+            self?.parts.play { $0.raise(.refresh, to: wanted) }
+        }
+        defer { priority.forget(observer) }
+        try await wait(for: .refresh, priority: priority)
+        return parts.look { state in
+            guard state.hasPrevious else { return state.list }
+            var list = state.beginning
+            (list.folded, list.doubts) = (state.list.folded, state.list.doubts)
+            list.revision = state.list.revision
+            return list
+        }
+    }
+
+    private func wait(
+        for load: ListLoad,
+        priority: RequestPriority
+    ) async throws(SanguineError) {
+        try await parts.wait { _ in
+        } join: { state, _, waiter in
+            // As it is now: who raises it from here on finds the caller.
+            state.join(load, waiter: waiter, priority: priority.current)
+        }
+    }
+
+    /// A row is shown.
+    ///
+    /// - Returns: Whether the next page should be loaded ahead.
+    func show(_ id: Item.ID) -> Bool {
+        parts.play { $0.show(id) }
+        return parts.look { $0.isNearEnd(id) && $0.tailError == nil && !$0.isLoading(.next) }
+    }
+
+    /// The first row that the reader sees.
+    func setAnchor(_ id: Item.ID?) { parts.look { $0.setAnchor(id) } }
+
+    /// Has the cache take over the rows that were loaded since it last did.
+    ///
+    /// Encoding a list costs as much as it is long. So a list that grows page by page is taken over
+    /// when it has grown by a quarter, or doubled if it is only measured; and when its source goes.
+    func save(onlyIfWorthwhile: Bool) {
+        let (pages, entry) = declaration.withLock { ($0.pages, $0.entry) }
+        let isOnDisk = pages.policy.tier == .onDisk
+        queries.extend(entry) {
+            $0.estimatedBytes
+        } _: { [parts] saved, owner in
+            let held = saved.rows.count
+            let step = onlyIfWorthwhile ? max(pages.size, isOnDisk ? held / 4 : held) : .min
+            guard parts.partition === owner else { return nil }
+            return parts.look { state in
+                let list = state.list
+                // No list replaces a newer one.
+                guard state.isLoaded, !state.hasPrevious, list.revision > saved.revision,
+                    list.rows.count - held >= step
+                else { return nil }
+                return list
+            }
+        }
+    }
+
+    // MARK: - Life
+
+    func change(to user: Partition, device: Partition?) -> Delivery {
+        parts.change(to: user, device: device)
+    }
+
+    var isUnderWay: Bool { parts.isUnderWay }
+
+    func close() {
+        save(onlyIfWorthwhile: false)
+        parts.close()
+    }
+}
+
+// MARK: - Requests
+
+extension ListSource {
+    /// Runs one request to its end.
+    private func fly(
+        _ request: ListRequest,
+        _ priority: RequestPriority,
+        _ partition: Partition
+    ) async {
+        let pages = pages
+        let page = PageRequest(cursor: request.cursor, limit: request.limit)
+        let plan = FetchPlan(
+            name: pages.name,
+            policy: pages.policy.priority(request.priority),
+            base: pages.base
+        )
+        let moment = entries.count()
+        parts.look { $0.sent(request.number, at: moment) }
+        let result = await partition.attempts.fetch(plan, priority: priority) {
+            try await pages.fetch($0, page)
+        }
+        switch result {
+        case .success(let page):
+            fold()
+            land(request, page, partition)
+        case .failure(let error):
+            let isExpired = request.cursor != nil && pages.isExpired(error, answering: page)
+            parts.play(for: partition) { state in
+                let actions = state.fail(request.number, error, isCursorExpired: isExpired)
+                return Self.numbered(&state, actions)
+            }
+        }
+        fold()
+        if request.load == .review { save(onlyIfWorthwhile: false) }
+    }
+
+    /// Takes a page over, with what operations mean for its rows.
+    private func land(_ request: ListRequest, _ page: ListPage<Item>, _ partition: Partition) {
+        parts.transact(for: partition) { state in
+            let effects = entries.effects(on: entry.key)?.effects ?? []
+            return PageLanding(page, over: state.list, effects: effects)
+        } event: { state, landing in
+            let actions = state.land(request.number, landing.page)
+            if actions != nil { state.note(landing.doubts, in: page.items) }
+            return Self.numbered(&state, actions)
+        }
+    }
+
+    /// Makes what operations have done a part of the rows.
+    ///
+    /// Not what was done after a request under way was sent: its page may not contain it, and would
+    /// never show it.
+    func fold() {
+        var done: [Effect] = []
+        let isDone = parts.transact { state -> PageList<Item>? in
+            let effects = entries.effects(on: entry.key)?.effects ?? []
+            let limit = state.sentAt ?? .max
+            done = effects.filter { $0.acknowledgedAt.map { $0 < limit } ?? false }
+            guard !done.isEmpty else { return nil }
+            let new = done.filter { !state.list.folded.contains($0.sequence) }
+            var folded = ValueBox.of(state.list)
+            for effect in new { folded = effect.list?.folded(folded, effect) ?? folded }
+            guard var folded = folded.value(as: PageList<Item>.self) else { return nil }
+            // What is no longer an effect need not be remembered.
+            if !new.isEmpty { folded.folded.formIntersection(effects.map(\.sequence)) }
+            return folded
+        } event: { state, list in
+            guard state.isLoaded, list.folded != state.list.folded else { return State.Actions() }
+            let actions = state.amend(list)
+            return Self.numbered(&state, actions)
+        }
+        guard isDone else { return }
+        for effect in done { entries.foldBase(of: effect) }
+        save(onlyIfWorthwhile: false)
+    }
+
+    /// An operation has reached nobody: no row contains it, here or on disk.
+    func dispel(_ sequence: Int64) {
+        let isChanged = parts.play { state in
+            let actions = state.dispel(sequence)
+            return Self.numbered(&state, actions)
+        }
+        if isChanged { save(onlyIfWorthwhile: false) }
+    }
+
+    /// Gives a list that has changed a number of its own.
+    private static func numbered(_ state: inout State, _ actions: State.Actions?) -> State.Actions?
+    {
+        if actions?.hasNewBase == true { state.list.revision = PageRevision.next() }
+        return actions
+    }
+}
+
+extension QueryCache {
+    /// The source of the list; made if there is none.
+    func source<Item>(of pages: ListQuery<Item>) -> ListSource<Item> {
+        let source = lists.source(pages.key) { ListSource(pages, in: self) }
+        source.restore()
+        return source
+    }
+}

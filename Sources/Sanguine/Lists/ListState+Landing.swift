@@ -1,0 +1,390 @@
+import SanguineModel
+
+extension ListState {
+    /// A request brought its page.
+    ///
+    /// Returns `nil` if it must be dropped: it came too late.
+    mutating func land(_ number: UInt64, _ page: ListPage<Item>) -> Actions? {
+        defer { checkInvariants() }
+        var actions = Actions()
+        if var flight = head, flight.number == number {
+            flight.chain.append(page, round: flight.round)
+            head = nil
+            if flight.isRecovering {
+                landRecovery(flight, &actions)
+            } else {
+                landHead(flight, &actions)
+            }
+        } else if var flight = tail, flight.number == number {
+            flight.chain.append(page, round: flight.round)
+            tail = nil
+            if flight.isRecovering {
+                landRecovery(flight, &actions)
+            } else {
+                landNext(flight, &actions)
+            }
+        } else {
+            return nil
+        }
+        proceed(&actions)
+        return actions
+    }
+
+    /// A request failed.
+    ///
+    /// The rows stay, and so does the cursor: the next try goes on where this one failed.
+    ///
+    /// - Parameters:
+    ///   - number: Which request.
+    ///   - error: Why.
+    ///   - isCursorExpired: Whether the cursor is the reason: then the load recovers.
+    /// - Returns: What to do now, or `nil` if the failure came too late to matter.
+    mutating func fail(
+        _ number: UInt64,
+        _ error: SanguineError,
+        isCursorExpired: Bool = false
+    ) -> Actions? {
+        defer { checkInvariants() }
+        guard let flight = [head, tail].compactMap({ $0 }).first(where: { $0.number == number })
+        else { return nil }
+        var actions = Actions()
+        if flight.load == .next { tail = nil } else { head = nil }
+        if isCursorExpired, canRecover(flight) {
+            if flight.load == .refresh {
+                // One of the pages on the way to the reader's row; without them, then.
+                merge(flight, at: 0, reach: nil, &actions)
+            } else {
+                if flight.load == .next { hasRecovered = true }
+                var recovery = flight
+                recovery.chain = PageChain(start: nil)
+                recovery.isRecovering = true
+                recovery.sentAt = nil
+                recovery.round = list.round + 1
+                proceed(with: recovery, limit: PageLimits.largestSize, &actions)
+            }
+        } else {
+            switch flight.load {
+            case .next: tailError = error
+            case .review: reviewsLeft = 0
+            case .refresh, .previous:
+                headError = error
+                failedHeadLoad = flight.load
+            }
+            answer(flight.load, error: error, in: &actions)
+        }
+        proceed(&actions)
+        return actions
+    }
+
+    /// Whether another cursor may help: not twice in a row.
+    private func canRecover(_ flight: ListFlight<Item>) -> Bool {
+        flight.chain.next != nil && !flight.isRecovering && !(flight.load == .next && hasRecovered)
+    }
+}
+
+// MARK: - Head
+
+extension ListState {
+    private mutating func landHead(_ flight: ListFlight<Item>, _ actions: inout Actions) {
+        let chain = flight.chain
+        var index = 0
+        var before: [Item.ID] = []
+        switch flight.load {
+        case .review:
+            // The list may have changed meanwhile, and the page be gone.
+            guard let run = list.runs.firstIndex(where: { $0.start == chain.start })
+            else { return }
+            index = run
+        case .previous:
+            // The last rows of the page that is missing: where it touches the rows that are held.
+            guard let page = dropped.last, page.start == chain.start else { return }
+            before = page.ends.filter { !ids.contains($0) }
+        case .refresh, .next:
+            break
+        }
+        let offset = list.offset(ofRun: index)
+        let held = before + list.rows[offset...].map(\.id)
+        let alignment = PageAlignment(
+            held: held,
+            fresh: chain.rows.map(\.id),
+            freshSet: chain.ids
+        )
+        guard chain.next != nil else {
+            return merge(flight, at: index, reach: list.rows.count - offset, &actions)
+        }
+        var reach = alignment.reach
+        if flight.load == .refresh, hasPrevious, !overlaps(chain, alignment) {
+            if mustStay(beside: chain) { return stay(beside: chain, &actions) }
+            reach = nil
+        }
+        // One row that is on both sides may have moved.
+        let isTouching = chain.next == list.runs.first?.start || alignment.stayed > 1
+        let isSure = !alignment.hasLoss && (flight.load != .previous || isTouching)
+        if let reach, reach >= before.count {
+            return merge(
+                flight,
+                at: index,
+                reach: reach - before.count,
+                isSure: isSure,
+                &actions
+            )
+        }
+        if isTooLittle(flight), chain.requests < PageLimits.refreshRequests {
+            return proceed(with: flight, limit: PageLimits.largestSize, &actions)
+        }
+        merge(flight, at: index, reach: nil, &actions)
+    }
+
+    /// Whether more is asked for before the rows behind are given up.
+    ///
+    /// Where rows are looked at again the reader is there. A refresh is asked for anywhere: it
+    /// gives them up unless the reader's row would go with them.
+    private func isTooLittle(_ flight: ListFlight<Item>) -> Bool {
+        guard flight.load == .refresh, !flight.chain.rows.isEmpty else { return true }
+        guard !hasPrevious, let place = flight.anchor ?? shown else { return false }
+        return ids.contains(place) && !flight.chain.ids.contains(place)
+    }
+
+    /// Whether a chain from the list's beginning reaches rows from further down.
+    ///
+    /// They do not begin where it does. So a few rows in both are rows that moved up; the chain
+    /// reaches the others only if most of its rows are held from the first such row on.
+    private func overlaps(_ chain: PageChain<Item>, _ alignment: PageAlignment) -> Bool {
+        let behind = chain.rows.drop { !ids.contains($0.id) }
+        return alignment.reach != nil && alignment.stayed > 1
+            && alignment.stayed * 2 > behind.count
+    }
+
+    /// Whether the reader's row would go if the list began anew.
+    private func mustStay(beside chain: PageChain<Item>) -> Bool {
+        guard let anchor else { return false }
+        return ids.contains(anchor) && !chain.ids.contains(anchor)
+    }
+
+    /// Leaves the rows where they are, although the list's beginning is another.
+    private mutating func stay(beside chain: PageChain<Item>, _ actions: inout Actions) {
+        var rest = list
+        rest.round += 1
+        if let end = rest.remove(chain.ids) { rest.next = end.start }
+        replaceList(by: rest)
+        refreshed(by: chain, &actions)
+    }
+
+    /// A refresh has landed: what it brought is in the list, or known to be elsewhere.
+    private mutating func refreshed(by chain: PageChain<Item>, _ actions: inout Actions) {
+        beginning = PageList(rows: chain.rows, runs: chain.runs, next: chain.next)
+        beginning.round = list.round
+        headError = nil
+        failedHeadLoad = nil
+        reviewsLeft = PageLimits.refreshRequests
+        restartOther(than: .refresh, &actions)
+        answer(.refresh, error: nil, in: &actions)
+        actions.hasNewBase = true
+    }
+
+    /// Puts a chain into the list, in the place of the rows for which it stands.
+    ///
+    /// - Parameters:
+    ///   - flight: What has landed.
+    ///   - index: The run where the chain begins.
+    ///   - reach: For how many rows from there it stands; `nil` for all, because what follows it is
+    ///     not known.
+    ///   - isSure: Whether no row went, so that the rows behind need no other look.
+    ///   - actions: What to do now.
+    private mutating func merge(
+        _ flight: ListFlight<Item>,
+        at index: Int,
+        reach: Int?,
+        isSure: Bool = true,
+        _ actions: inout Actions
+    ) {
+        let chain = flight.chain
+        var round = list.round
+        if flight.load == .refresh || flight.isRecovering { round += 1 }
+        let offset = list.offset(ofRun: index)
+        var front = PageList<Item>(
+            rows: Array(list.rows[..<offset]),
+            runs: Array(list.runs[..<index])
+        )
+        var back = behind(list, offset + (reach ?? list.rows.count - offset))
+        let gap = front.remove(chain.ids)
+        let end = back.remove(chain.ids)
+        var runs = chain.runs
+        if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
+        if !back.runs.isEmpty {
+            if let next = chain.next { back.runs[0].start = next }
+            if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
+        }
+        var merged = PageList<Item>(
+            rows: front.rows + chain.rows + back.rows,
+            runs: front.runs + runs + back.runs,
+            next: back.rows.isEmpty ? chain.next : end?.start ?? list.next,
+            round: round,
+            folded: list.folded,
+            doubts: list.doubts
+        )
+        merged.joinSmallRuns(upTo: pageSize)
+        if flight.load == .previous, !flight.isRecovering {
+            dropped.removeLast()
+        } else if index == 0, chain.start == nil {
+            dropped = []
+        }
+        replaceList(by: merged)
+        isLoaded = true
+        let isAtTop = flight.load == .previous && !flight.isRecovering
+        dropFarEnd(from: isAtTop ? nil : flight.anchor)
+        if flight.load == .refresh { return refreshed(by: chain, &actions) }
+        if flight.load == .previous {
+            headError = nil
+            failedHeadLoad = nil
+        }
+        if flight.load != .next { answer(flight.load, error: nil, in: &actions) }
+        actions.hasNewBase = true
+    }
+
+    /// Keeps the list within its limit: what is farther from the reader's row goes, or its end.
+    private mutating func dropFarEnd(from anchor: Item.ID?) {
+        guard list.runs.count > pageLimit else { return }
+        let row = anchor.flatMap { anchor in list.rows.firstIndex { $0.id == anchor } }
+        var place = row.flatMap(list.run(ofRow:)) ?? 0
+        while list.runs.count > pageLimit {
+            if place > list.runs.count / 2 {
+                removeFirstRun()
+                place -= 1
+            } else {
+                removeLastRun()
+            }
+        }
+    }
+
+    /// The rows from that one on, with their runs.
+    private func behind(_ list: PageList<Item>, _ row: Int) -> PageList<Item> {
+        var offset = 0
+        var runs: [PageRun] = []
+        for var run in list.runs {
+            offset += run.count
+            guard offset > row else { continue }
+            run.count = min(run.count, offset - row)
+            runs.append(run)
+        }
+        return PageList(rows: Array(list.rows[row...]), runs: runs)
+    }
+}
+
+// MARK: - Tail
+
+extension ListState {
+    private mutating func landNext(_ flight: ListFlight<Item>, _ actions: inout Actions) {
+        var flight = flight
+        // The list was cut or begun anew meanwhile: its end is elsewhere. `proceed` goes there.
+        guard list.next == flight.chain.start else { return }
+        // A row that has moved into a page that is newer than this one stays there.
+        flight.chain.leaveOut(ids(newerThan: flight.round))
+        let chain = flight.chain
+        if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
+            return proceed(with: flight, limit: pageSize, &actions)
+        }
+        var runs = chain.runs
+        if chain.ids.contains(where: ids.contains) {
+            let gap = list.remove(chain.ids)
+            if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
+            rearranged()
+        }
+        list.rows += chain.rows
+        list.runs += runs
+        list.next = chain.next
+        ids.formUnion(chain.ids)
+        while list.runs.count > pageLimit { removeFirstRun() }
+        tailError = nil
+        answer(.next, error: nil, in: &actions)
+        actions.hasNewBase = true
+    }
+
+    /// The rows that were seen in a later round than that.
+    private func ids(newerThan round: UInt64) -> Set<Item.ID> {
+        guard round < list.round else { return [] }
+        var newer: Set<Item.ID> = []
+        var offset = 0
+        for run in list.runs {
+            let range = offset..<(offset + run.count)
+            offset = range.upperBound
+            if run.round > round { newer.formUnion(list.rows[range].lazy.map(\.id)) }
+        }
+        return newer
+    }
+}
+
+// MARK: - Recovery
+
+extension ListState {
+    /// A page on the way from the beginning to where a cursor has expired.
+    private mutating func landRecovery(_ flight: ListFlight<Item>, _ actions: inout Actions) {
+        let chain = flight.chain
+        let isThere =
+            chain.next == nil || hasPassed(flight.anchor, chain) || hasReachedEnd(chain)
+            || chain.requests >= PageLimits.recoveryRequests
+        guard isThere else {
+            return proceed(with: flight, limit: PageLimits.largestSize, &actions)
+        }
+        restartOther(than: flight.load, &actions)
+        // Those who wait for the next page still do: `proceed` asks for it.
+        guard flight.load != .next, chain.next != nil else {
+            return merge(flight, at: 0, reach: nil, &actions)
+        }
+        let alignment = PageAlignment(
+            held: list.rows.lazy.map(\.id),
+            fresh: chain.rows.map(\.id),
+            freshSet: chain.ids
+        )
+        let isKnown = !hasPrevious || overlaps(chain, alignment)
+        let reach = isKnown ? alignment.reach : nil
+        merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &actions)
+    }
+
+    /// Ends what the other lane has under way, if what has landed here overtakes it.
+    ///
+    /// Both have asked for the same part of the list, and what was asked for first must not be put
+    /// over what is newer. Whoever waits for it still does: `proceed` asks again.
+    private mutating func restartOther(than load: ListLoad, _ actions: inout Actions) {
+        if load == .next, let flight = head {
+            actions.cancel.append(flight.number)
+            head = nil
+        } else if load != .next, let flight = tail, flight.isRecovering {
+            actions.cancel.append(flight.number)
+            tail = nil
+            hasRecovered = false
+        }
+    }
+
+    /// Whether most of the last rows that are held are in the chain.
+    private func hasReachedEnd(_ chain: PageChain<Item>) -> Bool {
+        let last = list.rows.suffix(pageSize)
+        return last.count { chain.ids.contains($0.id) } * 2 > last.count
+    }
+
+    /// Whether the chain goes a page further than the row.
+    private func hasPassed(_ anchor: Item.ID?, _ chain: PageChain<Item>) -> Bool {
+        guard let anchor, chain.ids.contains(anchor) else { return false }
+        return !chain.rows.suffix(pageSize).contains { $0.id == anchor }
+    }
+
+    /// Sends the load's next request.
+    private mutating func proceed(
+        with flight: ListFlight<Item>,
+        limit: Int,
+        _ actions: inout Actions
+    ) {
+        var flight = flight
+        flight.number = nextNumber()
+        actions.start.append(
+            ListRequest(
+                number: flight.number,
+                load: flight.load,
+                cursor: flight.chain.next,
+                limit: limit,
+                priority: priority(of: flight.load)
+            )
+        )
+        if flight.load == .next { tail = flight } else { head = flight }
+    }
+}

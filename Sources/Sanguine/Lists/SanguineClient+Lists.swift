@@ -1,0 +1,100 @@
+extension SanguineClient {
+    /// A list as an observable object for a view, the same one for all views of the list: `items`,
+    /// `hasMore`, `loadNext()`.
+    @MainActor
+    public func model<Item>(_ list: ListQuery<Item>) -> ListModel<Item> {
+        device.models.model(list.key) { ListModel(source(of: list), on: device) }
+    }
+
+    /// What is known of a list, with its age and the state of the network, at once.
+    ///
+    /// It waits for no network; see ``cached(_:)->Value?``.
+    public func snapshot<Item>(of list: ListQuery<Item>) -> ListSnapshot<Item> {
+        source(of: list).snapshot()
+    }
+
+    /// What is known of a list at once, then every change of it.
+    ///
+    /// A list that is not fresh is shown and refreshed. A reader who is slow gets the newest state
+    /// and not those in between. The sequence ends when the client is closed.
+    public func updates<Item>(of list: ListQuery<Item>) -> AsyncStream<ListSnapshot<Item>> {
+        let source = source(of: list)
+        let signals = source.signals()
+        // The snapshot is taken when the reader asks, so that it is always the newest.
+        return AsyncStream {
+            for await _ in signals { return source.snapshot() }
+            return nil
+        }
+    }
+
+    /// The rows of a list that are known, at once; `nil` if none were ever loaded.
+    ///
+    /// It waits for no network; see ``cached(_:)->Value?``.
+    public func cached<Item>(_ list: ListQuery<Item>) -> [Item]? {
+        let snapshot = snapshot(of: list)
+        return snapshot.asOf == nil && snapshot.items.isEmpty ? nil : snapshot.items
+    }
+
+    /// The rows of a list; its first page is loaded first unless it is fresh by its policy.
+    ///
+    /// - Returns: All rows that are held, those of later pages among them.
+    /// - Throws: ``SanguineError``.
+    @discardableResult
+    public func value<Item>(of list: ListQuery<Item>) async throws(SanguineError) -> [Item] {
+        let source = source(of: list)
+        _ = try await queries.value(of: source.entry)
+        return source.snapshot().items
+    }
+
+    /// Loads the list's first page although it may be fresh, and joins it with what is held.
+    ///
+    /// One request, however many pages are held; see <doc:Lists-And-Pages>. Joins a refresh that is
+    /// under way.
+    ///
+    /// - Returns: All rows that are held then.
+    /// - Throws: ``SanguineError``. What is held stays.
+    @discardableResult
+    public func refresh<Item>(_ list: ListQuery<Item>) async throws(SanguineError) -> [Item] {
+        let source = source(of: list)
+        _ = try await queries.value(of: source.entry, refreshing: true)
+        return source.snapshot().items
+    }
+
+    /// Loads the page after the last one that is held; the first one, if there is none.
+    ///
+    /// Any number of simultaneous callers cause one request. A caller whose task is cancelled
+    /// disturbs no other; when the last one is, the request is cancelled. At the list's end it
+    /// returns at once.
+    ///
+    /// - Parameters:
+    ///   - list: The list.
+    ///   - priority: What goes first when requests wait. Default: the policy's.
+    /// - Throws: ``SanguineError``. What is held stays, and the next call asks for the same page.
+    public func loadNext<Item>(
+        _ list: ListQuery<Item>,
+        priority: FetchPriority? = nil
+    ) async throws(SanguineError) {
+        let priority = priority ?? list.policy.priority
+        try await source(of: list).load(.next, priority: priority)
+    }
+
+    /// Loads the page before the first one that is held, if pages were dropped there.
+    ///
+    /// - Throws: ``SanguineError``. What is held stays.
+    public func loadPrevious<Item>(_ list: ListQuery<Item>) async throws(SanguineError) {
+        try await source(of: list).load(.previous, priority: list.policy.priority)
+    }
+
+    /// Makes the list count as stale.
+    ///
+    /// It stays to be shown; who observes it gets a fresh one.
+    public func invalidate<Item>(_ list: ListQuery<Item>) {
+        queries.invalidate(source(of: list).entry)
+    }
+
+    private func source<Item>(of list: ListQuery<Item>) -> ListSource<Item> {
+        let source = queries.source(of: list)
+        source.take(list)
+        return source
+    }
+}

@@ -1,0 +1,105 @@
+/// What a ``RequestMutation`` changes in what is shown.
+///
+/// A value that is not there is not changed; it is when it comes.
+public struct MutationEffects {
+    private var queries: [ErasedQuery] = []
+    private var bodies: [QueryKey: [@Sendable (ValueBox, Effect) -> ValueBox]] = [:]
+    private var lists: [QueryKey: ListEffect] = [:]
+    private let cache: QueryCache
+
+    init(cache: QueryCache) { self.cache = cache }
+
+    /// Changes a query's value.
+    ///
+    /// Values that the client derives itself, such as the balance, cannot be changed.
+    public mutating func update<Value>(
+        _ query: ValueQuery<Value>,
+        _ body: @escaping @Sendable (inout Value) -> Void
+    ) {
+        guard !query.erased.isSourced else { return }
+        add(query.erased) { box, _ in
+            guard var value = box.value(as: Value.self) else { return box }
+            body(&value)
+            return .of(value)
+        }
+    }
+
+    /// Changes each row of a list, as far as it is held.
+    public mutating func updateRows<Item>(
+        of pages: ListQuery<Item>,
+        _ body: @escaping @Sendable (inout Item) -> Void
+    ) {
+        updateList(pages) { list, effect in
+            for place in list.rows.indices {
+                if list.doubts[list.rows[place].id]?.contains(effect) == true { continue }
+                body(&list.rows[place])
+            }
+        }
+    }
+
+    /// Shows a row in a list, unless the list has one of its id.
+    ///
+    /// - Parameters:
+    ///   - item: The row.
+    ///   - pages: The list.
+    ///   - place: Before which row; at the end if there are fewer. Default: the first.
+    public mutating func insert<Item>(_ item: Item, into pages: ListQuery<Item>, at place: Int = 0)
+    {
+        updateList(pages) { list, _ in
+            guard !list.rows.contains(where: { $0.id == item.id }) else { return }
+            list.rows.insert(item, at: min(max(0, place), list.rows.count))
+        }
+    }
+
+    /// Shows a list without a row.
+    public mutating func remove<Item>(_ id: Item.ID, from pages: ListQuery<Item>) {
+        updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
+    }
+
+    private mutating func updateList<Item>(
+        _ pages: ListQuery<Item>,
+        _ body: @escaping @Sendable (inout PageList<Item>, Effect) -> Void
+    ) {
+        let query = cache.source(of: pages).entry.erased
+        add(query) { box, effect in
+            guard var list = box.value(as: PageList<Item>.self),
+                !list.folded.contains(effect.sequence)
+            else { return box }
+            body(&list, effect)
+            return .of(list)
+        }
+        lists[query.key] = ListEffect(
+            isFolded: { box, sequence in
+                box.value(as: PageList<Item>.self)?.folded.contains(sequence) ?? false
+            },
+            folded: { box, effect in
+                guard let list = box.value(as: PageList<Item>.self),
+                    let changed = effect.applied(to: box).value(as: PageList<Item>.self)
+                else { return box }
+                return .of(list.folding(effect.sequence, rows: changed.rows))
+            },
+            fold: { [weak cache] in cache?.source(of: pages).fold() },
+            dispel: { [weak cache] in cache?.source(of: pages).dispel($0) }
+        )
+    }
+
+    private mutating func add(
+        _ query: ErasedQuery,
+        _ body: @escaping @Sendable (ValueBox, Effect) -> ValueBox
+    ) {
+        if bodies[query.key] == nil { queries.append(query) }
+        bodies[query.key, default: []].append(body)
+    }
+
+    /// What it does to each key's values.
+    func effects(of sequence: Int64) -> [Effect] {
+        queries.map { query in
+            let bodies = bodies[query.key] ?? []
+            var effect = Effect(sequence: sequence, query: query) { box, effect in
+                bodies.reduce(box) { $1($0, effect) }
+            }
+            effect.list = lists[query.key]
+            return effect
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Foundation
+import Observation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// Lists as a view sees them, without a view.
+@MainActor
+@Suite("Pages model", .bounded)
+struct ListModelTests {
+    private let server = FeedServer()
+
+    @Test func `a model goes from loading to ready and on to the next page`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.hold()
+        let model = test.client.model(.feed("a"))
+        #expect(model.phase == .loading)
+        test.network.release()
+        try await eventually("the list is ready") { model.phase == .ready }
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(20)))
+        #expect(model.hasMore)
+        #expect(model.asOf == test.wall.now())
+        await model.loadNext()
+
+        #expect(model.items.count == 40)
+    }
+
+    @Test func `a list that a view shows goes first, although it was asked for before`()
+        async throws
+    {
+        let test = try TestClient(network: server.network()) { $0.readsPerHost = 1 }
+        let queue = test.client.queue
+        let host = try #require(URL(string: TestClient.server)).hostKey
+        test.network.hold()
+        let other = Task { try await test.client.value(of: .feed("b")) }
+        try await test.network.waitForHeld(1)
+        let loading = Task { try await test.client.value(of: .feed("a")) }
+        try await eventually("a waiting read") { queue.waiting(for: host, of: .normal) == 1 }
+        let model = test.client.model(.feed("a"))
+        try await eventually("the read is a visible one") {
+            queue.waiting(for: host, of: .visible) == 1
+        }
+        test.network.release()
+        try await other.finished()
+        try await loading.finished()
+        try await eventually("the list is ready") { model.phase == .ready }
+
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `what is cached is there when the model is made`() async throws {
+        let test = try TestClient(network: server.network())
+        for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
+        let model = test.client.model(.feed("a"))
+
+        #expect(model.items.count == 40)
+        #expect(model.phase == .ready)
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a row near the end has the next page loaded ahead, once`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        model.itemAppeared(model.items[2].id)
+        #expect(test.network.requests.count == 1)
+        for row in model.items.suffix(5) { model.itemAppeared(row.id) }
+        try await eventually("two pages") { model.items.count == 40 }
+
+        #expect(test.network.requests.count == 2)
+    }
+
+    @Test func `a failed next page stands beside the rows, and is not asked for on and on`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        test.network.script(.status(404))
+        await model.loadNext()
+        #expect(model.nextError?.code == "http_404")
+        #expect(model.items.count == 20)
+        model.itemAppeared(model.items[19].id)
+        #expect(test.network.requests.count == 2)
+        await model.retry()
+
+        #expect(model.nextError == nil)
+        #expect(model.items.count == 40)
+    }
+
+    @Test func `a failed refresh leaves the rows`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        test.network.script(.status(404))
+        await model.refresh()
+        #expect(model.error?.code == "http_404")
+        #expect(model.items.count == 20)
+        #expect(model.phase == .ready)
+        await model.retry()
+
+        #expect(model.error == nil)
+    }
+
+    @Test func `a first page that fails is a phase, and retrying cures it`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.script(.status(404))
+        let model = test.client.model(.feed("a"))
+        try await eventually("the first page has failed") { model.phase == .failed }
+        #expect(model.error?.code == "http_404")
+        await model.retry()
+
+        #expect(model.phase == .ready)
+    }
+
+    @Test func `a model shows what another part of the app has loaded`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        try await test.client.loadNext(.feed("a"))
+        try await eventually("two pages") { model.items.count == 40 }
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
+    }
+
+    @Test func `what a caller on the main actor has waited for is in the model`() async throws {
+        let test = try TestClient(network: server.network())
+        for number in 1...50 {
+            let list = ListQuery<FeedRow>.feed("\(number)")
+            let model = test.client.model(list)
+            try await test.client.value(of: list)
+            try #require(model.items.count == 20, "List \(number)")
+            try await test.client.loadNext(list)
+            try #require(model.items.count == 40, "List \(number)")
+        }
+    }
+
+    @Test func `views of one list share one model`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+
+        #expect(test.client.model(.feed("a")) === model)
+        #expect(test.client.model(.feed("b")) !== model)
+    }
+
+    @Test func `pages and refreshes in turn leave a model with all rows`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        await model.refresh()
+        await model.loadNext()
+        await model.refresh()
+        await model.loadNext()
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(60)))
+    }
+
+    @Test func `an old row that is shown becomes as new as the refresh`() async throws {
+        let test = try TestClient(network: server.network())
+        let model = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model.phase == .ready }
+        await model.loadNext()
+        server.change { $0.edit(30) }
+        await model.refresh()
+        #expect(model.items[30].text == 0)
+        model.itemAppeared(model.items[25].id)
+        try await eventually("the newer row") { model.items[30].text == 1 }
+
+        #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
+    }
+
+    @Test func `a model that is released stops following and prefetching`() async throws {
+        let test = try TestClient(network: server.network())
+        var model: ListModel<FeedRow>? = test.client.model(.feed("a"))
+        try await eventually("the list is ready") { model?.phase == .ready }
+        test.network.hold()
+        if let row = model?.items.last { model?.itemAppeared(row.id) }
+        try await test.network.waitForHeld(1)
+        weak let released = model
+        model = nil
+
+        #expect(released == nil)
+        try await test.network.waitForCancelled(1)
+    }
+}

@@ -1,0 +1,95 @@
+import Testing
+
+@testable import Sanguine
+
+/// What becomes of a list whose cursors have expired.
+extension ListStateTests {
+    @Test mutating func `a cursor that expires further down is found again`() throws {
+        try loadSix(next: "x")
+        let stale = try request(.next)
+        let recovery = try expire(stale)
+        let first = try land(try #require(recovery.start.first), page("abcdefghijkl", next: "l2"))
+        #expect(first.start.map(\.cursor) == ["l2"])
+        #expect(shown == "efghijklmnopqrstuvwx")
+        let walk = try #require(first.start.first)
+        let second = try land(walk, page("mnopqrstuvwx", next: "x2"))
+        let next = try #require(second.start.first)
+        #expect(next.cursor == "x2")
+        _ = try land(next, page("yz", next: nil))
+
+        #expect(shown == "abcdefghijklmnopqrstuvwxyz")
+    }
+
+    @Test mutating func `an expired cursor is renewed from the beginning, in large pages`() throws {
+        try loadThree()
+        let stale = try request(.next)
+        let recovery = try expire(stale)
+        let walk = try #require(recovery.start.first)
+        #expect(walk.cursor == nil)
+        #expect(walk.limit == PageLimits.largestSize)
+        #expect(shown == "abcdefghijkl")
+        let nextEffect = try land(walk, page("abcdefgijkl", next: "l2"))
+        let next = try #require(nextEffect.start.first)
+        #expect(next.cursor == "l2")
+        #expect(shown == "abcdefgijkl")
+        let effect = try land(next, page("mnop", next: nil))
+
+        #expect(effect.answer.map(\.error) == [nil])
+        #expect(shown == "abcdefgijklmnop")
+    }
+
+    @Test mutating func `a cursor that is refused twice is an error`() throws {
+        try loadThree()
+        let error = SanguineError.queryFailed(ClosureFailure("gone"))
+        let stale = try request(.next)
+        let recovery = try expire(stale, error)
+        let walk = try #require(recovery.start.first)
+        let nextEffect = try land(walk, page("abcdefghijkl", next: "l2"))
+        let next = try #require(nextEffect.start.first)
+        let effect = try expire(next, error)
+
+        #expect(effect.start.isEmpty)
+        #expect(effect.answer.map(\.error) == [error])
+    }
+
+    @Test mutating func `a cursor is renewed once for each load`()
+        throws
+    {
+        try loadThree()
+        for _ in 1...2 {
+            let recovery = try expire(try request(.next))
+            let walk = try #require(recovery.start.first)
+            #expect(walk.cursor == nil)
+            // Nothing is left to load, so no page follows.
+            let effect = try land(walk, page("abcdefghijkl", next: nil))
+            #expect(effect.answer.map(\.error) == [nil])
+            try load(.refresh, page("wxyz", next: "z"))
+        }
+    }
+
+    @Test mutating func `a refresh that lands while the place is looked for begins that anew`()
+        throws
+    {
+        try loadThree()
+        let refresh = try request(.refresh)
+        let recovery = try expire(try request(.next))
+        let walk = try #require(recovery.start.first)
+        let landing = try land(refresh, page("xabc", next: "c2"))
+
+        #expect(landing.cancel == [walk.number])
+        #expect(landing.start.map(\.cursor) == ["l"])
+        let again = try expire(try #require(landing.start.first))
+        #expect(again.start.map(\.cursor) == [nil])
+    }
+
+    @Test mutating func `a place that is found again overtakes a refresh under way`() throws {
+        try loadThree()
+        let recovery = try expire(try request(.next))
+        let walk = try #require(recovery.start.first)
+        let refresh = try request(.refresh)
+        let landing = try land(walk, page("abcdefghijkl", next: "l2"))
+
+        #expect(landing.cancel == [refresh.number])
+        #expect(Set(landing.start.map(\.load)) == [.refresh, .next])
+    }
+}

@@ -1,0 +1,445 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// The rules of the list, one by one; the fuzz plays them together.
+@Suite("Pages, the state", .bounded)
+struct ListStateTests {
+    struct Row: Codable, Sendable, Equatable, Identifiable {
+        var id: String
+        var version = 0
+    }
+
+    var state = ListState<Row>(pageSize: 4, pageLimit: 5)
+    private var lastWaiter: UInt64 = 0
+
+    func page(_ ids: String, next: String?, version: Int = 0) -> ListPage<Row> {
+        let rows = ids.map { Row(id: String($0), version: version) }
+        return ListPage(items: rows, hasMore: next != nil, nextCursor: next)
+    }
+
+    var shown: String { state.list.rows.map(\.id).joined() }
+
+    mutating func join(_ load: ListLoad) -> ListState<Row>.Actions {
+        lastWaiter += 1
+        return state.join(load, waiter: lastWaiter)
+    }
+
+    mutating func request(_ load: ListLoad) throws -> ListRequest {
+        let actions = join(load)
+        return try #require(actions.start.first)
+    }
+
+    mutating func land(
+        _ request: ListRequest,
+        _ page: ListPage<Row>
+    ) throws -> ListState<Row>.Actions {
+        let actions = state.land(request.number, page)
+        return try #require(actions)
+    }
+
+    mutating func expire(
+        _ request: ListRequest,
+        _ error: SanguineError = .queryFailed(ClosureFailure("gone"))
+    ) throws -> ListState<Row>.Actions {
+        let actions = state.fail(request.number, error, isCursorExpired: true)
+        return try #require(actions)
+    }
+
+    /// Loads a page to its end.
+    mutating func load(_ load: ListLoad, _ page: ListPage<Row>) throws {
+        _ = try land(try request(load), page)
+    }
+
+    /// Three pages: abcd, efgh, ijkl.
+    mutating func loadThree() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("efgh", next: "h"))
+        try load(.next, page("ijkl", next: "l"))
+    }
+
+    @Test mutating func `without a list the next page is the first one`() throws {
+        let request = try request(.next)
+        #expect(request.cursor == nil)
+        #expect(request.limit == 4)
+        let actions = try land(request, page("abcd", next: "d"))
+
+        #expect(actions.answer.map(\.waiter) == [1])
+        #expect(shown == "abcd")
+        #expect(state.hasMore)
+    }
+
+    @Test mutating func `any number of callers cause one request and all are answered`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        let starts = (1...1_000).map { _ in join(.next).start.count }
+        #expect(starts.reduce(0, +) == 1)
+        let number = try #require(state.tail?.number)
+        let landing = state.land(number, page("efgh", next: nil))
+        let actions = try #require(landing)
+
+        #expect(actions.answer.count == 1_000)
+        let late = join(.next)
+        #expect(late.answer.count == 1)
+        #expect(state.isIdle)
+    }
+
+    @Test mutating func `the last caller who leaves takes the request along`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        let number = try request(.next).number
+        _ = join(.next)
+
+        let first = state.leave(waiter: lastWaiter)
+        let last = state.leave(waiter: lastWaiter - 1)
+        #expect(first.cancel.isEmpty)
+        #expect(last.cancel == [number])
+        let late = state.land(number, page("efgh", next: nil))
+        #expect(late?.start == nil)
+        #expect(shown == "abcd")
+    }
+
+    @Test mutating func `a refresh of many pages is one request and keeps the others`() throws {
+        try loadThree()
+        let actions = join(.refresh)
+        #expect(actions.start.count == 1)
+        let landing = try land(actions.start[0], page("xyab", next: "b2", version: 1))
+
+        #expect(landing.start.isEmpty)
+        #expect(shown == "xyabcdefghijkl")
+        #expect(state.list.rows[2].version == 1)
+        #expect(state.list.next == "l")
+    }
+
+    @Test mutating func `a refresh drops what was deleted and moves what has moved`() throws {
+        try loadThree()
+        try load(.refresh, page("kbcd", next: "d2"))
+
+        #expect(shown == "kbcdefghijl")
+    }
+
+    @Test mutating func `a refresh whose last row is new begins anew`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.refresh, page("abce", next: "e"))
+
+        #expect(shown == "abce")
+        #expect(state.list.next == "e")
+    }
+
+    @Test mutating func `a row that was shown is looked for before the list begins anew`() throws {
+        try loadThree()
+        _ = state.show("f")
+        let landing = try land(try request(.refresh), page("abcx", next: "x"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "x")
+        _ = try land(second, page("efghi", next: "i2"))
+
+        #expect(shown == "abcxefghijkl")
+    }
+
+    @Test mutating func `a page that is looked at again goes on until it meets the rows behind`()
+        throws
+    {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let showing = state.show("f")
+        let review = try #require(showing.start.first)
+        let landing = try land(review, page("efgx", next: "x"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "x")
+        _ = try land(second, page("ijk", next: "k2"))
+
+        #expect(shown == "abcdefgxijkl")
+    }
+
+    @Test mutating func `a refresh that reaches the end is the whole list`() throws {
+        try loadThree()
+        try load(.refresh, page("ab", next: nil))
+
+        #expect(shown == "ab")
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `a refresh that does not connect begins anew`() throws {
+        try loadThree()
+        try load(.refresh, page("wxyz", next: "z"))
+
+        #expect(shown == "wxyz")
+        #expect(state.list.next == "z")
+    }
+
+    @Test mutating func `the reader's row is looked for before the list begins anew`() throws {
+        try loadThree()
+        state.setAnchor("f")
+        let first = try request(.refresh)
+        let landing = try land(first, page("wxyz", next: "z"))
+        let second = try #require(landing.start.first)
+        #expect(shown == "abcdefghijkl")
+        #expect(second.cursor == "z")
+        #expect(second.limit == PageLimits.largestSize)
+        let actions = try land(second, page("uvab", next: "b"))
+
+        #expect(actions.answer.count == 1)
+        #expect(shown == "wxyzuvabcdefghijkl")
+    }
+
+    @Test mutating func `a search for the reader's row has an end`() throws {
+        try loadThree()
+        state.setAnchor("f")
+        var request = try request(.refresh)
+        var requests = 1
+        while let next = state.land(
+            request.number,
+            page(["1", "2", "3", "4", "5", "6"][requests], next: "\(requests)")
+        )?.start.first {
+            request = next
+            requests += 1
+        }
+        #expect(requests == PageLimits.refreshRequests)
+        #expect(shown == "23456")
+    }
+
+    /// Six pages, of which the first was dropped: efgh to uvwx.
+    mutating func loadSix(next: String? = nil) throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: next))
+    }
+
+    @Test mutating func `a refresh leaves a reader further down where he is`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1234", next: "4"))
+        #expect(shown == "efghijklmnopqrstuvwx")
+        #expect(state.beginning.rows.map(\.id).joined() == "1234")
+        let request = try request(.previous)
+        let landing = try land(request, page("1234", next: "4"))
+        let second = try #require(landing.start.first)
+        _ = try land(second, page("abcd", next: "d2"))
+
+        #expect(shown == "1234abcdefghijklmnop")
+        #expect(!state.hasPrevious)
+    }
+
+    @Test mutating func `rows that came before those further down are not passed over`() throws {
+        try loadSix()
+        let request = try request(.previous)
+        let landing = try land(request, page("abd1", next: "1"))
+        let second = try #require(landing.start.first)
+        #expect(second.cursor == "1")
+        _ = try land(second, page("23ef", next: "f2"))
+
+        #expect(shown == "abd123efghijklmnop")
+    }
+
+    @Test mutating func `a row that moved up leaves the rows further down`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1e34", next: "4"))
+
+        #expect(shown == "fghijklmnopqrstuvwx")
+        #expect(state.hasPrevious)
+        let review = state.show("m")
+        #expect(review.start.map(\.cursor) == ["l"])
+    }
+
+    @Test mutating func `a refresh without a reader's row goes to the top`() throws {
+        try loadSix()
+        try load(.refresh, page("123e", next: "e2"))
+
+        #expect(shown == "123e")
+        #expect(!state.hasPrevious)
+    }
+
+    @Test mutating func `a first page that reaches the rows further down joins them`() throws {
+        try loadSix()
+        state.setAnchor("m")
+        try load(.refresh, page("1efg", next: "g2"))
+
+        #expect(shown == "1efghijklmnopqrstuvwx".prefix(shown.count))
+        #expect(shown.contains("m") && !state.hasPrevious)
+    }
+
+    @Test mutating func `past the limit what is farther from the reader's row goes`() throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        state.setAnchor("s")
+        let landing = try land(try request(.refresh), page("1234", next: "4"))
+        let second = try #require(landing.start.first)
+        _ = try land(second, page("abcd", next: "d2"))
+
+        #expect(shown == "abcdefghijklmnopqrst")
+        #expect(state.hasPrevious)
+        #expect(state.beginning.rows.map(\.id).joined() == "1234abcd")
+    }
+
+    @Test mutating func `who shows a list takes over only what has come`() throws {
+        try loadThree()
+        let three = state.span
+        #expect(state.change(since: nil) == .all(state.list.rows))
+        #expect(state.change(since: three) == .nothing)
+        try load(.next, page("mnop", next: "p"))
+        let appended = page("mnop", next: nil).items
+        #expect(state.change(since: three) == .slid(dropped: 0, appended: appended))
+        let four = state.span
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: nil))
+        let both = page("qrstuvwx", next: nil).items
+        #expect(state.change(since: four) == .slid(dropped: 4, appended: both))
+        try load(.refresh, page("1234", next: "4"))
+
+        #expect(state.change(since: four) == .all(state.list.rows))
+    }
+
+    @Test mutating func `an old page is asked for again when one of its rows is shown`() throws {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let fresh = state.show("b")
+        #expect(fresh.start.isEmpty)
+        let showing = state.show("f")
+        let request = try #require(showing.start.first)
+        #expect(request.load == .review)
+        #expect(request.cursor == "d2")
+        let actions = state.land(request.number, page("efxg", next: "g2", version: 1))
+
+        #expect(actions?.start.isEmpty == true)
+        #expect(shown == "abcdefxghijkl")
+        #expect(state.list.rows[4].version == 1)
+        #expect(state.list.next == "l")
+    }
+
+    @Test mutating func `a refresh ends a review and goes first`() throws {
+        try loadThree()
+        try load(.refresh, page("abcd", next: "d2"))
+        let showing = state.show("f")
+        let review = try #require(showing.start.first)
+        let actions = join(.refresh)
+
+        #expect(actions.cancel == [review.number])
+        #expect(actions.start.map(\.load) == [.refresh])
+    }
+
+    @Test mutating func `the page that failed is the one that is tried again`() throws {
+        try loadThree()
+        let first = try request(.next)
+        let failure = state.fail(first.number, .transport(.timedOut))
+        #expect(failure?.answer.first?.error == .transport(.timedOut))
+        #expect(state.tailError == .transport(.timedOut))
+        #expect(shown == "abcdefghijkl")
+        let second = try request(.next)
+
+        #expect(second.cursor == "l")
+        _ = state.land(second.number, page("mnop", next: nil))
+        #expect(state.tailError == nil)
+        #expect(shown == "abcdefghijklmnop")
+    }
+
+    @Test mutating func `past the limit the far end goes, and comes back`() throws {
+        try loadThree()
+        try load(.next, page("mnop", next: "p"))
+        try load(.next, page("qrst", next: "t"))
+        try load(.next, page("uvwx", next: nil))
+        #expect(shown == "efghijklmnopqrstuvwx")
+        #expect(state.hasPrevious)
+        let request = try request(.previous)
+        #expect(request.cursor == nil)
+        _ = state.land(request.number, page("abcd", next: "d2"))
+
+        #expect(shown == "abcdefghijklmnopqrst")
+        #expect(!state.hasPrevious)
+        #expect(state.hasMore)
+        try load(.next, page("uvwx", next: nil))
+        #expect(state.list.rows.last?.id == "x")
+    }
+
+    @Test mutating func `a row that comes again on the next page stands once, in its new version`()
+        throws
+    {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("defg", next: nil, version: 1))
+
+        #expect(shown == "abcdefg")
+        #expect(state.list.rows[3].version == 1)
+    }
+
+    @Test mutating func `a page that arrives after the list began anew is not put behind it`()
+        throws
+    {
+        try loadThree()
+        let next = try request(.next)
+        try load(.refresh, page("wxyz", next: "z"))
+        let actions = try land(next, page("mnop", next: nil))
+
+        #expect(shown == "wxyz")
+        #expect(actions.start.map(\.cursor) == ["z"])
+    }
+
+    @Test mutating func `a late page does not take a row away that has moved into a newer one`()
+        throws
+    {
+        try loadThree()
+        let next = try request(.next)
+        try load(.refresh, page("nabc", next: "c2", version: 1))
+        _ = try land(next, page("mnop", next: nil))
+
+        #expect(shown == "nabcdefghijklmop")
+        #expect(state.list.rows[0].version == 1)
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `a refresh that brings nothing new is no change of the list`() throws {
+        try loadThree()
+        let before = state.list
+        try load(.refresh, page("abcd", next: "d2"))
+
+        #expect(state.list.round > before.round)
+        #expect(state.list == before)
+    }
+
+    @Test mutating func `it is known which load failed at the head`() throws {
+        try loadThree()
+        for rows in ["mnop", "qrst", "uvwx"] {
+            try load(.next, page(rows, next: String(rows.suffix(1))))
+        }
+        let previous = try request(.previous)
+        _ = state.fail(previous.number, .transport(.timedOut))
+        #expect(state.failedHeadLoad == .previous)
+        try load(.previous, page("abcd", next: "d2"))
+
+        #expect(state.failedHeadLoad == nil)
+    }
+
+    @Test mutating func `a backend whose cursor does not move is at its end`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        try load(.next, page("efgh", next: "d"))
+
+        #expect(!state.hasMore)
+    }
+
+    @Test mutating func `empty pages are passed over, up to a limit`() throws {
+        try load(.refresh, page("abcd", next: "0"))
+        var request = try request(.next)
+        var requests = 1
+        while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
+            request = next
+            requests += 1
+        }
+        #expect(requests == PageLimits.emptyPages)
+        #expect(state.isIdle)
+        #expect(state.hasMore)
+    }
+
+    @Test mutating func `when the user changes everything ends and nothing is left`() throws {
+        try loadThree()
+        let next = try request(.next)
+        let actions = state.reset(.userChanged)
+
+        #expect(actions.cancel == [next.number])
+        #expect(actions.answer.map(\.error) == [.userChanged])
+        #expect(shown.isEmpty && !state.hasMore && !state.isLoaded)
+        let late = state.land(next.number, page("mnop", next: nil))
+        #expect(late?.start == nil)
+    }
+}

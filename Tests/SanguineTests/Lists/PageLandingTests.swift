@@ -1,0 +1,56 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Testing
+
+@testable import Sanguine
+
+/// What a fetched page makes of rows with effects, without a client.
+@Suite("Landing pages")
+struct PageLandingTests {
+    private let query = ValueQuery<PageList<Track>>("tracks") { _ in PageList() }
+
+    /// One more play of track 1; it adds, so that it is seen if it is there twice.
+    private func play(_ sequence: Int64, sentAt: UInt64?) -> Effect {
+        var effect = Effect(sequence: sequence, query: query.erased) { box, effect in
+            guard var list = box.value(as: PageList<Track>.self) else { return box }
+            for place in list.rows.indices where list.doubts[1]?.contains(effect) != true {
+                list.rows[place].plays += 1
+            }
+            return .of(list)
+        }
+        effect.sentAt = sentAt
+        return effect
+    }
+
+    private func shown(_ landing: PageLanding<Track>, _ effects: [Effect]) -> Int? {
+        var list = PageList(rows: landing.page.items)
+        list.doubts = landing.doubts ?? [:]
+        let box = EffectTable.List(effects: effects).applied(to: .of(list))
+        return box.value(as: PageList<Track>.self)?.rows.first?.plays
+    }
+
+    @Test func `what was shown stays beside what the row may contain already`() {
+        // The row contains the first play, or not; the second is shown, and was sent since.
+        var held = PageList(rows: [Track(id: 1, plays: 1)])
+        let effects = [play(1, sentAt: 1), play(2, sentAt: 5)]
+        held.doubts = [1: Doubts([effects[0]])]
+        let page = ListPage(items: [Track(id: 1, plays: 1, title: "Theirs")], hasMore: false)
+
+        let landing = PageLanding(page, over: held, effects: effects)
+
+        #expect(shown(landing, effects) == 2)
+        #expect(landing.page.items.first?.title == "Theirs")
+        #expect(landing.doubts == [1: Doubts([effects[0]])])
+    }
+
+    @Test func `nothing that the row may contain is shown where nothing was`() {
+        let effects = [play(1, sentAt: 1), play(2, sentAt: 5), play(3, sentAt: nil)]
+        let page = ListPage(items: [Track(id: 1, plays: 2)], hasMore: false)
+
+        let landing = PageLanding(page, over: PageList(), effects: effects)
+
+        #expect(shown(landing, effects) == 3)
+        #expect(landing.doubts == [1: Doubts([effects[0], effects[1]])])
+    }
+}

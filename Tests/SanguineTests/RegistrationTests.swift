@@ -1,0 +1,156 @@
+import Foundation
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+private struct Plant: SyncedRecord {
+    static let collection = RecordCollection("plants")
+    let id: RecordID
+    var height = 0
+}
+
+/// Another type for the same collection.
+private struct Tree: SyncedRecord {
+    static let collection = RecordCollection("plants")
+    let id: RecordID
+}
+
+private struct Water: RecordMutation {
+    static let name = "plant.water"
+    let plant: RecordID
+
+    func apply(to records: inout Records) throws {
+        var plant = records.get(Plant.self, plant) ?? Plant(id: plant)
+        plant.height += 1
+        records.set(plant)
+    }
+}
+
+/// A write to a backend under the name of a change of records.
+private struct Sprinkle: RequestMutation {
+    static let name = "plant.water"
+
+    func effects(on view: inout MutationEffects) {}
+    func send(_ request: MutationRequest) async throws {}
+}
+
+private struct Prune: RecordMutation {
+    static let name = "plant.prune"
+
+    func apply(to records: inout Records) throws {}
+}
+
+private struct Trim: RecordMutation {
+    static let name = "plant.prune"
+
+    func apply(to records: inout Records) throws {}
+}
+
+@Suite("Registration", .bounded)
+struct RegistrationTests {
+    private func client(_ types: any Registrable.Type...) throws(SanguineError) -> SanguineClient {
+        var configuration = SanguineClient.Configuration.inMemory()
+        for type in types { configuration.register(type) }
+        return try SanguineClient(configuration)
+    }
+
+    @Test func `one call makes records and every kind of mutation known`() throws {
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.register(Plant.self, Water.self, Rinse.self)
+        let client = try SanguineClient(configuration)
+        let plant = RecordID.new()
+
+        try client.perform(Water(plant: plant))
+        try client.perform(Rinse())
+
+        #expect(client.record(Plant.self, plant)?.height == 1)
+        #expect(client.outbox.pending.map(\.name) == ["plant.water", "plant.rinse"])
+    }
+
+    @Test func `a type that is registered twice is registered`() throws {
+        let client = try client(Plant.self, Water.self, Rinse.self, Water.self, Rinse.self)
+
+        try client.perform(Rinse())
+
+        #expect(client.outbox.pending.map(\.name) == ["plant.rinse"])
+    }
+
+    @Test(
+        arguments: [
+            ([Water.self, Sprinkle.self], "plant.water"),
+            ([Sprinkle.self, Water.self], "plant.water"),
+            ([Prune.self, Trim.self], "plant.prune"), ([Plant.self, Tree.self], "plants"),
+        ] as [([any Registrable.Type], String)]
+    )
+    func `a name of two types is an error that names both`(
+        types: [any Registrable.Type],
+        name: String
+    ) throws {
+        var configuration = SanguineClient.Configuration.inMemory()
+        for type in types { configuration.register(type) }
+
+        let error = try #require(throws: SanguineError.self) {
+            _ = try SanguineClient(configuration)
+        }
+
+        #expect(error.code == "invalid_declaration" && error.errorClass == .defect)
+        #expect(error.description.contains("'\(name)'"))
+        for type in types { #expect(error.description.contains("'\(type)'")) }
+    }
+
+    @Test func `a name that a mutation without code has is an error`() throws {
+        struct Own: RecordMutation {
+            static let name = "record.set"
+            func apply(to records: inout Records) throws {}
+        }
+
+        #expect(throws: SanguineError.self) { _ = try client(Own.self) }
+    }
+
+    @Test func `a collection with a name that the server refuses is an error`() throws {
+        struct Odd: SyncedRecord {
+            static let collection = RecordCollection("Odd names")
+            let id: RecordID
+        }
+
+        let error = try #require(throws: SanguineError.self) { _ = try client(Odd.self) }
+
+        #expect(error.description.contains("'Odd names'"))
+    }
+
+    @Test func `what is not registered is not performed, and the error says how to register it`()
+        throws
+    {
+        let (client, plant) = (try client(), RecordID.new())
+
+        for perform in [
+            { _ = try client.perform(Water(plant: plant)) },
+            { _ = try client.perform(Rinse()) },
+        ] {
+            let error = try #require(throws: SanguineError.self) { try perform() }
+
+            #expect(error.code == "invalid_declaration")
+            #expect(error.description.contains("register(_:)"))
+        }
+        #expect(client.outbox.pending.isEmpty)
+    }
+
+    @Test func `a schema says which types are not for it`() {
+        let schema = RecordSchema(Plant.self, Water.self, Rinse.self)
+
+        #expect(schema.faults.count == 1)
+        #expect(schema.faults.first?.contains("'Rinse'") == true)
+        #expect(schema.collection("plants") == Plant.collection)
+        #expect(schema.mutation("plant.water") == Water.self)
+    }
+}
+
+/// A write to a backend that is away.
+private struct Rinse: RequestMutation {
+    static let name = "plant.rinse"
+
+    func effects(on view: inout MutationEffects) {}
+
+    func send(_ request: MutationRequest) async throws { try await request.post("rinse") }
+}
