@@ -151,6 +151,7 @@ let package = Package(
                 server("Metrics", "swift-metrics"),
                 server("CoreMetrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("UnixSignals", "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("openapi.json")],
             swiftSettings: strict

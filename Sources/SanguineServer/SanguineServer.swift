@@ -33,7 +33,7 @@ public struct SanguineServer: Service {
     private let live: LiveHub
     private let registry: OpenMetricsRegistry
     private let accessLog: AccessLog?
-    private let logger: Logger
+    let logger: Logger
     private let clock: any WallClock
     private let delay: any Clock<Duration>
     private let onListening: @Sendable (Ports) async -> Void
@@ -127,7 +127,7 @@ public struct SanguineServer: Service {
                     UpstreamClient(configuration: $0, httpClient: http, clock: delay)
                 }
             }
-            try await serve(upstream)
+            try await serve(through: upstream)
             await shutDown(http)
         } catch {
             await shutDown(http)
@@ -153,7 +153,7 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    private func serve(_ upstream: UpstreamClient?) async throws {
+    private func serve(through upstream: UpstreamClient?) async throws {
         let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(

@@ -63,7 +63,7 @@ struct NoteCommandTests {
 
     @Test func `a note's change travels as its mutator, in the note's lane`() throws {
         let id = RecordID(try #require(Self.id))
-        let mutator = NoteMutator(SetFields(Note.key(id), ["text": "Buy milk"]))
+        let mutator = NoteMutation(SetFields(Note.key(id), ["text": "Buy milk"]))
         #expect(type(of: mutator).name == "record.set")
         #expect(mutator.lane == "note:\(id)")
         let sent = try JSONDecoder().decode(SetFields.self, from: JSONEncoder().encode(mutator))
@@ -90,7 +90,7 @@ struct NoteCommandTests {
             defer { client.close() }
             let note = Note(id: RecordID(try #require(Self.id)), text: "Buy milk")
             let fields: RecordFields = ["text": .string(note.text)]
-            try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
+            try client.perform(NoteMutation(CreateRecord(Note.key(note.id), fields)))
             #expect(NoteLine.all(of: client) == [NoteLine(note, isPending: true)])
             #expect(client.outbox.pending.map(\.phase) == [.queued])
         }

@@ -48,7 +48,7 @@ enum ImportTable {
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
                 "NIOHTTPTypes",
-                "SanguineAuthority", "SanguineModel", "ServiceLifecycle",
+                "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "UnixSignals",
             ]
         ),
 

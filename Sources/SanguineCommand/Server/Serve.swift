@@ -4,8 +4,6 @@ import Logging
 import Metrics
 import SanguineSQLite
 import SanguineServer
-import ServiceLifecycle
-import UnixSignals
 
 /// `sanguine serve`.
 struct Serve: AsyncParsableCommand {
@@ -44,11 +42,7 @@ struct Serve: AsyncParsableCommand {
             ) { ports in
                 Output.announce("listening on http://\(settings.http.urlHost):\(ports.http)")
             }
-            try await ServiceGroup(
-                services: [server],
-                gracefulShutdownSignals: [.sigterm, .sigint],
-                logger: logger
-            ).run()
+            try await server.serve()
         } catch {
             await storage.close()
             throw error

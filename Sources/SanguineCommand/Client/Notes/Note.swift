@@ -30,18 +30,18 @@ struct RisingMoments {
 }
 
 /// A change of one record that needs no code of the app.
-protocol RecordMutator: RecordMutation {
+protocol ChangeOfRecord: RecordMutation {
     var id: RecordID { get }
 }
 
-extension CreateRecord: RecordMutator {}
-extension SetFields: RecordMutator {}
-extension DeleteRecord: RecordMutator {}
+extension CreateRecord: ChangeOfRecord {}
+extension SetFields: ChangeOfRecord {}
+extension DeleteRecord: ChangeOfRecord {}
 
 /// A change of a note: travels as what it is made of, in the lane of its note.
 ///
 /// So no note waits for another, and the outbox tells which notes wait.
-struct NoteMutator<Base: RecordMutator>: RecordMutation {
+struct NoteMutation<Base: ChangeOfRecord>: RecordMutation {
     static var name: String { Base.name }
 
     let base: Base

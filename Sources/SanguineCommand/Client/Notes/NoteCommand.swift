@@ -46,7 +46,7 @@ extension NoteCommand {
         ) throws -> Identifier {
             let note = Note(id: RecordID(Identifier(at: moment)), text: text, createdAt: moment)
             let fields: RecordFields = ["text": .string(text), "createdAt": moment.json]
-            let receipt = try client.perform(NoteMutator(CreateRecord(Note.key(note.id), fields)))
+            let receipt = try client.perform(NoteMutation(CreateRecord(Note.key(note.id), fields)))
             try options.show(NoteLine(note, isPending: true))
             return receipt.id
         }
@@ -67,7 +67,7 @@ extension NoteCommand {
             try await options.withClient { client in
                 try await options.find(id, in: client)
                 let fields: RecordFields = ["text": .string(text)]
-                let receipt = try client.perform(NoteMutator(SetFields(Note.key(id), fields)))
+                let receipt = try client.perform(NoteMutation(SetFields(Note.key(id), fields)))
                 if let note = client.record(Note.self, id) {
                     try options.show(NoteLine(note, isPending: true))
                 }
@@ -90,7 +90,7 @@ extension NoteCommand {
         func run() async throws {
             try await options.withClient { client in
                 try await options.find(id, in: client)
-                let receipt = try client.perform(NoteMutator(DeleteRecord(Note.key(id))))
+                let receipt = try client.perform(NoteMutation(DeleteRecord(Note.key(id))))
                 try await options.send(client, [receipt.id])
             }
         }

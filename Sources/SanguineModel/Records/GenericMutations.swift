@@ -123,6 +123,43 @@ public struct DeleteRecord: RecordMutation, Hashable {
     }
 }
 
+// MARK: - By the app's types
+
+extension CreateRecord {
+    /// Creates the operation for a record of the app's own type.
+    ///
+    /// - Throws: `EncodingError` if the record cannot be written as a JSON object.
+    public init<R: SyncedRecord>(_ record: R) throws {
+        self.init(RecordKey(R.collection.name, record.id), try RecordValue(record).fields())
+    }
+}
+
+extension SetFields {
+    /// Creates the operation for a record of the app's own type.
+    public init<R: SyncedRecord>(_ type: R.Type, _ id: RecordID, _ fields: RecordFields) {
+        self.init(RecordKey(R.collection.name, id), fields)
+    }
+}
+
+extension IncrementField {
+    /// Creates the operation for a record of the app's own type.
+    public init<R: SyncedRecord>(
+        _ type: R.Type,
+        _ id: RecordID,
+        _ field: String,
+        by amount: Int64
+    ) {
+        self.init(RecordKey(R.collection.name, id), field, by: amount)
+    }
+}
+
+extension DeleteRecord {
+    /// Creates the operation for a record of the app's own type.
+    public init<R: SyncedRecord>(_ type: R.Type, _ id: RecordID) {
+        self.init(RecordKey(R.collection.name, id))
+    }
+}
+
 extension Records {
     func isIndexed(_ collection: String, _ field: String) -> Bool {
         schema.collection(collection)?.indexes.contains(field) ?? false
