@@ -369,6 +369,13 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // The program of the guide to a server of one's own: it links what the guide says.
+        .executableTarget(
+            name: "OwnServer",
+            dependencies: ["SanguineServer", "SanguineSQLite"],
+            path: "Tests/OwnServer",
+            swiftSettings: strict
+        ),
         // The house style, as a test.
         .testTarget(name: "TidyTests", swiftSettings: strict),
     ]

@@ -15,7 +15,8 @@ readonly package=Tests/ConsumerPackage
 readonly packages="GRDB.swift sanguine swift-collections swift-log"
 
 # Modules that an app may have to build. What is added here, every user of the client compiles.
-readonly allowed="Consumer Sanguine SanguineModel
+readonly allowed="Consumer ExistingAPI HandWritten MovedHere RecordsFromNothing
+    Sanguine SanguineModel
     GRDB
     Logging
     Collections BitCollections ContainersPreview DequeModule HashTreeCollections HeapModule

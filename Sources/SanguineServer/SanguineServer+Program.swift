@@ -2,10 +2,10 @@ import ServiceLifecycle
 import UnixSignals
 
 extension SanguineServer {
-    /// Serves until the process is told to stop (SIGTERM or SIGINT), and then shuts down gracefully.
+    /// Serves until the process is told to stop by SIGTERM or SIGINT, and shuts down gracefully.
     ///
-    /// For a program that runs this server and nothing else. One with other services adds the server
-    /// to a `ServiceGroup` of its own, and calls ``run()`` by that.
+    /// For a program that runs this server and nothing else. One with other services adds it to a
+    /// `ServiceGroup` of its own, which calls ``run()``.
     ///
     /// - Throws: As ``run()`` does.
     public func serve() async throws {

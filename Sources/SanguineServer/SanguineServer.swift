@@ -11,8 +11,7 @@ public import ServiceLifecycle
 ///
 /// ```swift
 /// let server = try await SanguineServer(storage: storage, keys: keys, settings: settings)
-/// try await ServiceGroup(services: [server], gracefulShutdownSignals: [.sigterm], logger: logger)
-///     .run()
+/// try await server.serve()  // until SIGTERM or SIGINT
 /// ```
 ///
 /// A graceful shutdown ends live connections, closes the ports to new requests, lets those in

@@ -2,10 +2,8 @@ import Foundation
 import Logging
 import SanguineSQLite
 import SanguineServer
-import ServiceLifecycle
 import TestSupport
 import Testing
-import UnixSignals
 
 /// The samples of the server's guide.
 @Suite("Server snippets", .bounded)
@@ -19,11 +17,7 @@ struct ServerSnippets {
             settings: settings,
             logger: logger
         )
-        try await ServiceGroup(
-            services: [server],
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger
-        ).run()
+        try await server.serve()  // until SIGTERM or SIGINT
         await storage.close()
     }
 

@@ -37,6 +37,9 @@ struct DocumentedSample: Sendable, CustomTestStringConvertible {
         return samples
     }
 
+    /// Whether the block is the file.
+    func isWhole(_ file: SourceFile) -> Bool { code.joined(separator: "\n") + "\n" == file.text }
+
     /// Whether the block occurs in the file, line by line, at any one indentation.
     func occurs(in file: SourceFile) -> Bool {
         let lines = file.text.components(separatedBy: "\n")

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 /// Documentation compiles: each sample in Swift stands in `SnippetTests` too.
@@ -5,7 +6,10 @@ import Testing
 struct DocumentedSampleTests {
     @Test func `every sample is a part of a snippet that compiles`() throws {
         let files = try Repository.files()
-        let snippets = files.filter { $0.path.hasPrefix("Tests/SnippetTests/") }
+        let folders = [
+            "Tests/SnippetTests/", "Tests/ConsumerPackage/", "Tests/OwnServer/", "Examples/",
+        ]
+        let snippets = files.filter { file in folders.contains { file.path.hasPrefix($0) } }
         let samples = files.filter { Self.isDocumentation($0.path) }.flatMap(DocumentedSample.all)
         try #require(!snippets.isEmpty && !samples.isEmpty)
 
@@ -17,6 +21,51 @@ struct DocumentedSampleTests {
                 """
             )
         }
+    }
+
+    @Test func `a sample that imports is a whole file of a package that has no other module`()
+        throws
+    {
+        let files = try Repository.files()
+        let folders = ["Tests/ConsumerPackage/Sources/", "Tests/OwnServer/"]
+        let whole = files.filter { file in folders.contains { file.path.hasPrefix($0) } }
+        let samples = files.filter { Self.isDocumentation($0.path) }.flatMap(DocumentedSample.all)
+            .filter { $0.code.contains { $0.hasPrefix("import ") } }
+        try #require(samples.count >= 3 && !whole.isEmpty)
+
+        for sample in samples where !whole.contains(where: sample.isWhole) {
+            Issue.record(
+                """
+                \(sample.path):\(sample.line): This sample imports, and is no whole file below \
+                Tests/ConsumerPackage/Sources or Tests/OwnServer. Put it there.
+                """
+            )
+        }
+    }
+
+    @Test func `the guide to moving counts the lines of its own samples`() throws {
+        let guide = try #require(
+            try Repository.files().first { $0.path.hasSuffix("Moving-Here.md") }
+        )
+        let samples = DocumentedSample.all(in: guide).map(\.code)
+        try #require(samples.count == 2)
+
+        // Each part of the first sample begins with its comment, the types of values before them.
+        let parts = samples[0].split(omittingEmptySubsequences: false) { $0.hasPrefix("///") }
+        for (number, part) in parts.enumerated().dropFirst() {
+            let row = "| \(Self.lines(part)) lines |"
+            #expect(guide.text.contains(row), "Part \(number) has \(Self.lines(part)) lines.")
+        }
+        for (title, sample) in zip(["Before", "After"], samples) {
+            let lines = Self.lines(sample[...])
+            #expect(guide.text.contains("## \(title): \(lines) lines"), "\(title): \(lines)")
+        }
+    }
+
+    /// Lines of code, without empty ones and comments.
+    private static func lines(_ code: ArraySlice<String>) -> Int {
+        code.map { $0.trimmingCharacters(in: .whitespaces) }
+            .count { !$0.isEmpty && !$0.hasPrefix("//") }
     }
 
     @Test(arguments: [

@@ -68,6 +68,7 @@ enum ImportTable {
         "SanguineCommandTests": .anything,
         "EndToEndTests": .anything,
         "SnippetTests": .anything,
+        "OwnServer": .only(["Foundation", "SanguineSQLite", "SanguineServer"]),
         "TidyTests": .only(["Foundation", "Testing"]),
     ]
 

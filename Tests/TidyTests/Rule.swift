@@ -79,8 +79,11 @@ struct Scope: Sendable {
     static let sourcesAndBenchmarks = Scope {
         sources.contains($0) || $0.hasPrefix("Benchmarks/") && $0.hasSuffix(".swift")
     }
-    /// The tests.
-    static let tests = Scope { $0.hasPrefix("Tests/") && $0.hasSuffix(".swift") }
+    /// The tests, but for whole programs that guides show.
+    static let tests = Scope { path in
+        path.hasPrefix("Tests/") && path.hasSuffix(".swift")
+            && !["Tests/ConsumerPackage/", "Tests/OwnServer/"].contains { path.hasPrefix($0) }
+    }
     /// The tests but for the documentation's samples, which are an app's code.
     static let testsButSamples = Scope {
         tests.contains($0) && !$0.hasPrefix("Tests/SnippetTests/")

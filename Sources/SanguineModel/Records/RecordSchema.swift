@@ -25,7 +25,8 @@ public struct RecordSchema: Sendable {
 
     /// Creates a schema of collections that have no type, and of mutations.
     ///
-    /// Two different collections or mutations of one name are among the ``faults``.
+    /// Two different collections or mutations of one name are among the ``faults``. A type that is
+    /// registered later says how its collection is, whatever was said here.
     public init(collections: [RecordCollection], mutations: [any RecordMutation.Type] = []) {
         for type: any RecordMutation.Type in [
             CreateRecord.self, SetFields.self, IncrementField.self, DeleteRecord.self,
@@ -76,7 +77,7 @@ public struct RecordSchema: Sendable {
         let name = collection.name
         if let type, let other = owners[name], other != type {
             duplicates.append(Self.duplicate("collection", name, other, type))
-        } else if let other = collections[name], other != collection {
+        } else if type == nil, let other = collections[name], other != collection {
             duplicates.append("The collection '\(name)' is declared twice, and not alike.")
         }
         collections[name] = collection

@@ -1,6 +1,10 @@
 import Foundation
 import Sanguine
 
+#if canImport(FoundationNetworking)
+import FoundationNetworking  // URLSession, on Linux.
+#endif
+
 // What the API sends and takes.
 struct Article: Codable, Sendable, Equatable, Identifiable {
     var id: Int

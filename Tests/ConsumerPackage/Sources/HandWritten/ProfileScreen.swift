@@ -1,6 +1,10 @@
 import Foundation
 import Observation
 
+#if canImport(FoundationNetworking)
+import FoundationNetworking  // URLSession, on Linux.
+#endif
+
 struct Profile: Codable, Sendable, Equatable {
     var id: String
     var name: String
