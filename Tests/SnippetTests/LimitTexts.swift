@@ -100,6 +100,7 @@ enum LimitTexts {
         ("PageLimits.kept", count(PageLimits.kept)),
         ("PageLimits.listsKept", count(PageLimits.listsKept)),
         ("PageLimits.cursorsKept", count(PageLimits.cursorsKept)),
+        ("PageLimits.restarts", count(PageLimits.restarts)),
         ("PageLimits.refreshRequests", count(PageLimits.refreshRequests)),
         ("PageLimits.recoveryRequests", count(PageLimits.recoveryRequests)),
         ("PageLimits.emptyPages", count(PageLimits.emptyPages)),

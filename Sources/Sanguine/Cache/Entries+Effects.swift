@@ -101,7 +101,8 @@ extension Entries {
     /// - Returns: The queries that it changes.
     func acknowledge(
         _ sequence: Int64,
-        _ conditions: [MutationRequest.Condition] = []
+        _ conditions: [MutationRequest.Condition] = [],
+        answered: Set<QueryKey> = []
     ) -> [ErasedQuery] {
         let queries = guarded.withLock { guarded in
             let number = guarded.nextNumber()
@@ -112,7 +113,7 @@ extension Entries {
             guarded.unremoved.insert(sequence)
             return guarded.effects.queries(of: sequence)
         }
-        for query in queries { invalidate(query) }
+        for query in queries where !answered.contains(query.key) { invalidate(query) }
         return queries
     }
 

@@ -244,6 +244,47 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         }
     }
 
+    // MARK: - What the app changes
+
+    /// Changes the rows in place; they are as old as they were.
+    ///
+    /// - Parameters:
+    ///   - partition: Whose rows; nothing happens if another user is there. Default: anybody's.
+    ///   - body: Changes the rows without the effects of operations; the app's code.
+    /// - Returns: What is shown then; `nil` if nothing is held.
+    func update(for partition: Partition? = nil, _ body: (inout [Item]) -> Void) -> [Item]? {
+        restore()
+        let isDone = parts.transact(for: partition) { state -> PageList<Item>? in
+            guard state.isLoaded else { return nil }
+            var rows = state.list.rows
+            body(&rows)
+            return state.list.arranged(rows)
+        } event: { state, list in
+            let actions = state.change(list)
+            return Self.numbered(&state, actions)
+        }
+        guard isDone else { return nil }
+        save(onlyIfWorthwhile: false)
+        return snapshot().items
+    }
+
+    /// Puts a page in the place of all that is held, as if it had just been loaded.
+    ///
+    /// - Returns: Whether it was taken.
+    func set(_ page: ListPage<Item>) -> Bool {
+        let isTaken = parts.play { state in
+            var list = PageList<Item>(round: state.list.round + 1)
+            list.runs = [PageRun(start: nil, count: 0, round: list.round)]
+            list = list.arranged(page.items)
+            list.next = page.hasMore ? page.nextCursor : nil
+            let actions = state.set(list)
+            return Self.numbered(&state, actions)
+        }
+        guard isTaken else { return false }
+        let (list, owner) = (parts.look { $0.list }, parts.partition)
+        return queries.set(list, for: entry, in: owner)
+    }
+
     // MARK: - Life
 
     func change(to user: Partition, device: Partition?) -> Delivery {

@@ -7,6 +7,7 @@ extension ListState {
     mutating func land(_ number: UInt64, _ page: ListPage<Item>) -> Actions? {
         defer { checkInvariants() }
         var actions = Actions()
+        restarts = 0
         if var flight = head, flight.number == number {
             flight.chain.append(page, round: flight.round)
             head = nil

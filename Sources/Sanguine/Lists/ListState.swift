@@ -79,6 +79,8 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     var reviewsLeft = 0
     /// Whether the next page's cursor was renewed for those who wait for the page now.
     var hasRecovered = false
+    /// How often what is under way was begun anew because the app has changed rows meanwhile.
+    var restarts = 0
 
     /// Creates the state of a list that was never loaded.
     init(pageSize: Int, pageLimit: Int = PageLimits.kept) {
@@ -242,6 +244,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         shown = nil
         reviewsLeft = 0
         hasRecovered = false
+        restarts = 0
         return actions
     }
 

@@ -25,6 +25,10 @@ public enum PageLimits {
     public static let recoveryRequests = 40
     /// Requests in sequence for the next row, where a backend answers with empty pages: 5.
     public static let emptyPages = 5
+    /// Times that what is under way begins anew because the app has changed rows meanwhile: 3.
+    ///
+    /// After them it ends, and what it brings counts.
+    public static let restarts = 3
     /// Rows from the end of the list: who shows one of them has the next page loaded ahead.
     public static let prefetchDistance = 10
 }

@@ -102,8 +102,17 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     ///     before it.
     /// - Returns: The list.
     func folding(_ sequence: Int64, rows changed: [Item]) -> Self {
-        var list = self
+        var list = arranged(changed)
         list.folded.insert(sequence)
+        return list
+    }
+
+    /// The list with other rows.
+    ///
+    /// - Parameter changed: The rows. One that is new belongs to the page of the row before it.
+    /// - Returns: The list.
+    func arranged(_ changed: [Item]) -> Self {
+        var list = self
         list.rows = []
         var pages: [Item.ID: Int] = [:]
         for page in runs.indices {

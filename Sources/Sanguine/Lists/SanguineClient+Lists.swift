@@ -85,6 +85,47 @@ extension SanguineClient {
         try await source(of: list).load(.previous, priority: list.policy.priority)
     }
 
+    /// Sets a list's first page as if it had just been loaded: the list begins anew with it.
+    ///
+    /// What is under way for the list begins anew as well, so that it does not overwrite it.
+    ///
+    /// - Returns: Whether it was taken: not after ``close()``.
+    @discardableResult
+    public func set<Item>(_ page: ListPage<Item>, for list: ListQuery<Item>) -> Bool {
+        source(of: list).set(page)
+    }
+
+    /// Sets all rows of a list as if they had just been loaded; none follow.
+    ///
+    /// Of a list that has more, set its first page: ``set(_:for:)-(ListPage<Item>,_)``.
+    ///
+    /// - Returns: Whether it was taken: not after ``close()``.
+    @discardableResult
+    public func set<Item>(_ items: [Item], for list: ListQuery<Item>) -> Bool {
+        source(of: list).set(ListPage(items: items))
+    }
+
+    /// Changes the rows of a list in place; does nothing if none were loaded.
+    ///
+    /// ```swift
+    /// client.update(.comments(of: 1)) { $0.insert(pushed, at: 0) }
+    /// ```
+    ///
+    /// The rows are as old as they were, and are those of the backend: the effects of mutations
+    /// that are not settled are no part of what the body is given, and are shown over what it
+    /// makes. Of two rows of one id the first stays. What is under way for the list begins anew, up
+    /// to ``PageLimits/restarts`` times, so that it does not overwrite the change. The body may be
+    /// called again, if another change comes in between.
+    ///
+    /// - Returns: The rows that are shown then; `nil` if there were none to change.
+    @discardableResult
+    public func update<Item>(
+        _ list: ListQuery<Item>,
+        _ body: (inout [Item]) -> Void
+    ) -> [Item]? {
+        source(of: list).update(body)
+    }
+
     /// Makes the list count as stale.
     ///
     /// It stays to be shown; who observes it gets a fresh one.

@@ -272,7 +272,16 @@ final class MutationDriver: OutboxDriver {
         where !entries.settle(sequence, query, with: box, for: user) {
             unsettled.append(query)
         }
-        let rest = entries.acknowledge(sequence, said.conditions)
+        var rest = entries.acknowledge(
+            sequence,
+            said.conditions,
+            answered: Set(said.rows.map(\.list))
+        )
+        if !said.rows.isEmpty {
+            for row in said.rows { row.take(queries, user) }
+            let open = entries.effectQueries(of: sequence)
+            rest.removeAll { query in !open.contains { $0.key == query.key } }
+        }
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
             entries.invalidate(query)
         }

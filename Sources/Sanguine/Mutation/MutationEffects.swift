@@ -56,6 +56,33 @@ public struct MutationEffects {
         updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
     }
 
+    /// Not for lists: see the message.
+    @available(
+        *, unavailable,
+        message: "Use insert(_:into:), remove(_:from:) or updateRows(of:_:): they hold for every page."
+    )
+    public mutating func update<Item>(
+        _ list: ListQuery<Item>,
+        _ body: @escaping @Sendable (inout [Item]) -> Void
+    ) {}
+
+    /// Not for records: see the message.
+    @available(
+        *, unavailable,
+        message: "Records change by a RecordMutation; a RequestMutation changes queries and lists."
+    )
+    public mutating func update<Value>(
+        _ query: RecordQuery<Value>,
+        _ body: @escaping @Sendable (inout Value) -> Void
+    ) {}
+
+    /// Not for effects: see the message.
+    @available(
+        *, unavailable,
+        message: "Use update(_:_:): an effect is applied to each newer value, and replaces none."
+    )
+    public mutating func set<Value>(_ value: Value, for query: ValueQuery<Value>) {}
+
     private mutating func updateList<Item>(
         _ pages: ListQuery<Item>,
         _ body: @escaping @Sendable (inout PageList<Item>, Effect) -> Void

@@ -20,6 +20,7 @@ public struct MutationRequest: Sendable {
             var requests = 0
             var values: [(query: ErasedQuery, box: ValueBox)] = []
             var conditions: [Condition] = []
+            var rows: [(list: QueryKey, take: @Sendable (QueryCache, Partition) -> Void)] = []
             var replaced: [(temporary: String, real: String)] = []
         }
 
@@ -189,6 +190,31 @@ public struct MutationRequest: Sendable {
     public func settle<Value>(_ query: ValueQuery<Value>, _ value: Value) {
         guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
+    }
+
+    /// Takes a row of the answer into a list, in the place of the one with its id: with what the
+    /// backend has filled in.
+    ///
+    /// The list need not be fetched again. One without such a row is left as it is. Call ``replaceID(_:by:)`` before, if the backend
+    /// has given the row another id.
+    public func settle<Item>(_ list: ListQuery<Item>, row: Item) {
+        notes.said.withLock { said in
+            said.rows.append(
+                (
+                    list.key,
+                    { cache, user in
+                        let source = cache.source(of: list)
+                        // The effect becomes a part of the rows, and then the row its answer.
+                        source.fold()
+                        _ = source.update(for: user) { rows in
+                            guard let place = rows.firstIndex(where: { $0.id == row.id })
+                            else { return }
+                            rows[place] = row
+                        }
+                    }
+                )
+            )
+        }
     }
 
     /// Says how a value shows by itself that it has the mutation in it: by its version, say.

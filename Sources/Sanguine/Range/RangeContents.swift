@@ -26,6 +26,18 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
         forget(coverage.trim(to: RangeLimits.indices, keeping: recent))
     }
 
+    /// Takes over what the app knows of the positions: all of them are known from now on.
+    mutating func set(
+        _ values: [Int: Value],
+        _ positions: Range<Int>,
+        asOf: Timestamp,
+        day: LocalDay?
+    ) {
+        coverage.insert(RangeSet(positions), asOf: asOf, day: day)
+        for position in positions { self.values[position] = values[position] }
+        forget(coverage.trim(to: RangeLimits.indices, keeping: [positions]))
+    }
+
     /// Forgets what may no longer be shown.
     ///
     /// - Parameters:

@@ -206,6 +206,39 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
+    // MARK: - What the app sets
+
+    /// The positions have these values, and no others, as if they had just been fetched.
+    ///
+    /// - Returns: Whether it was taken.
+    func set(_ values: [Index: Value], in range: ClosedRange<Index>) -> Bool {
+        guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
+            return false
+        }
+        let brought = Dictionary(values.map { ($0.key.position, $0.value) }) { _, last in last }
+        let (now, zone) = (queries.clock.now(), entries.zone)
+        let day = policy.followsDays ? LocalDay(containing: now, in: zone) : nil
+        parts.look { $0.overrule(RangeSet(positions)) }
+        let refusal = write { $0.set(brought, positions, asOf: now, day: day) }
+        return refusal == nil
+    }
+
+    /// Changes what is known at an index, which stays as old as it was.
+    ///
+    /// - Returns: Whether something is known there.
+    func update(_ index: Index, _ body: (inout Value?) -> Void) -> Bool {
+        let position = index.position
+        guard position < .max else { return false }
+        parts.look { $0.overrule(RangeSet(position..<position + 1)) }
+        var isKnown = false
+        let refusal = write { contents in
+            let known = contents.coverage.positions(in: position..<position + 1) { _ in true }
+            isKnown = !known.isEmpty
+            if isKnown { body(&contents.values[position]) }
+        }
+        return refusal == nil && isKnown
+    }
+
     // MARK: - What is known
 
     /// The positions no longer count as fresh; who watches them gets new values.

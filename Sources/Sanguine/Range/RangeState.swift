@@ -192,6 +192,15 @@ struct RangeState: PartsState {
         for index in flights.indices { flights[index].current.subtract(positions) }
     }
 
+    /// The app has set the positions: what is on the way to them is not written.
+    mutating func overrule(_ positions: RangeSet<Int>) {
+        defer { checkInvariants() }
+        for index in flights.indices {
+            flights[index].current.subtract(positions)
+            flights[index].wanted.subtract(positions)
+        }
+    }
+
     /// All that is on the way may be from before an invalidation.
     mutating func invalidateAll() {
         for index in flights.indices { flights[index].current = RangeSet() }

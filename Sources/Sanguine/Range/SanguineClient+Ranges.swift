@@ -47,6 +47,38 @@ extension SanguineClient {
         try await queries.source(of: query).values(range, refreshing: true)
     }
 
+    /// Sets the values of a stretch as if they had just been fetched: a push, or the answer of a
+    /// write.
+    ///
+    /// An index of the stretch that is not among the values has none from now on. What is on its
+    /// way does not overwrite it.
+    ///
+    /// - Returns: Whether it was taken: not after ``close()``, and not more than
+    ///   ``RangeLimits/readSpan`` indices.
+    @discardableResult
+    public func set<Index, Value>(
+        _ values: [Index: Value],
+        for query: RangeQuery<Index, Value>,
+        in range: ClosedRange<Index>
+    ) -> Bool {
+        queries.source(of: query).set(values, in: range)
+    }
+
+    /// Changes the value of one index in place; `nil` stands for none. Does nothing where it is not
+    /// known whether there is one.
+    ///
+    /// It stays as old as it was. What is on its way does not overwrite it.
+    ///
+    /// - Returns: Whether it was known.
+    @discardableResult
+    public func update<Index, Value>(
+        _ query: RangeQuery<Index, Value>,
+        at index: Index,
+        _ body: (inout Value?) -> Void
+    ) -> Bool {
+        queries.source(of: query).update(index, body)
+    }
+
     /// Makes the values of a stretch count as stale; whoever watches it gets new ones.
     ///
     /// For all of a query, and for many queries, see ``invalidate(all:_:)``.

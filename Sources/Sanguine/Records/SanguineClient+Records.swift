@@ -115,6 +115,17 @@ extension SanguineClient {
         return cached(query)
     }
 
+    /// Not for records: see the message.
+    @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
+    public func set<Value>(_ value: Value, for query: RecordQuery<Value>) -> Bool { false }
+
+    /// Not for records: see the message.
+    @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
+    public func update<Value>(
+        _ query: RecordQuery<Value>,
+        _ body: (inout Value) -> Void
+    ) -> Value? { nil }
+
     /// How much of the user's records is on this device, from 0 to 1.
     ///
     /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
