@@ -49,10 +49,20 @@ public enum ClientLimits {
     public static let longestBatchWindow: Duration = .seconds(1)
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
-    /// Bytes of the body of a mutation's request that is not JSON: 16 MiB.
+    /// Bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
     ///
-    /// It is in memory while it is sent.
+    /// Files are not, see ``uploadBytes``.
     public static let requestBodyBytes = 16 << 20
+    /// Bytes of a ``RequestBody`` with files, which are read while it is sent: 2 GiB.
+    ///
+    /// A form with files needs as much room on the disk meanwhile.
+    public static let uploadBytes: Int64 = 2 << 30
+    /// How long one request with a ``RequestBody`` may take, as long as bytes are sent: 6 hours.
+    ///
+    /// Without any for ``requestTimeout`` it ends.
+    public static let uploadTimeout: Duration = .hours(6)
+    /// Redirects of a request with a body that are followed, with the body: 5.
+    public static let redirects = 5
     /// How long the renewal of an app's own token may take: a minute.
     ///
     /// See ``SanguineClient/Configuration/refresh``.

@@ -138,6 +138,7 @@ final class Device: Sendable {
         outboxNews.finish()
         restores.finish()
         ownTransport?.close()
+        partition.attempts.backend.spool.end()
         partition.store.close()
     }
 

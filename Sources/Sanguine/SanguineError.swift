@@ -12,8 +12,9 @@ public enum SanguineError: Error, Hashable, Sendable {
     /// The whole read, with all its attempts, took too long; what the last attempt that ended
     /// failed with.
     indirect case timedOut(after: SanguineError)
-    /// The answer is not of the declared type. The text names the type and the place.
-    case decoding(String)
+    /// The answer is not of the declared type. The text names the type and the place, and
+    /// ``SanguineError/response`` is the answer itself.
+    indirect case decoding(DecodingFailure)
     /// The store on disk failed.
     case store(StoreError)
     /// The operation was sent, and it will not be known here whether it took effect.

@@ -19,7 +19,11 @@ public import Sanguine
 /// one that the server has given and the client does not have yet. ``hold(_:)`` can keep requests
 /// back instead, before the server has them. A cancelled exchange ends at once, whatever the
 /// network does, unless it ``ignoresCancellation``.
-public final class ScriptedTransport: HTTPTransport {
+///
+/// Files that are sent are in the `body` of what is recorded, up to
+/// `ClientLimits.requestBodyBytes`. All of a body has been sent when the request arrives;
+/// ``advanceUploads(to:)`` says how much of one that is kept back.
+public final class ScriptedTransport: UploadingTransport {
     /// What the network makes of a request: a response or a failure.
     public struct Answer: Sendable {
         let result: Result<TransportResponse, TransportError>
@@ -75,11 +79,24 @@ public final class ScriptedTransport: HTTPTransport {
         let continuation: CheckedContinuation<Bool, Never>
     }
 
+    /// A body on its way to the server.
+    private struct Upload {
+        let total: Int64
+        let tell: @Sendable (UploadProgress) -> Void
+
+        func advance(to fraction: Double) {
+            let sent = Int64(Double(total) * min(1, max(0, fraction)))
+            tell(UploadProgress(sentBytes: sent, totalBytes: total))
+        }
+    }
+
     // Guarded by the lock of `state`. Continuations are resumed outside of it.
     private struct State {
         var requests: [TransportRequest] = []
         var script: [Answer] = []
         var held: [Held] = []
+        /// Of requests that the server does not have yet.
+        var uploads: [UInt64: Upload] = [:]
         var heldBack: Half?
         var inFlight = 0
         var mostInFlight = 0
@@ -193,6 +210,23 @@ public final class ScriptedTransport: HTTPTransport {
     /// - Parameter half: Which of them. Default: the answers.
     public func hold(_ half: Half = .answers) { state.withLock { $0.heldBack = half } }
 
+    /// Says of each request that is kept back how much of its body has been sent.
+    ///
+    /// ```swift
+    /// network.hold(.requests)
+    /// try client.perform(SetCover(article: 1, photo: photo))
+    /// try await network.waitForHeld(1)
+    /// network.advanceUploads(to: 0.5)
+    /// ```
+    ///
+    /// Only of those with a `RequestBody`; see ``hold(_:)``.
+    ///
+    /// - Parameter fraction: How much, from 0 to 1.
+    public func advanceUploads(to fraction: Double) {
+        let uploads = state.withLock { state in state.uploads.sorted { $0.key < $1.key } }
+        for (_, upload) in uploads { upload.advance(to: fraction) }
+    }
+
     /// Whether exchanges go on when the client has cancelled them.
     ///
     /// So does a network that does not listen. Default: no.
@@ -248,11 +282,31 @@ public final class ScriptedTransport: HTTPTransport {
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
+        try await exchange(request, nil)
+    }
+
+    /// Plays one exchange, and tells how much of the body has been sent: nothing at first, all of
+    /// it when the server has the request, and what ``advanceUploads(to:)`` says between.
+    public func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        guard let total = request.bodySize else { throw .invalid("the body's file is gone") }
+        let upload = Upload(total: total, tell: progress)
+        upload.advance(to: 0)
+        return try await exchange(request.withBodyInMemory ?? request, upload)
+    }
+
+    private func exchange(
+        _ request: TransportRequest,
+        _ upload: Upload?
+    ) async throws(TransportError) -> TransportResponse {
         let (number, arrival) = state.withLock { state -> (UInt64, Answer??) in
             state.inFlight += 1
             state.mostInFlight = max(state.mostInFlight, state.inFlight)
             state.lastNumber += 1
             let isKept = state.heldBack == .requests
+            if isKept, let upload { state.uploads[state.lastNumber] = upload }
             return (state.lastNumber, isKept ? nil : .some(state.arrive(request)))
         }
         defer { state.withLock { $0.inFlight -= 1 } }
@@ -260,9 +314,12 @@ public final class ScriptedTransport: HTTPTransport {
         if let arrival {
             scripted = arrival
         } else {
-            guard await pass(.requests, request, number) else { throw noteCancelled() }
+            let isLetGo = await pass(.requests, request, number)
+            state.withLock { _ = $0.uploads.removeValue(forKey: number) }
+            guard isLetGo else { throw noteCancelled() }
             scripted = state.withLock { $0.arrive(request) }
         }
+        upload?.advance(to: 1)
         let answer = if let scripted { scripted } else { await handler(request) }
         guard await pass(.answers, request, number) else { throw noteCancelled() }
         return try answer.result.get()

@@ -40,6 +40,21 @@ struct InvalidationSnippets {
         #expect(client.cached(.profile("42"))?.name == "Ada")
     }
 
+    @Test func `a push is put into lists and ranges`() throws {
+        let client = try Self.client()
+        let (pushed, newest, cursor) = (Track(id: "2"), [Track(id: "1")], "1")
+        let today = CalendarDay(position: 0)
+        let good = Mood(score: 5)
+
+        client.set(ListPage(items: newest, hasMore: true, nextCursor: cursor), for: .tracks)
+        client.update(.tracks) { $0.insert(pushed, at: 0) }  // the backend's rows
+        client.set([today: good], for: .moods, in: today...today)
+        client.update(.moods, at: today) { $0 = good }  // nil stands for no value
+
+        #expect(client.cached(.tracks)?.map(\.id) == ["2", "1"])
+        #expect(client.cached(.moods, in: today...today)[today] == good)
+    }
+
     @Test func `a closure hears of every change`() throws {
         let client = try Self.client()
         let shown = Mutex<[String]>([])

@@ -61,6 +61,9 @@ enum LimitTexts {
         ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
         ("ClientLimits.requestBodyBytes", bytes(ClientLimits.requestBodyBytes)),
+        ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
+        ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
+        ("ClientLimits.redirects", count(ClientLimits.redirects)),
         ("ClientLimits.refreshTimeout", time(ClientLimits.refreshTimeout)),
         ("ClientLimits.errorBodyBytes", bytes(ClientLimits.errorBodyBytes)),
         ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
@@ -256,7 +259,10 @@ enum LimitTexts {
 
     private static func bytes(_ value: some BinaryInteger) -> String {
         inLargest(
-            of: [("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10), ("bytes", 1)],
+            of: [
+                ("GiB", 1 << 30), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10),
+                ("bytes", 1),
+            ],
             Int64(value)
         )
     }

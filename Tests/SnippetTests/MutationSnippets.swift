@@ -95,6 +95,7 @@ struct AddTrack: RequestMutation {
     func send(_ request: MutationRequest) async throws {
         let made = try await request.post("tracks", as: Track.self)
         request.replaceID(id, by: made.id)
+        request.settle(.tracks, row: made)
     }
 }
 

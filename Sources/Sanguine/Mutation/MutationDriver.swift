@@ -204,6 +204,10 @@ final class MutationDriver: OutboxDriver {
         entries.noteSent(row.sequence)
         outbox.changed()
         let request = MutationRequest(id: row.id, backend: user.attempts.backend)
+        request.notes.uploads.follow { [weak outbox] progress in
+            outbox?.progressed(row.sequence, progress)
+        }
+        defer { request.notes.uploads.end() }
         do throws(SanguineError) {
             try await send(mutation, request)
         } catch {
@@ -231,8 +235,11 @@ final class MutationDriver: OutboxDriver {
                 outcome.resolve(.failure(SanguineError(error)))
             }
         }
-        let deadline = Task { [delay = outbox.environment.delay] in
-            guard (try? await delay.sleep(for: RecordLimits.mutationTimeout)) != nil else { return }
+        let (delay, uploads) = (outbox.environment.delay, request.notes.uploads)
+        let deadline = Task {
+            guard await uploads.isSilent(for: RecordLimits.mutationTimeout, on: delay) else {
+                return
+            }
             outcome.resolve(.failure(.transport(.timedOut)))
         }
         defer {

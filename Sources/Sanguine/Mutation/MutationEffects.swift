@@ -59,7 +59,7 @@ public struct MutationEffects {
     /// Not for lists: see the message.
     @available(
         *, unavailable,
-        message: "Use insert(_:into:), remove(_:from:) or updateRows(of:_:): they hold for every page."
+        message: "Use insert(_:into:), remove(_:from:) or updateRows(of:_:)."
     )
     public mutating func update<Item>(
         _ list: ListQuery<Item>,

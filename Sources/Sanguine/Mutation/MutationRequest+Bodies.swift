@@ -9,14 +9,17 @@ extension MutationRequest {
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send.
     ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
+    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
     ///   too large or cannot be read.
     public func post(
         _ path: String,
         _ body: RequestBody,
-        headers: [String: String] = [:]
+        headers: [String: String] = [:],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
     ) async throws(SanguineError) {
-        try await send("POST", path, body, headers: headers)
+        try await send("POST", path, body, headers: headers, progress: progress)
     }
 
     /// Posts bytes, a file, or a form to a path and decodes the JSON of the answer.
@@ -25,6 +28,8 @@ extension MutationRequest {
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send.
     ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
+    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
     ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
     ///     its own.
     ///   - type: What to decode.
@@ -35,10 +40,19 @@ extension MutationRequest {
         _ path: String,
         _ body: RequestBody,
         headers: [String: String] = [:],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil,
         decoder: JSONDecoder? = nil,
         as type: Value.Type
     ) async throws(SanguineError) -> Value {
-        try await send("POST", path, body, headers: headers, decoder: decoder, as: type)
+        try await send(
+            "POST",
+            path,
+            body,
+            headers: headers,
+            progress: progress,
+            decoder: decoder,
+            as: type
+        )
     }
 
     /// Sends bytes, a file, or a form by any method.
@@ -48,15 +62,18 @@ extension MutationRequest {
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send.
     ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
+    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
     /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
     ///   too large or cannot be read.
     public func send(
         _ method: String,
         _ path: String,
         _ body: RequestBody,
-        headers: [String: String] = [:]
+        headers: [String: String] = [:],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
     ) async throws(SanguineError) {
-        _ = try await backend.send(request(method, path, headers, sending: body))
+        _ = try await upload(request(method, path, [], headers), body, progress)
     }
 
     /// Sends bytes, a file, or a form by any method and decodes the JSON of the answer.
@@ -66,6 +83,8 @@ extension MutationRequest {
     ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
     ///   - body: What to send.
     ///   - headers: More header fields; a `Content-Type` among them counts.
+    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
+    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
     ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
     ///     its own.
     ///   - type: What to decode.
@@ -77,24 +96,46 @@ extension MutationRequest {
         _ path: String,
         _ body: RequestBody,
         headers: [String: String] = [:],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil,
         decoder: JSONDecoder? = nil,
         as type: Value.Type
     ) async throws(SanguineError) -> Value {
-        let request = try request(method, path, headers, sending: body)
-        let response = try await backend.send(request)
+        let request = try request(method, path, [], headers)
+        let response = try await upload(request, body, progress)
         return try backend.decode(type, from: response, to: request, with: decoder)
     }
 
-    private func request(
-        _ method: String,
+    /// Sends bytes, a file, or a form by any method and returns the response, undecoded.
+    ///
+    /// - Parameters:
+    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - method: The HTTP method.
+    ///   - body: What to send.
+    ///   - query: Parameters to append; encoded here.
+    ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
+    ///     them counts more than the client's.
+    ///   - progress: As for ``send(_:_:_:headers:progress:)``.
+    /// - Returns: The response, of a status from 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any other status, and for a body that is too
+    ///   large or cannot be read.
+    @discardableResult
+    public func response(
         _ path: String,
-        _ headers: [String: String],
-        sending body: RequestBody
-    ) throws(SanguineError) -> TransportRequest {
-        var request = try request(method, path, [], headers)
-        let (data, type) = try body.bytes(seed: "\(id)")
-        request.body = data
-        request.headers.setHeader("Content-Type", ifMissing: type)
-        return request
+        method: String = "POST",
+        body: RequestBody,
+        query: [URLQueryItem] = [],
+        headers: [String: String] = [:],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
+    ) async throws(SanguineError) -> TransportResponse {
+        try await upload(request(method, path, query, headers), body, progress)
+    }
+
+    private func upload(
+        _ request: TransportRequest,
+        _ body: RequestBody,
+        _ progress: (@Sendable (UploadProgress) -> Void)?
+    ) async throws(SanguineError) -> TransportResponse {
+        let report = notes.uploads.report(telling: progress)
+        return try await backend.send(request, body, seed: "\(id)", report)
     }
 }

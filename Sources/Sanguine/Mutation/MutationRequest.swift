@@ -26,6 +26,8 @@ public struct MutationRequest: Sendable {
 
         // The only mutable state, guarded by its mutex.
         let said = Mutex(Said())
+        /// What has been sent.
+        let uploads = UploadTally()
     }
 
     /// The operation's id, and the idempotency key of its first request.
@@ -195,8 +197,8 @@ public struct MutationRequest: Sendable {
     /// Takes a row of the answer into a list, in the place of the one with its id: with what the
     /// backend has filled in.
     ///
-    /// The list need not be fetched again. One without such a row is left as it is. Call ``replaceID(_:by:)`` before, if the backend
-    /// has given the row another id.
+    /// The list need not be fetched again. One without such a row is left as it is. Call
+    /// ``replaceID(_:by:)`` before, if the backend has given the row another id.
     public func settle<Item>(_ list: ListQuery<Item>, row: Item) {
         notes.said.withLock { said in
             said.rows.append(

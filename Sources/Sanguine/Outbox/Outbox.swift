@@ -36,6 +36,11 @@ public struct Outbox: Sendable {
         public let conflict: Refusal?
         /// What its last sending has failed with, as long as it is not answered; `nil` if none has.
         public let lastFailure: SanguineError?
+        /// How much of its ``RequestBody`` has been sent, in all requests of the present sending;
+        /// `nil` if it is not on its way, or has none.
+        ///
+        /// Each sending begins at 0. It is news at most once for each hundredth of a request.
+        public let progress: UploadProgress?
         /// When it was made, by the device's clock.
         public var created: Timestamp { id.moment }
 
@@ -48,7 +53,8 @@ public struct Outbox: Sendable {
             lane: String = "main",
             phase: Phase = .queued,
             conflict: Refusal? = nil,
-            lastFailure: SanguineError? = nil
+            lastFailure: SanguineError? = nil,
+            progress: UploadProgress? = nil
         ) {
             self.id = id
             self.name = name
@@ -56,6 +62,7 @@ public struct Outbox: Sendable {
             self.phase = phase
             self.conflict = conflict
             self.lastFailure = lastFailure
+            self.progress = progress
         }
     }
 

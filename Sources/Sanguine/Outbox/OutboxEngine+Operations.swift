@@ -229,7 +229,8 @@ extension OutboxEngine {
                     lane: item.lane,
                     phase: phase,
                     conflict: contents.state.replay.refusal(of: item.sequence),
-                    lastFailure: phase == .acknowledged ? nil : guarded.failures[item.sequence]
+                    lastFailure: phase == .acknowledged ? nil : guarded.failures[item.sequence],
+                    progress: item.isOnItsWay ? guarded.uploads[item.sequence] : nil
                 )
             }
         }

@@ -47,7 +47,10 @@ extension OutboxEngine {
     private func fly(_ departure: OutboxDeparture) async {
         var departure = departure
         let number = departure.flight.number
-        let driver = guarded.withLock { $0.drivers[departure.flight.kind] }
+        let driver = guarded.withLock { guarded in
+            for sequence in departure.flight.sequences { guarded.uploads[sequence] = nil }
+            return guarded.drivers[departure.flight.kind]
+        }
         guard let driver else { return }
         departure.rows = driver.prepare(departure.rows)
         do {
@@ -65,6 +68,16 @@ extension OutboxEngine {
             if isFlying(number) { failed(departure, driver, error) }
         }
         land(departure)
+    }
+
+    /// So much of an operation has been sent: its bytes, files and forms.
+    func progressed(_ sequence: Int64, _ progress: UploadProgress) {
+        let isShown = guarded.withLock { guarded in
+            guard guarded.ending == nil, guarded.isOnItsWay(sequence) else { return false }
+            guarded.uploads[sequence] = progress
+            return true
+        }
+        if isShown { changed() }
     }
 
     private func isFlying(_ number: UInt64) -> Bool {
@@ -87,8 +100,11 @@ extension OutboxEngine {
     private func land(_ departure: OutboxDeparture) {
         // What comes next takes off first, so that whoever waits sees no gap.
         kick()
-        let wasFlying = guarded.withLock {
-            $0.flights.removeValue(forKey: departure.flight.number) != nil
+        let wasFlying = guarded.withLock { guarded in
+            for sequence in departure.flight.sequences where !guarded.isOnItsWay(sequence) {
+                guarded.uploads[sequence] = nil
+            }
+            return guarded.flights.removeValue(forKey: departure.flight.number) != nil
         }
         guard wasFlying else { return }
         changed()
@@ -235,6 +251,10 @@ extension OutboxEngine {
 }
 
 extension OutboxEngine.Guarded {
+    fileprivate func isOnItsWay(_ sequence: Int64) -> Bool {
+        contents.state.outbox.items[sequence]?.isOnItsWay ?? false
+    }
+
     /// Takes in rows that were rewritten.
     fileprivate mutating func take(_ rows: [OutboxFile.Row]) {
         for row in rows where contents.rows[row.sequence] != nil {

@@ -38,6 +38,8 @@ final class OutboxEngine: Sendable {
         var receipts: [Int64: Shot] = [:]
         /// What the last sending of each that waits has failed with.
         var failures: [Int64: SanguineError] = [:]
+        /// How much of each that is on its way has been sent, if it sends bytes, files or forms.
+        var uploads: [Int64: UploadProgress] = [:]
         var flights: [UInt64: Flying] = [:]
         /// Waits for the next try of a group.
         var waking: [OutboxState.RetryGroup: Task<Void, Never>] = [:]

@@ -125,6 +125,9 @@ extension OutboxState.Item {
         }
     }
 
+    /// Whether it is being sent.
+    var isOnItsWay: Bool { if case .sending = phase { true } else { false } }
+
     /// Whether it waits and has surely reached nobody.
     package var isUnsent: Bool { phase == .queued && !mayBeDone }
 

@@ -13,6 +13,8 @@ extension QueryRequest {
         let queue: RequestQueue
         let retries: RetryGuard
         let batches: Batches
+        /// Where forms with files are put together.
+        let spool: UploadSpool
         let fault: PlantedFault?
         private let baseHeaders: @Sendable () -> [String: String]
         private let decoder: JSONDecoder
@@ -30,6 +32,8 @@ extension QueryRequest {
             queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
             retries = RetryGuard(clock: configuration.delay)
             batches = Batches(delay: configuration.delay)
+            spool = UploadSpool(in: configuration.storeFolder)
+            spool.removeLeftovers()
             fault = configuration.plantedFault
             (decoder, encoder) = (configuration.decoder, configuration.encoder)
             var exchange = call.exchange
@@ -94,7 +98,7 @@ extension QueryRequest.Backend {
         with own: JSONDecoder?
     ) throws(SanguineError) -> Value {
         let decoder = own ?? (isServer(request.url) ? WireCoding.makeDecoder() : decoder)
-        return try WireCoding.decode(type, from: response.body, with: decoder)
+        return try WireCoding.decode(type, from: response, with: decoder)
     }
 
     private func isServer(_ url: URL) -> Bool {
@@ -109,6 +113,7 @@ extension QueryRequest.Backend {
     ///
     /// - Parameters:
     ///   - request: What to send.
+    ///   - report: Is told how much of the body has been sent. Default: nobody is.
     ///   - enter: Waits for a lane to the host, before each time that the request goes out. None is
     ///     held while a token is renewed: what needs no token goes on. Default: there is no lane.
     /// - Returns: The response, of a status from 200 to 299.
@@ -116,14 +121,15 @@ extension QueryRequest.Backend {
     ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(
         _ request: TransportRequest,
+        _ report: UploadReport? = nil,
         entering enter: () async throws(SanguineError) -> RequestQueue.Ticket? = { nil }
     ) async throws(SanguineError) -> TransportResponse {
         let ticket = try await enter()
         guard let baseURL, request.url.origin == baseURL.origin, !isServer(request.url) else {
             defer { ticket?.release() }
             try call.authorizer.check()
-            if isServer(request.url) { return try await call.send(request) }
-            return try await exchange.send(request)
+            if isServer(request.url) { return try await call.send(request, report) }
+            return try await exchange.send(request, report)
         }
         var first = ticket
         return try await authorizer.attempt(curing: isCuredByToken) {
@@ -132,12 +138,39 @@ extension QueryRequest.Backend {
             first = nil
             if lane == nil { lane = try await enter() }
             defer { lane?.release() }
-            return try await sendToBase(request)
+            return try await sendToBase(request, report)
         }
     }
 
+    /// Sends a request with bytes, a file or a form.
+    ///
+    /// - Parameters:
+    ///   - request: A request without a body.
+    ///   - body: Its body.
+    ///   - seed: What the boundary between parts begins with.
+    ///   - report: Is told how much has been sent.
+    ///   - enter: As for ``send(_:_:entering:)``.
+    /// - Returns: The response, of a status from 200 to 299.
+    /// - Throws: As ``send(_:_:entering:)`` does, and for a body that is too large or cannot be
+    ///   read.
+    func send(
+        _ request: TransportRequest,
+        _ body: RequestBody,
+        seed: String,
+        _ report: UploadReport,
+        entering enter: () async throws(SanguineError) -> RequestQueue.Ticket? = { nil }
+    ) async throws(SanguineError) -> TransportResponse {
+        let prepared = try await PreparedBody(body, seed: seed, in: spool, report: report)
+        defer { prepared.remove() }
+        var request = request
+        (request.body, request.bodyFile) = (prepared.data, prepared.file)
+        request.headers.setHeader("Content-Type", ifMissing: prepared.type)
+        return try await send(request, report, entering: enter)
+    }
+
     private func sendToBase(
-        _ request: TransportRequest
+        _ request: TransportRequest,
+        _ report: UploadReport?
     ) async throws(SanguineError) -> TransportResponse {
         try call.authorizer.check()
         var request = request
@@ -145,7 +178,7 @@ extension QueryRequest.Backend {
         request = try await authorizer.authorized(request)
         // After the app has said its headers: they may be the next user's already.
         try call.authorizer.check()
-        return try await exchange.send(request)
+        return try await exchange.send(request, report)
     }
 
     /// Whether the backend has rejected a token for which there can be another.

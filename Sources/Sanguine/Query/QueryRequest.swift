@@ -92,7 +92,8 @@ public struct QueryRequest: Sendable {
         try await send(request(method, path, query, headers, json: json))
     }
 
-    private func request(
+    /// A request without a body, or with one in JSON.
+    func request(
         _ method: String,
         _ path: String,
         _ query: [URLQueryItem],
@@ -113,11 +114,18 @@ public struct QueryRequest: Sendable {
     private func send(
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportResponse {
-        let host = request.url.hostKey
-        return try await backend.send(request) { () async throws(SanguineError) in
-            let ticket = try await backend.queue.enter(host, priority)
-            flight.asks(host)
-            return ticket
+        try await backend.send(request) { () async throws(SanguineError) in
+            try await enter(request)
         }
+    }
+
+    /// Waits for a lane to the request's host.
+    func enter(
+        _ request: TransportRequest
+    ) async throws(SanguineError) -> RequestQueue.Ticket? {
+        let host = request.url.hostKey
+        let ticket = try await backend.queue.enter(host, priority)
+        flight.asks(host)
+        return ticket
     }
 }

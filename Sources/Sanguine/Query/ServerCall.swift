@@ -27,26 +27,28 @@ struct ServerCall: Sendable {
     ///   - request: What to send; to the server's own address.
     ///   - limit: The time that is left for all sendings together. Default: each has the request's
     ///     own.
+    ///   - report: Is told how much of the body has been sent. Default: nobody is.
     /// - Returns: The response, of a status from 200 to 299.
     /// - Throws: ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(
         _ request: TransportRequest,
-        within limit: TimeLimit? = nil
+        within limit: TimeLimit? = nil,
+        _ report: UploadReport? = nil
     ) async throws(SanguineError) -> TransportResponse {
         guard let server, request.url.origin == server.origin else {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let user = authorizer.bound()
         return try await user.attempt(curing: Self.isCuredByToken) { token throws(SanguineError) in
-            try await send(request, token: token, of: user, within: limit)
+            try await send(request, token: token, of: user, within: limit, report)
         }
     }
 
     /// Opens an authorised stream; once more with a new token if the first was not accepted.
     ///
     /// - Returns: A stream whose status is from 200 to 299.
-    /// - Throws: As ``send(_:within:)`` does; ``SanguineError/notConfigured(_:)`` if the transport
-    ///   has no streams.
+    /// - Throws: As ``send(_:within:_:)`` does; ``SanguineError/notConfigured(_:)`` if the
+    ///   transport has no streams.
     func stream(
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportStream {
@@ -91,7 +93,7 @@ struct ServerCall: Sendable {
         )
         let response = try await send(request, within: limit)
         return Answer(
-            value: try WireCoding.decode(type, from: response.body),
+            value: try WireCoding.decode(type, from: response),
             head: response.header("sanguine-head").flatMap { Int64($0) },
             response: response
         )
@@ -101,14 +103,15 @@ struct ServerCall: Sendable {
         _ request: TransportRequest,
         token: String,
         of user: any Authorizer,
-        within limit: TimeLimit?
+        within limit: TimeLimit?,
+        _ report: UploadReport?
     ) async throws(SanguineError) -> TransportResponse {
         var request = try authorized(request, token, user)
         if let limit {
             request.timeout = min(request.timeout, limit.left)
             guard request.timeout > .zero else { throw .transport(.timedOut) }
         }
-        return try await exchange.send(request)
+        return try await exchange.send(request, report)
     }
 
     private func authorized(

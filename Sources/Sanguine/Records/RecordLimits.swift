@@ -28,6 +28,9 @@ public enum RecordLimits {
     /// Mutations that are sent at the same time, each of another lane: 4.
     public static let mutationFlights = 4
     /// One sending of a mutation, with all its requests: a minute.
+    ///
+    /// While it sends a ``RequestBody``: how long nothing may be sent, see
+    /// ``ClientLimits/uploadTimeout``.
     public static let mutationTimeout: Duration = .seconds(60)
     /// Fetches in a row of a value that does not show yet that it contains a done mutation: 8.
     ///

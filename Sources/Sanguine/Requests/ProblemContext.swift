@@ -25,14 +25,16 @@ extension Problem {
 }
 
 extension SanguineError {
-    /// The answer in which a backend refused, or said that it has a fault: its status, its header
-    /// fields, and the first 4 KiB of its body (``ClientLimits/errorBodyBytes``).
+    /// The answer in which a backend refused, said that it has a fault, or sent what cannot be
+    /// decoded: its status, its header fields, and the first 4 KiB of its body
+    /// (``ClientLimits/errorBodyBytes``).
     ///
     /// `nil` if there was none, and after a restart. It may hold what is personal: log it with
     /// care. It is no part of what makes two errors equal.
     public var response: TransportResponse? {
         switch self {
         case .problem(let problem): problem.response
+        case .decoding(let failure): failure.response
         case .timedOut(let last): last.response
         default: nil
         }

@@ -13,10 +13,17 @@ struct Exchange: Sendable {
 
     /// Sends a request and returns the response if its status is 200 to 299.
     ///
+    /// - Parameters:
+    ///   - request: What to send.
+    ///   - report: Is told how much of the body has been sent. Default: nobody is.
+    /// - Returns: The response.
     /// - Throws: The problem for any other status; with `retryAfter` from the header if the body
     ///   has none.
-    func send(_ request: TransportRequest) async throws(SanguineError) -> TransportResponse {
-        let response = try await answer(to: request)
+    func send(
+        _ request: TransportRequest,
+        _ report: UploadReport? = nil
+    ) async throws(SanguineError) -> TransportResponse {
+        let response = try await answer(to: request, report)
         guard (200...299).contains(response.status) else {
             throw .problem(Problem(response, now: clock.now(), errorBody))
         }
@@ -24,11 +31,12 @@ struct Exchange: Sendable {
     }
 
     private func answer(
-        to request: TransportRequest
+        to request: TransportRequest,
+        _ report: UploadReport?
     ) async throws(SanguineError) -> TransportResponse {
         do {
-            guard !interceptors.isEmpty else { return try await transport.send(request) }
-            return try await pass(request, through: interceptors[...])
+            guard !interceptors.isEmpty else { return try await carry(request, report) }
+            return try await pass(request, through: interceptors[...], report)
         } catch TransportError.cancelled {
             throw .cancelled
         } catch let error as TransportError {
@@ -40,10 +48,32 @@ struct Exchange: Sendable {
 
     private func pass(
         _ request: TransportRequest,
-        through rest: ArraySlice<Interceptor>
+        through rest: ArraySlice<Interceptor>,
+        _ report: UploadReport?
     ) async throws -> TransportResponse {
-        guard let next = rest.first else { return try await transport.send(request) }
-        return try await next(request) { try await pass($0, through: rest.dropFirst()) }
+        guard let next = rest.first else { return try await carry(request, report) }
+        return try await next(request) { try await pass($0, through: rest.dropFirst(), report) }
+    }
+
+    private func carry(
+        _ request: TransportRequest,
+        _ report: UploadReport?
+    ) async throws -> TransportResponse {
+        guard report != nil || request.bodyFile != nil else {
+            return try await transport.send(request)
+        }
+        // Each time anew: between two sendings the file may have changed, or gone.
+        guard let size = request.bodySize else {
+            throw SanguineError.fileIsGone(request.bodyFile ?? request.url)
+        }
+        let isInMemory = request.bodyFile == nil || size <= Int64(ClientLimits.requestBodyBytes)
+        guard transport is any UploadingTransport || isInMemory else {
+            throw SanguineError.notConfigured(
+                "a transport that is an 'UploadingTransport', for a body of \(size) bytes"
+            )
+        }
+        report?.take(UploadProgress(sentBytes: 0, totalBytes: size))
+        return try await transport.carry(request) { progress in report?.take(progress) }
     }
 
     /// Opens a stream if its status is 200 to 299.
@@ -161,7 +191,7 @@ extension Problem {
 
 extension TransportResponse {
     /// The answer with the beginning of its body: what an error keeps.
-    fileprivate var short: TransportResponse {
+    var short: TransportResponse {
         guard body.count > ClientLimits.errorBodyBytes else { return self }
         var short = self
         short.body = Data(body.prefix(ClientLimits.errorBodyBytes))

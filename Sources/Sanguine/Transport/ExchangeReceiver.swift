@@ -18,8 +18,19 @@ import FoundationNetworking
 final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     typealias Ending = Result<TransportResponse, TransportError>
 
+    /// A body on its way out.
+    struct Upload: Sendable {
+        /// Its bytes.
+        let size: Int64
+        /// Is told how much has been sent; `nil` if nobody wants to know.
+        let progress: (@Sendable (UploadProgress) -> Void)?
+    }
+
     private struct Exchange {
         let continuation: CheckedContinuation<Ending, Never>
+        let upload: Upload
+        /// How often something was sent or received.
+        var beats: UInt64 = 0
         var response: HTTPURLResponse?
         var body = Data()
     }
@@ -32,9 +43,38 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
 
     init(bodyLimitBytes: Int) { self.bodyLimitBytes = bodyLimitBytes }
 
-    func begin(_ task: URLSessionTask, _ continuation: CheckedContinuation<Ending, Never>) {
+    func begin(
+        _ task: URLSessionTask,
+        _ upload: Upload,
+        _ continuation: CheckedContinuation<Ending, Never>
+    ) {
         exchanges.withLock { exchanges in
-            exchanges[task.taskIdentifier] = Exchange(continuation: continuation)
+            let exchange = Exchange(continuation: continuation, upload: upload)
+            exchanges[task.taskIdentifier] = exchange
+        }
+    }
+
+    /// Waits until nothing has been sent or received for a while.
+    ///
+    /// - Parameters:
+    ///   - task: The exchange.
+    ///   - silence: How long.
+    ///   - longest: After how long the exchange counts as silent though it is not.
+    ///   - clock: What measures that.
+    /// - Returns: Whether it is silent; `false` if the wait was cancelled.
+    func isSilent(
+        _ task: URLSessionTask,
+        for silence: Duration,
+        upTo longest: Duration,
+        on clock: any Clock<Duration>
+    ) async -> Bool {
+        var (seen, passed) = (UInt64(0), Duration.zero)
+        while true {
+            guard (try? await clock.sleep(for: silence)) != nil else { return false }
+            passed += silence
+            let beats = exchanges.withLock { $0[task.taskIdentifier]?.beats } ?? seen
+            if beats == seen || passed >= longest { return true }
+            seen = beats
         }
     }
 
@@ -80,6 +120,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
             let size = (exchanges[dataTask.taskIdentifier]?.body.count ?? 0) + data.count
             guard size <= bodyLimitBytes else { return true }
             exchanges[dataTask.taskIdentifier]?.body.append(data)
+            exchanges[dataTask.taskIdentifier]?.beats += 1
             return false
         }
         guard isTooLarge else { return }
@@ -106,12 +147,31 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     func urlSession(
         _ session: URLSession,
         task: URLSessionTask,
+        didSendBodyData bytesSent: Int64,
+        totalBytesSent: Int64,
+        totalBytesExpectedToSend: Int64
+    ) {
+        let upload = exchanges.withLock { exchanges in
+            exchanges[task.taskIdentifier]?.beats += 1
+            return exchanges[task.taskIdentifier]?.upload
+        }
+        guard let upload, let progress = upload.progress else { return }
+        let total = totalBytesExpectedToSend > 0 ? totalBytesExpectedToSend : upload.size
+        progress(UploadProgress(sentBytes: totalBytesSent, totalBytes: total))
+    }
+
+    func urlSession(
+        _ session: URLSession,
+        task: URLSessionTask,
         willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest,
         completionHandler: @escaping @Sendable (URLRequest?) -> Void
     ) {
         let isSameOrigin = request.url?.origin == task.currentRequest?.url?.origin
-        completionHandler(isSameOrigin ? request : nil)
+        // The transport sends a body again by itself.
+        let upload = exchanges.withLock { $0[task.taskIdentifier]?.upload }
+        let wantsBody = [307, 308].contains(response.statusCode) && (upload?.size ?? 0) > 0
+        completionHandler(isSameOrigin && !wantsBody ? request : nil)
     }
 }
 

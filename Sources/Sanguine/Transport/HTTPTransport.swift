@@ -23,9 +23,16 @@ public struct TransportRequest: Sendable, Hashable {
     public var url: URL
     /// Header fields by name.
     public var headers: [String: String]
-    /// The body, if there is one.
+    /// The body, if there is one, and it is in memory.
     public var body: Data?
-    /// How long the whole exchange may take, from sending to the last byte.
+    /// The file whose content is the body, if it is not in memory.
+    ///
+    /// It is what a ``RequestBody`` with files becomes; ``body`` is `nil` then. An ``Interceptor``
+    /// may read it, to sign it, say. Only an ``UploadingTransport`` is given such a request.
+    /// Default: none.
+    public var bodyFile: URL?
+    /// How long the whole exchange may take, from sending to the last byte; for a ``RequestBody``,
+    /// how long nothing may be sent or received.
     public var timeout: Duration
 
     /// Creates a request.

@@ -8,16 +8,17 @@ import FoundationNetworking
 /// The transport over `URLSession`: one session, no cookies, no cache.
 ///
 /// It uses the session's delegate and nothing newer, because that is what works alike on Apple
-/// platforms and on Linux. A body larger than the limit is cut off while it arrives. A redirect to
-/// another origin is not followed, so that no header goes to a host that it is not meant for; the
-/// redirect itself is then the response.
+/// platforms and on Linux. A body larger than the limit is cut off while it arrives. A body that is
+/// in a file is read from there while it is sent. A redirect to another origin is not followed, so
+/// that no header goes to a host that it is not meant for; the redirect itself is then the
+/// response.
 ///
 /// ```swift
 /// let transport = URLSessionTransport()
 /// defer { transport.close() }
 /// let response = try await transport.send(TransportRequest(url: url))
 /// ```
-public final class URLSessionTransport: StreamingTransport {
+public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     private let session: URLSession
     private let receiver: ExchangeReceiver
     private let clock: any Clock<Duration>
@@ -58,23 +59,67 @@ public final class URLSessionTransport: StreamingTransport {
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
-        let urlRequest = URLRequest(request)
+        try await follow(request, nil)
+    }
+
+    /// Sends a request with a body, from memory or a file, and tells how much of it has been sent.
+    public func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        try await follow(request, progress)
+    }
+
+    /// Sends a request, and again where a redirect wants the same body elsewhere (RFC 9110,
+    /// sections 15.4.8 and 15.4.9): on Linux the session would send none.
+    private func follow(
+        _ request: TransportRequest,
+        _ progress: (@Sendable (UploadProgress) -> Void)?
+    ) async throws(TransportError) -> TransportResponse {
+        var request = request
+        var response = try await exchange(request, progress)
+        for _ in 0..<ClientLimits.redirects where response.wantsBodyAgain {
+            guard let origin = request.url.origin, let target = response.header("location"),
+                let url = URL(string: target, relativeTo: request.url)?.absoluteURL,
+                url.origin == origin
+            else { break }
+            request.url = url
+            response = try await exchange(request, progress)
+        }
+        return response
+    }
+
+    private func exchange(
+        _ request: TransportRequest,
+        _ progress: (@Sendable (UploadProgress) -> Void)?
+    ) async throws(TransportError) -> TransportResponse {
+        var urlRequest = URLRequest(request)
         guard let scheme = request.url.scheme?.lowercased(), ["http", "https"].contains(scheme)
         else { throw .invalid("the address has no http or https in front") }
+        let isUpload = progress != nil || request.bodyFile != nil
+        if isUpload { urlRequest.timeoutInterval = ClientLimits.uploadTimeout.seconds }
+        guard let size = request.bodySize else {
+            throw .invalid("the file that is the request's body cannot be read")
+        }
         // Rules of the lock above: no callback comes out of making a task.
-        let task = isClosed.withLock { isClosed in
-            isClosed ? nil : session.dataTask(with: urlRequest)
+        let task = isClosed.withLock { [urlRequest] isClosed -> URLSessionTask? in
+            guard !isClosed else { return nil }
+            guard let file = request.bodyFile else { return session.dataTask(with: urlRequest) }
+            return session.uploadTask(with: urlRequest, fromFile: file)
         }
         guard let task else { throw .cancelled }
+        let upload = ExchangeReceiver.Upload(size: size, progress: progress)
         let timer = Task { [clock, receiver] in
-            guard (try? await clock.sleep(for: request.timeout)) != nil else { return }
+            let longest = isUpload ? ClientLimits.uploadTimeout : .zero
+            guard await receiver.isSilent(task, for: request.timeout, upTo: longest, on: clock)
+            else { return }
             receiver.end(task, .failure(.timedOut))
             task.cancel()
         }
         defer { timer.cancel() }
         return try await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                receiver.begin(task, continuation)
+                receiver.begin(task, upload, continuation)
                 // The handler below has run already if the task was cancelled before this point.
                 if Task.isCancelled {
                     receiver.end(task, .failure(.cancelled))
@@ -139,6 +184,15 @@ public final class URLSessionTransport: StreamingTransport {
     }
 }
 
+extension TransportResponse {
+    /// Whether it is a redirect of the request as it is, with its method and its body.
+    fileprivate var wantsBodyAgain: Bool { [307, 308].contains(status) }
+}
+
+extension Duration {
+    fileprivate var seconds: TimeInterval { TimeInterval(components.seconds) }
+}
+
 extension URLRequest {
     fileprivate init(_ request: TransportRequest) {
         self.init(url: request.url)
@@ -146,7 +200,7 @@ extension URLRequest {
         httpBody = request.body
         httpShouldHandleCookies = false
         // The transport's own timer ends the exchange; this one only has to come after it.
-        timeoutInterval = Double(request.timeout.components.seconds) + 5
+        timeoutInterval = request.timeout.seconds + 5
         for (name, value) in request.headers { setValue(value, forHTTPHeaderField: name) }
     }
 }

@@ -37,6 +37,20 @@ enum WireCoding {
         return decoder
     }
 
+    /// Decodes an answer, which a failure then has with it.
+    static func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from response: TransportResponse,
+        with decoder: JSONDecoder = makeDecoder()
+    ) throws(SanguineError) -> Value {
+        do throws(SanguineError) {
+            return try decode(type, from: response.body, with: decoder)
+        } catch .decoding(var failure) {
+            failure.response = response.short
+            throw .decoding(failure)
+        }
+    }
+
     /// Decodes, and says of a failure where the data differs from the type.
     static func decode<Value: Decodable>(
         _ type: Value.Type,

@@ -8,6 +8,7 @@ import Foundation
 ///       present                   the number of the present folder, 1 without it; and in a second
 ///                                 line whose it is, if the app has named the user
 ///       users/1/, users/2/ …      one user's files
+///       sanguine-uploads/         forms with files, while they are sent
 ///
 /// A user who leaves gets no folder again: the next one has the next number. Numbers of operations
 /// are those of the folder in their upper half, so that no two users have one in common.
@@ -134,7 +135,8 @@ struct UserFolders: Sendable {
 
     /// How the names begin of the files that are the device's, or were written by earlier versions.
     private static let ofDevice = [
-        StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, presentName + ".",
+        StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, UploadSpool.name,
+        presentName + ".",
     ]
 
     /// Removes a user's files; all but what waits in the outbox, if that is to stay.

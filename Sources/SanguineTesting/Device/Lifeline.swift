@@ -7,7 +7,7 @@ import Synchronization
 /// not note on its disk that it was cut off.
 ///
 /// Mutable state: `state`, by its mutex. Waits are ended, and tasks cancelled, outside of it.
-final class Lifeline: HTTPTransport {
+final class Lifeline: UploadingTransport {
     private enum Phase {
         case alive
         case frozen
@@ -47,6 +47,15 @@ final class Lifeline: HTTPTransport {
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         try await run { base throws(TransportError) in try await base.send(request) }
+    }
+
+    func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        try await run { base throws(TransportError) in
+            try await base.carry(request, progress: progress)
+        }
     }
 
     fileprivate func stream(
@@ -141,11 +150,18 @@ final class Lifeline: HTTPTransport {
 }
 
 /// The same, where the network has streams.
-struct StreamingLifeline: StreamingTransport {
+struct StreamingLifeline: StreamingTransport, UploadingTransport {
     let lifeline: Lifeline
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         try await lifeline.send(request)
+    }
+
+    func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        try await lifeline.upload(request, progress: progress)
     }
 
     func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {

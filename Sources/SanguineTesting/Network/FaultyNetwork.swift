@@ -15,7 +15,9 @@ import Synchronization
 /// ``description`` has the seed and what has happened: print it when a test fails.
 ///
 /// Mutable state: `state`, by its mutex. Nothing is cancelled, and no stream is told, under it.
-public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
+public final class FaultyNetwork: StreamingTransport, UploadingTransport,
+    CustomStringConvertible
+{
     /// What happens to one request; drawn at once, so that one fault does not shift another.
     struct Plan: Sendable {
         let number: Int
@@ -158,6 +160,22 @@ public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
         .value
     }
 
+    /// Carries a request with a body, or does with it what chance says; how much of the body has
+    /// been sent is what the network behind says.
+    public func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        // In memory, as long as it fits there: a copy may come after the file is gone.
+        let request = request.withBodyInMemory ?? request
+        return try await exchange(request) { [self] plan in
+            await carry(request, plan) { base throws(TransportError) in
+                try await base.carry(request, progress: progress)
+            }
+        }
+        .value
+    }
+
     /// Runs an exchange in a task of its own, which a partition can end.
     func exchange<Value: Sendable>(
         _ request: TransportRequest,
@@ -236,7 +254,7 @@ public final class FaultyNetwork: StreamingTransport, CustomStringConvertible {
                 if plan.copy > .zero, (try? await clock.sleep(for: plan.copy)) == nil { return }
                 guard !Task.isCancelled else { return }
                 self?.note(.doubled, plan.number, request)
-                _ = try? await base.send(request)
+                _ = try? await base.carry(request, progress: nil)
                 self?.state.withLock { _ = $0.copies.removeValue(forKey: plan.number) }
             }
         }

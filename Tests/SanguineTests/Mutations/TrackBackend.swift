@@ -216,6 +216,7 @@ struct TrackFixture {
             configuration.baseURL = URL(string: "http://tracks.test")
             configuration.mutations = [
                 PlayTrack.self, RetitleTrack.self, DropTrack.self, AppendTrack.self,
+                AnsweredTrack.self,
             ]
             configuration.connectivity = connectivity
             configuration.lifecycle = ManualLifecycle()

@@ -29,6 +29,12 @@ struct RequestBodyTests {
         }
     }
 
+    private let folder = TemporaryFolder()
+
+    private func prepared(_ body: RequestBody, seed: String = "x") async throws -> PreparedBody {
+        try await PreparedBody(body, seed: seed, in: UploadSpool(in: folder.url))
+    }
+
     private static func outcome(
         of mutation: SendPhoto
     ) async throws -> (outcome: Receipt.Outcome, id: Identifier, sent: TransportRequest?) {
@@ -46,12 +52,13 @@ struct RequestBodyTests {
         return url
     }
 
-    @Test func `a form is written as RFC 7578 has it`() throws {
+    @Test func `a form is written as RFC 7578 has it`() async throws {
         let body = RequestBody.multipart([
             .field("title", "Änne"),
             .data("photo", Data([1, 2]), fileName: "a \"b\"\r\n.jpg", type: "image/jpeg"),
         ])
-        let (data, type) = try body.bytes(seed: "x")
+        let prepared = try await prepared(body)
+        let data = try #require(prepared.data)
         let expected = [
             "--x-0", #"Content-Disposition: form-data; name="title""#,
             "Content-Type: text/plain; charset=utf-8", "", "Änne", "--x-0",
@@ -60,13 +67,13 @@ struct RequestBodyTests {
         ]
 
         #expect(String(decoding: data, as: UTF8.self) == expected.joined(separator: "\r\n"))
-        #expect(type == "multipart/form-data; boundary=x-0")
+        #expect(prepared.type == "multipart/form-data; boundary=x-0")
     }
 
-    @Test func `no part contains what separates them`() throws {
+    @Test func `no part contains what separates them`() async throws {
         let body = RequestBody.multipart([.field("a", "--x-0\r\n--x-1"), .field("b", "x-2")])
 
-        #expect(try body.bytes(seed: "x").type == "multipart/form-data; boundary=x-3")
+        #expect(try await prepared(body).type == "multipart/form-data; boundary=x-3")
     }
 
     @Test func `a mutation sends a form, the same bytes each time`() async throws {
@@ -74,12 +81,12 @@ struct RequestBodyTests {
         let parts = [
             FormPart.data("photo", Data([0xFF, 0xD8]), fileName: "a.jpg", type: "image/jpeg")
         ]
-        let (data, type) = try RequestBody.multipart(parts).bytes(seed: "\(id)")
+        let prepared = try await prepared(.multipart(parts), seed: "\(id)")
 
         #expect(outcome == .applied)
         #expect(sent?.method == "POST")
-        #expect(sent?.body == data)
-        #expect(sent?.headers["Content-Type"] == type)
+        #expect(sent?.body == prepared.data)
+        #expect(sent?.headers["Content-Type"] == prepared.type)
         #expect(sent?.headers["Idempotency-Key"] == "\(id)")
     }
 
@@ -110,13 +117,85 @@ struct RequestBodyTests {
 
     @Test func `what is too large is refused before it is sent`() async throws {
         let large = Data(count: ClientLimits.requestBodyBytes + 1)
-        let file = try Self.file(large)
-        defer { try? FileManager.default.removeItem(at: file) }
+        let huge = try Self.file(Data())
+        defer { try? FileManager.default.removeItem(at: huge) }
+        // It has no blocks on the disk.
+        let handle = try FileHandle(forWritingTo: huge)
+        try handle.truncate(atOffset: UInt64(ClientLimits.uploadBytes) + 1)
+        try handle.close()
         let half = FormPart.data("a", Data(count: large.count / 2), fileName: "a")
-        for body in [RequestBody.data(large), .file(file), .multipart([half, half])] {
-            let error = #expect(throws: SanguineError.self) { try body.bytes(seed: "x") }
+        let bodies = [
+            RequestBody.data(large), .multipart([half, half]), .file(huge),
+            .multipart([.file("a", at: huge)]),
+        ]
+        for body in bodies {
+            let error = await #expect(throws: SanguineError.self) { try await prepared(body) }
             #expect(error?.code == "body_too_large")
             #expect(error?.errorClass == .refused)
         }
+    }
+
+    @Test func `a form with files is put together on the disk, and removed from there`()
+        async throws
+    {
+        // Longer than what is read at a time, with the boundary across two readings.
+        let content = Data(count: 262_141) + Data("x-0".utf8) + Data(count: 300_000)
+        let file = try Self.file(content)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let parts = [FormPart.field("a", "b"), .file("photo", at: file, fileName: "p")]
+        let spool = UploadSpool(in: folder.url)
+        let prepared = try await PreparedBody(.multipart(parts), seed: "x", in: spool)
+        let inMemory = try await self.prepared(
+            .multipart([.field("a", "b"), .data("photo", content, fileName: "p")])
+        )
+        let spooled = try #require(prepared.file)
+
+        #expect(prepared.data == nil)
+        #expect(prepared.type == "multipart/form-data; boundary=x-1")
+        #expect(inMemory.type == prepared.type)
+        #expect(try Data(contentsOf: spooled) == inMemory.data)
+        let mode =
+            try FileManager.default.attributesOfItem(
+                atPath: spooled.deletingLastPathComponent().path
+            )[.posixPermissions] as? NSNumber
+        #expect(mode?.intValue == 0o700)
+        prepared.remove()
+        #expect(!FileManager.default.fileExists(atPath: spooled.path))
+    }
+
+    @Test func `what a dead process has left is removed, and what a living one needs is not`()
+        async throws
+    {
+        let file = try Self.file(Data([1]))
+        defer { try? FileManager.default.removeItem(at: file) }
+        let living = UploadSpool(in: folder.url)
+        let form = RequestBody.multipart([.file("a", at: file)])
+        let prepared = try await PreparedBody(form, seed: "x", in: living)
+        let root = folder.url.appending(path: UploadSpool.name)
+        let dead = root.appending(path: "dead")
+        try FileManager.default.createDirectory(at: dead, withIntermediateDirectories: true)
+        try Data([1]).write(to: dead.appending(path: "form"))
+        try Data().write(to: root.appending(path: "dead.lock"))
+
+        UploadSpool(in: folder.url).removeLeftovers()
+
+        let left = try FileManager.default.contentsOfDirectory(atPath: root.path).sorted()
+        let run = try #require(prepared.file).deletingLastPathComponent().lastPathComponent
+        #expect(left == [run, "\(run).lock"].sorted())
+        withExtendedLifetime(living) {}
+    }
+
+    @Test func `a spool works after everything was erased`() async throws {
+        let file = try Self.file(Data([1]))
+        defer { try? FileManager.default.removeItem(at: file) }
+        let spool = UploadSpool(in: folder.url)
+        let form = RequestBody.multipart([.file("a", at: file)])
+        _ = try await PreparedBody(form, seed: "x", in: spool)
+        _ = UserFolders(folder.url).erase(after: nil)
+        let root = folder.url.appending(path: UploadSpool.name)
+        #expect(!FileManager.default.fileExists(atPath: root.path))
+        let prepared = try await PreparedBody(form, seed: "x", in: spool)
+
+        #expect(try #require(prepared.file).readableFileSize ?? 0 > 1)
     }
 }
