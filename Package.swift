@@ -181,6 +181,9 @@ let package = Package(
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
+                "HabitsApp",
+                "HabitsModel",
+                "HabitsServer",
                 "Sanguine",
                 "SanguineModel",
                 "SanguineServer",
@@ -374,6 +377,54 @@ let package = Package(
             name: "OwnServer",
             dependencies: ["SanguineServer", "SanguineSQLite"],
             path: "Tests/OwnServer",
+            swiftSettings: strict
+        ),
+        // The habit tracker of the examples: both ends, a face in a terminal, and its tests.
+        .target(
+            name: "HabitsModel",
+            dependencies: ["SanguineModel"],
+            path: "Examples/Habits/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HabitsServer",
+            dependencies: ["HabitsModel", "SanguineSQLite", "SanguineServer"],
+            path: "Examples/Habits/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HabitsApp",
+            dependencies: ["HabitsModel", "Sanguine"],
+            path: "Examples/Habits/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Habits",
+            dependencies: [
+                "HabitsApp",
+                "HabitsModel",
+                "HabitsServer",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Habits/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "HabitsTests",
+            dependencies: [
+                "HabitsApp",
+                "HabitsModel",
+                "HabitsServer",
+                "Sanguine",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Habits/Tests",
             swiftSettings: strict
         ),
         // The house style, as a test.

@@ -264,19 +264,6 @@ enum RecordBenchmarks {
         var count: Int
     }
 
-    /// A folder that goes with the value.
-    private final class Folder {
-        let url: URL
-
-        init() throws {
-            url = FileManager.default.temporaryDirectory
-                .appending(path: "sanguine-records-\(UInt64.random(in: 0 ... .max))")
-            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-        }
-
-        deinit { try? FileManager.default.removeItem(at: url) }
-    }
-
     private static func configuration(
         _ folder: Folder,
         _ feed: RecordFeed

@@ -183,7 +183,12 @@ extension SanguineClient {
         /// it by its `name`. So each type is registered at every launch, before the client is made.
         /// A type may be registered more than once; a name that two types have is an error when the
         /// client is made: ``SanguineError/invalidDeclaration(_:)``.
-        public mutating func register(_ types: any Registrable.Type...) {
+        public mutating func register(_ types: any Registrable.Type...) { register(types) }
+
+        /// Makes the app's own types known, from a list that both ends have, say.
+        ///
+        /// See ``register(_:)-(Registrable.Type...)``.
+        public mutating func register(_ types: [any Registrable.Type]) {
             for type in types {
                 if let mutation = type as? any RequestMutation.Type {
                     mutations.append(mutation)

@@ -68,6 +68,12 @@ enum ImportTable {
         "SanguineCommandTests": .anything,
         "EndToEndTests": .anything,
         "SnippetTests": .anything,
+        // The examples: an app's code imports what an app would.
+        "HabitsModel": .only(["SanguineModel"]),
+        "HabitsServer": .only(["Foundation", "HabitsModel", "SanguineSQLite", "SanguineServer"]),
+        "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),
+        "Habits": .anything,
+        "HabitsTests": .anything,
         "OwnServer": .only(["Foundation", "SanguineSQLite", "SanguineServer"]),
         "TidyTests": .only(["Foundation", "Testing"]),
     ]

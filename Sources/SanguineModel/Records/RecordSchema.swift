@@ -18,7 +18,10 @@ public struct RecordSchema: Sendable {
     ///
     /// A name that two different types have is among the ``faults``. Any other type, such as the
     /// client's `RequestMutation`, is of no meaning to a schema, and is among the ``faults`` too.
-    public init(_ types: any Registrable.Type...) {
+    public init(_ types: any Registrable.Type...) { self.init(types) }
+
+    /// Creates a schema of a list of types, as ``init(_:)-(Registrable.Type...)`` does.
+    public init(_ types: [any Registrable.Type]) {
         self.init(collections: [])
         register(types)
     }

@@ -1,0 +1,14 @@
+import Foundation
+
+/// A folder in the system's temporary one, removed with this object.
+final class Folder {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-benchmarks-\(UInt64.random(in: 0 ... .max))")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+}

@@ -1,0 +1,227 @@
+import Foundation
+import HabitsApp
+import HabitsModel
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// The rows of the habit tracker, on the real server.
+@MainActor
+@Suite("Habits", .bounded(.seconds(60)))
+struct HabitsTests {
+    @Test func `a tap is shown at once, written once, and read back by nobody`() async throws {
+        try await HabitsWorld.with { world in
+            let client = try world.client()
+            try await client.synchronize()
+            let screen = await HabitsScreen(client)
+            let run = try await screen.add("Run")
+            let water = try await screen.add("Water", goal: 8)
+            try await client.synchronize()
+            let pushes = world.requests("POST", "/v1/sync/push")
+            let reads = world.requests("GET", "/v1/records/{collection}")
+
+            try await MainActor.run {
+                try screen.complete(run)
+                #expect(screen.progress.isComplete(run, on: screen.today))
+                try screen.set(3, for: water)
+                #expect(screen.progress.value(of: water, on: screen.today) == 3)
+                try screen.clear(run)
+                #expect(!screen.progress.isComplete(run, on: screen.today))
+            }
+            try await client.synchronize()
+
+            #expect(world.requests("GET", "/v1/records/{collection}") == reads)
+            let written = world.requests("POST", "/v1/sync/push") - pushes
+            print("O1: 3 changes shown before anything was sent; \(written) writes, 0 reads")
+            #expect((1...3).contains(written))
+            client.close()
+        }
+    }
+
+    @Test func `a refusal takes exactly its own effect away, and can be tried again`() async throws
+    {
+        try await HabitsWorld.with { world in
+            let network = ManualConnectivity()
+            let client = try world.client { $0.connectivity = network }
+            let screen = await HabitsScreen(client)
+            let (run, read) = (try await screen.add("Run"), try await screen.add("Read"))
+            try await client.synchronize()
+
+            network.disconnect()
+            try await screen.complete(run)
+            try await screen.complete(read)
+            let tablet = try world.client("tablet")
+            try await tablet.synchronize()
+            try tablet.perform(DeleteRecord(Habit.self, run.id))
+            try await tablet.synchronize()
+            network.connect()
+            try await client.synchronize()
+
+            try await eventually("the refusal is shown") { await screen.refused.count == 1 }
+            let (progress, refused, today) = await (screen.progress, screen.refused, screen.today)
+            #expect(progress.habits == [read])
+            #expect(progress.isComplete(read, on: today))
+            #expect(refused.first?.problem.code == .notFound)
+
+            try tablet.perform(AddHabit(run))
+            try await tablet.synchronize()
+            try await client.synchronize()
+            try await screen.retry(try #require(refused.first))
+            try await client.synchronize()
+
+            #expect(await screen.progress.isComplete(run, on: today))
+            #expect(await screen.refused.isEmpty)
+            client.close()
+            tablet.close()
+        }
+    }
+
+    @Test func `ten taps at once leave one log`() async throws {
+        try await HabitsWorld.with { world in
+            let client = try world.client()
+            let screen = await HabitsScreen(client)
+            let run = try await screen.add("Run")
+            try await client.synchronize()
+            let tablet = try world.client("tablet")
+            try await tablet.synchronize()
+            let today = await screen.today
+
+            await withTaskGroup(of: Void.self) { tasks in
+                for number in 0..<10 {
+                    tasks.addTask {
+                        let device = number.isMultiple(of: 2) ? client : tablet
+                        _ = try? device.perform(LogHabit(run.id, on: today, value: 1))
+                    }
+                }
+            }
+            try await client.synchronize()
+            try await tablet.synchronize()
+            try await client.synchronize()
+
+            let third = try world.client("third")
+            try await third.synchronize()
+            print("O3: 10 taps on two devices, \(third.records(HabitLog.self).count) log (1)")
+            for device in [client, tablet, third] {
+                #expect(device.records(HabitLog.self).count == 1)
+                device.close()
+            }
+        }
+    }
+
+    @Test func `moving through ninety days asks the server for nothing`() async throws {
+        try await HabitsWorld.with { world in
+            let first = try world.client()
+            let screen = await HabitsScreen(first)
+            let run = try await screen.add("Run")
+            let today = await screen.today
+            for back in 0..<90 {
+                let day = CalendarDay(daysSince1970: today.daysSince1970 - back)
+                try first.perform(LogHabit(run.id, on: day, value: 1))
+            }
+            try await first.synchronize()
+            first.close()
+
+            let before = world.dataRequests
+            let client = try world.client()
+            _ = try await client.value(of: .progress(on: today))
+            var complete = 0.0
+            for back in 0..<90 {
+                let last = CalendarDay(daysSince1970: today.daysSince1970 - back)
+                let progress = client.cached(.progress(on: last))
+                let month = CalendarDay(daysSince1970: last.daysSince1970 - 29)...last
+                complete += progress.completion(in: month)
+            }
+            try await client.waitUntilIdle()
+            let asked = world.dataRequests - before
+
+            #expect(complete > 0)
+            #expect(asked <= 2)
+            print("O5: \(asked) requests in a session of 90 days (at most 2; 30 before)")
+            client.close()
+        }
+    }
+
+    @Test func `what a widget and another device do appears`() async throws {
+        try await HabitsWorld.with { world in
+            let client = try world.client()
+            let screen = await HabitsScreen(client)
+            let (run, read) = (try await screen.add("Run"), try await screen.add("Read"))
+            try await client.synchronize()
+            let today = await screen.today
+
+            let widget = try SanguineCompanion(
+                .habits(server: nil, folder: world.folder("phone"))
+            )
+            try widget.perform(LogHabit(run.id, on: today, value: 1))
+            try await eventually("the app shows what the widget did") {
+                await screen.progress.isComplete(run, on: today)
+            }
+            let tablet = try world.client("tablet")
+            try await tablet.synchronize()
+            try tablet.perform(LogHabit(read.id, on: today, value: 1))
+            try await tablet.synchronize()
+            try await eventually("the app shows what the tablet did, live") {
+                await screen.progress.isComplete(read, on: today)
+            }
+
+            #expect(await screen.progress.completeToday == 2)
+            #expect(tablet.cached(.progress(on: today)).completeToday == 2)
+            widget.close()
+            client.close()
+            tablet.close()
+        }
+    }
+
+    @Test func `the return after five minutes refreshes`() async throws {
+        try await HabitsWorld.with { world in
+            let (lifecycle, clock) = (ManualLifecycle(), ManualWallClock(SystemWallClock().now()))
+            let client = try world.client {
+                ($0.lifecycle, $0.clock) = (lifecycle, clock)
+            }
+            let screen = await HabitsScreen(client, clock: clock)
+            let run = try await screen.add("Run")
+            try await client.synchronize()
+            let today = await screen.today
+            lifecycle.enterBackground()
+            let tablet = try world.client("tablet")
+            try await tablet.synchronize()
+            try tablet.perform(LogHabit(run.id, on: today, value: 1))
+            try await tablet.synchronize()
+            #expect(await !screen.progress.isComplete(run, on: today))
+
+            clock.advance(by: .minutes(5))
+            lifecycle.enterForeground()
+
+            try await eventually("the app shows what was done meanwhile") {
+                await screen.progress.isComplete(run, on: today)
+            }
+            #expect(await screen.progress.completeToday == 1)
+            client.close()
+            tablet.close()
+        }
+    }
+
+    @Test func `the widget is told when the log is durable, and not before`() async throws {
+        try await HabitsWorld.with { world in
+            let folder = world.folder("phone")
+            let seen = WatchedState<[Int]>([])
+            let client = try world.client { configuration in
+                configuration.durableWrites = {
+                    // What another process reads from the disk at this moment.
+                    let widget = try? SanguineCompanion(.habits(server: nil, folder: folder))
+                    let count = widget?.records(HabitLog.self).count ?? -1
+                    widget?.close()
+                    seen.withLock { $0.append(count) }
+                }
+            }
+            let screen = await HabitsScreen(client)
+            let run = try await screen.add("Run")
+            try await screen.complete(run)
+
+            try await seen.wait(for: "the widget to be told of the log") { $0.last == 1 }
+            #expect(seen.withLock { !$0.contains(-1) })
+            client.close()
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import ArgumentParser
+import Foundation
+import HabitsApp
+import HabitsModel
+import HabitsServer
+import Sanguine
+import SanguineServer
+
+/// The face of the app in a terminal.
+@main
+struct HabitsTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "Habits",
+        abstract: "Habits, at once and offline; the server is another command of it.",
+        subcommands: [
+            List.self, Add.self, Done.self, Clear.self, Month.self, Retry.self, Serve.self,
+        ],
+        defaultSubcommand: List.self
+    )
+}
+
+struct AppOptions: ParsableArguments {
+    @Option(help: "The server's address.")
+    var server = "http://127.0.0.1:8080"
+
+    @Option(help: "Where the app keeps its data.")
+    var folder = NSHomeDirectory() + "/.habits"
+
+    @Flag(help: "Ask no server; the next command sends what was done.")
+    var offline = false
+
+    /// Runs an app for one command, and sends what it did.
+    @MainActor
+    func withScreen(_ body: @MainActor (HabitsScreen) throws -> Void) async throws {
+        guard let server = URL(string: server) else {
+            throw ValidationError("'\(server)' is no address.")
+        }
+        let client = try SanguineClient(.habits(server: server, folder: URL(filePath: folder)))
+        defer { client.close() }
+        let screen = HabitsScreen(client)
+        try body(screen)
+        if !offline { try? await client.synchronize() }
+        screen.dayMayHaveChanged()
+        show(screen)
+    }
+
+    @MainActor
+    private func show(_ screen: HabitsScreen) {
+        let progress = screen.progress
+        for habit in progress.habits {
+            let value = progress.value(of: habit, on: screen.today)
+            let mark = progress.isComplete(habit, on: screen.today) ? "✓" : " "
+            let amount = habit.goal > 1 ? " \(value)/\(habit.goal)" : ""
+            print("[\(mark)] \(habit.title)\(amount), streak \(progress.streak(of: habit))")
+        }
+        print("\(progress.completeToday) of \(progress.habits.count) today")
+        if screen.unsent > 0 { print("\(screen.unsent) to be sent") }
+        for operation in screen.refused {
+            print("refused: \(operation.name), \(operation.problem.detail)")
+        }
+    }
+}
+
+extension HabitsScreen {
+    fileprivate func habit(_ title: String) throws -> Habit {
+        guard let habit = progress.habits.first(where: { $0.title == title }) else {
+            throw ValidationError("There is no habit '\(title)'. 'Habits add' makes one.")
+        }
+        return habit
+    }
+}
+
+extension HabitsTool {
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show today.")
+        @OptionGroup var options: AppOptions
+
+        func run() async throws { try await options.withScreen { _ in } }
+    }
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Add a habit.")
+        @Argument var title: String
+        @Option(help: "How much makes a day complete.") var goal = 1
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { _ = try $0.add(title, goal: goal) }
+        }
+    }
+
+    struct Done: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Log what was done today.")
+        @Argument var title: String
+        @Argument(help: "How much; the goal without it.") var value: Int?
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { screen in
+                let habit = try screen.habit(title)
+                try screen.set(value ?? habit.goal, for: habit)
+            }
+        }
+    }
+
+    struct Clear: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Take back what was logged today."
+        )
+        @Argument var title: String
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { try $0.clear(try $0.habit(title)) }
+        }
+    }
+
+    struct Month: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show the last thirty days.")
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { screen in
+                let (progress, today) = (screen.progress, screen.today.daysSince1970)
+                for habit in progress.habits {
+                    let days = (today - 29...today).map { CalendarDay(daysSince1970: $0) }
+                    let marks = days.map { progress.isComplete(habit, on: $0) ? "█" : "·" }
+                    print("\(marks.joined()) \(habit.title)")
+                }
+                let month = CalendarDay(daysSince1970: today - 29)...screen.today
+                print("\(Int(progress.completion(in: month) * 100)) % of the month")
+                if let best = progress.best { print("longest streak: \(best.title)") }
+            }
+        }
+    }
+
+    struct Retry: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Try again what was refused.")
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { screen in
+                for operation in screen.refused { try screen.retry(operation) }
+            }
+        }
+    }
+
+    struct Serve: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Run the server.")
+        @Option var port = 8_080
+        @Option(help: "Where the server keeps its data.") var data = "habits-data"
+
+        func run() async throws {
+            var settings = ServerSettings()
+            settings.http.port = port
+            try await HabitsServer.serve(folder: URL(filePath: data), settings: settings)
+        }
+    }
+}
