@@ -21,8 +21,8 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
     /// The day that the zone's clocks show at the moment.
     public init(containing moment: Timestamp, in zone: TimeZone) {
         let offset = zone.secondsFromGMT(for: moment.date)
-        let local = Int(moment.millisecondsSince1970) + offset * 1_000
-        daysSince1970 = local.quotientAndRemainder(flooringBy: 86_400_000).0
+        let local = moment.millisecondsSince1970 + Int64(offset) * 1_000
+        daysSince1970 = Int(local.quotientAndRemainder(flooringBy: 86_400_000).0)
     }
 
     /// The day after.
@@ -55,8 +55,8 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         guard start <= moment else { return start }
         // The first of two: what is left of the repeated hour ends by the present offset.
         let offset = zone.secondsFromGMT(for: moment.date)
-        let end = (today.daysSince1970 + 1) * 86_400_000 - offset * 1_000
-        return Timestamp(millisecondsSince1970: Int64(end))
+        let end = Int64(today.daysSince1970 + 1) * 86_400_000 - Int64(offset) * 1_000
+        return Timestamp(millisecondsSince1970: end)
     }
 
     /// Orders days from the earlier to the later.

@@ -21,8 +21,9 @@ struct MomentReader {
             let second = number(upTo: 60),
             let fraction = fraction(), let offset = offset(), rest.isEmpty
         else { return nil }
-        let minutes = (day.daysSince1970 * 24 + hour) * 60 + minute - offset
-        let milliseconds = Int64((minutes * 60 + second) * 1_000 + fraction)
+        let days = Int64(day.daysSince1970)
+        let seconds = ((days * 24 + Int64(hour)) * 60 + Int64(minute - offset)) * 60 + Int64(second)
+        let milliseconds = seconds * 1_000 + Int64(fraction)
         return Timestamp.years.contains(milliseconds) ? milliseconds : nil
     }
 

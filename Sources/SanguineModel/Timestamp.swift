@@ -109,9 +109,9 @@ extension Timestamp: CustomStringConvertible {
     /// Days become dates by Howard Hinnant's `civil_from_days`, because a formatter costs more than
     /// the rest of an answer.
     public var description: String {
-        let milliseconds = Int(millisecondsSince1970)
-        let (days, inDay) = milliseconds.quotientAndRemainder(flooringBy: 86_400_000)
-        let (year, month, day) = CalendarDay.civil(fromDaysSince1970: days)
+        let (days, rest) = millisecondsSince1970.quotientAndRemainder(flooringBy: 86_400_000)
+        let (year, month, day) = CalendarDay.civil(fromDaysSince1970: Int(days))
+        let inDay = Int(rest)
         return String(unsafeUninitializedCapacity: 24) { bytes in
             bytes.writeDigits(of: year, in: 0..<4, then: "-")
             bytes.writeDigits(of: month, in: 5..<7, then: "-")
@@ -151,8 +151,9 @@ extension Timestamp: Codable {
     }
 }
 
-extension Int {
-    func quotientAndRemainder(flooringBy divisor: Int) -> (Int, Int) {
+// Of 64 bits everywhere: an `Int` has 32 on some watches, and no room for today in milliseconds.
+extension Int64 {
+    func quotientAndRemainder(flooringBy divisor: Int64) -> (Int64, Int64) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }
