@@ -98,6 +98,7 @@ extension EndToEnd {
         ]
 
         /// Makes a call and waits until its hold is on the screen and its request at the upstream.
+        @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         private static func beginCall(
             on stage: Stage
         ) async throws -> Task<Result<FunctionResult<String>, SanguineError>, Never> {
@@ -116,6 +117,7 @@ extension EndToEnd {
             return call
         }
 
+        @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         @Test(arguments: failures)
         func `a call that fails gives its hold back`(failure: Failure) async throws {
             let gate = Gate()
@@ -138,6 +140,7 @@ extension EndToEnd {
             }
         }
 
+        @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         @Test func `a lie about usage costs the hold and not more`() async throws {
             let lie = #"{"prompt_tokens":1000000000,"completion_tokens":1000000000}"#
             let gate = Gate()

@@ -24,7 +24,8 @@ public struct AlwaysOnline: Connectivity {
 
 #if canImport(Network)
 /// The connectivity of Apple's platforms.
-final class PathConnectivity: Connectivity {
+// Immutable; a monitor may be used from any thread, which not every SDK declares.
+final class PathConnectivity: Connectivity, @unchecked Sendable {
     let isOnline = Signal(true)
     private let monitor = NWPathMonitor()
 

@@ -14,6 +14,7 @@ struct BalanceKeeperTests {
     let path = Fixture.askPath
     var authority: StagedAuthority { fixture.authority }
 
+    @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
     @Test func `the hold is visible before the call first suspends`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)

@@ -58,6 +58,7 @@ struct AnimatedModelTests {
         #expect(model.value?.plays == 0)
     }
 
+    @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
     @Test func `the balance's model shows the hold before the call suspends`() async throws {
         let fixture = ClientFixture()
         let client = try await fixture.clientWithBalance()

@@ -110,6 +110,7 @@ final class LoopbackServer: Sendable {
 
     private func serve(_ connection: Int32) {
         defer { close(connection) }
+        Self.surviveHangUp(connection)
         var buffer = [UInt8](repeating: 0, count: 65_536)
         var text = ""
         while !text.contains("\r\n\r\n") {
@@ -164,6 +165,15 @@ final class LoopbackServer: Sendable {
 
     private func answer(_ connection: Int32, _ headers: String, _ body: String) {
         write(connection, "HTTP/1.1 200 OK\r\n\(headers)Connection: close\r\n\r\n\(body)")
+    }
+
+    /// Has a write to a client that is gone fail, where `send` has no flag for it.
+    private static func surviveHangUp(_ connection: Int32) {
+        #if canImport(Darwin)
+        var isOn: Int32 = 1
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &isOn, size)
+        #endif
     }
 
     private func write(_ connection: Int32, _ text: String) {
