@@ -60,15 +60,22 @@ struct PropertyTests {
         host.draw(view.sanguineClient(client)).texts
     }
 
+    /// Ends the main actor's turn, as SwiftUI does between two drawings.
+    private func nextTurn() async throws { try await Task {}.finished() }
+
     private func profiles() -> ScriptedTransport {
         ScriptedTransport { .json(Profile(name: $0.url.lastPathComponent)) }
     }
 
     @Test func `a view shows what is known at once, and then what comes`() async throws {
-        let client = try SanguineClient.sample(profiles())
+        let network = profiles()
+        network.hold()
+        let client = try SanguineClient.sample(network)
         defer { client.close() }
 
         #expect(texts(ProfileView("ada"), client) == ["…"])
+        try await network.waitForHeld(1)
+        network.release()
         try await eventually("the view is to be drawn again") { host.mustDraw }
         #expect(texts(ProfileView("ada"), client) == ["ada"])
         client.set(Profile(name: "Ada"), for: .profile("ada"))
@@ -104,6 +111,7 @@ struct PropertyTests {
         }
         #expect(texts(ProfileView("1"), client) == ["Ada"])
         weak let first = client.model(.profile("1"))
+        try await nextTurn()
         #expect(texts(ProfileView("2"), client) == ["Bob"])
         try await eventually("the first model has ended") { first == nil }
 
@@ -129,8 +137,8 @@ struct PropertyTests {
         let client = try SanguineClient.sample(network)
         defer { client.close() }
         _ = texts(ProfileView("ada"), client)
-        try await network.waitForHeld(1)
         weak let model = client.model(.profile("ada"))
+        try await network.waitForHeld(1)
         #expect(model != nil)
         _ = texts(Text("nothing"), client)
 

@@ -141,7 +141,8 @@ struct SwiftUISnippets {
         }
         let habit = try #require(client.records(Habit.self).first)
         let screen = host.draw(HabitRow(habit: habit).sanguineClient(client))
-        try #require(screen.buttons["Run"])()
+        let complete = try #require(screen.buttons["Run"])
+        complete()
 
         #expect(host.draw(DueScreen(streak: 1).sanguineClient(client)).texts.isEmpty)
     }

@@ -1,7 +1,9 @@
 import Foundation
 
 extension SanguineClient {
-    /// What the network of a client for previews does; see ``SanguineClient/preview(_:network:_:)``.
+    /// What the network of a client for previews does.
+    ///
+    /// See ``SanguineClient/preview(_:network:_:)``.
     public enum PreviewNetwork: Sendable, Hashable {
         /// It never answers: what was not set is on its way for good.
         case silent

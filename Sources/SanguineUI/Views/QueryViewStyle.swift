@@ -19,7 +19,6 @@ public import SwiftUIStandIn
 ///
 /// Set it with `queryViewStyle(_:)` on a view above.
 @MainActor
-@preconcurrency
 public protocol QueryViewStyle: Sendable {
     /// The type of the view.
     associatedtype Body: View
@@ -27,7 +26,7 @@ public protocol QueryViewStyle: Sendable {
     typealias Configuration = QueryViewConfiguration
 
     /// The view of what there is to show.
-    @ViewBuilder @MainActor @preconcurrency func makeBody(configuration: Configuration) -> Body
+    @ViewBuilder @MainActor func makeBody(configuration: Configuration) -> Body
 }
 
 /// What a QueryViewStyle has to show.
