@@ -27,6 +27,12 @@ func testKit(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["TestKit"]))
 }
 
+/// Declares what is used of SwiftUI, on a system that has none.
+let swiftUIStandIn = Target.Dependency.target(
+    name: "SwiftUIStandIn",
+    condition: .when(platforms: [.linux])
+)
+
 /// What renders the documentation; only when it is asked for, so that no app resolves it.
 let documentation: [Package.Dependency] =
     Context.environment["SANGUINE_DOCUMENTATION"] == nil
@@ -37,6 +43,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .library(name: "Sanguine", targets: ["Sanguine"]),
+        .library(name: "SanguineUI", targets: ["SanguineUI"]),
         .library(name: "SanguineModel", targets: ["SanguineModel"]),
         .library(name: "SanguineTesting", targets: ["SanguineTesting"]),
         .library(name: "SanguineAuthority", targets: ["SanguineAuthority"]),
@@ -95,6 +102,14 @@ let package = Package(
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            swiftSettings: strict
+        ),
+
+        // The client in SwiftUI's views. Where there is no SwiftUI, a stand-in is what they are
+        // checked and tested against.
+        .target(
+            name: "SanguineUI",
+            dependencies: ["Sanguine", swiftUIStandIn],
             swiftSettings: strict
         ),
 
@@ -231,6 +246,20 @@ let package = Package(
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),
+        // SwiftUI's declarations, as far as they are used, for systems without it; never a product.
+        .target(name: "SwiftUIStandIn", path: "Tests/SwiftUIStandIn", swiftSettings: strict),
+        .testTarget(
+            name: "SanguineUITests",
+            dependencies: [
+                "Sanguine",
+                "SanguineModel",
+                "SanguineTesting",
+                "SanguineUI",
+                swiftUIStandIn,
+                "TestSupport",
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SimulationTests",
             dependencies: [
@@ -365,6 +394,8 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 "SanguineTesting",
+                "SanguineUI",
+                swiftUIStandIn,
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),

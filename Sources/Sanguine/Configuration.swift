@@ -162,6 +162,8 @@ extension SanguineClient {
         }
         /// What the simulation is to find.
         package var plantedFault: PlantedFault?
+        /// Why every read and write is refused: there is no client, and this one says so.
+        package var refusal: SanguineError?
 
         /// Creates a configuration with the defaults of the platform.
         public init(server: URL? = nil) { self.server = server }

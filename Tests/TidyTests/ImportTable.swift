@@ -24,6 +24,8 @@ enum ImportTable {
                 "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
             ]
         ),
+        // Views: the client, and SwiftUI or what stands in for it.
+        "SanguineUI": .only(["Sanguine", "SwiftUI", "SwiftUIStandIn"]),
         "SanguineTesting": .only(
             language + collections + [
                 "FoundationNetworking", "Sanguine", "SanguineAuthority", "SanguineModel",
@@ -58,6 +60,8 @@ enum ImportTable {
         "Simulation": .anything,
         "Simulate": .anything,
         "TestSupport": .anything,
+        "SwiftUIStandIn": .only(language),
+        "SanguineUITests": .anything,
         "SimulationTests": .anything,
         "SanguineModelTests": .anything,
         "SanguineTests": .anything,

@@ -21,6 +21,7 @@ extension QueryCache {
             guard let source else {
                 return await partition.attempts.fetch(plan, priority: priority, query.fetch)
             }
+            if let refusal = partition.attempts.refusal { return .failure(refusal) }
             // It has attempts, and a time for them, of its own.
             return await source.fetched(by: partition.attempts.request(plan, priority))
         }

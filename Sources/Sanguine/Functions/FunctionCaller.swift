@@ -26,6 +26,7 @@ struct FunctionCaller: Sendable {
     func begin<Call: FunctionCall>(
         _ function: Call
     ) throws(SanguineError) -> OneShot<FunctionResult<Call.Output>> {
+        if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
         let body: Data
         do {

@@ -43,6 +43,8 @@ struct ReadAttempts: Sendable {
     let random: RandomSource
     /// The schedule that is kept instead of a query's own.
     let schedule: @Sendable (RetrySchedule) -> RetrySchedule
+    /// Why nothing is fetched at all.
+    var refusal: SanguineError?
 
     /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
     ///
@@ -57,6 +59,7 @@ struct ReadAttempts: Sendable {
         priority: RequestPriority? = nil,
         _ body: @escaping @Sendable (QueryRequest) async throws -> Value
     ) async -> Result<Value, SanguineError> {
+        if let refusal { return .failure(refusal) }
         let request = request(plan, priority)
         let failures = FailureNote()
         return await withDeadline(ClientLimits.readTimeout, failures) {
@@ -175,7 +178,8 @@ extension ReadAttempts {
             backend: backend,
             delay: configuration.delay,
             random: configuration.random,
-            schedule: configuration.schedule
+            schedule: configuration.schedule,
+            refusal: configuration.refusal
         )
     }
 }

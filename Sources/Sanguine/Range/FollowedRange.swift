@@ -32,6 +32,8 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         )
         watcher = watch?.watcher
         following = watch.map { ObservationToken($0.end) }
+        // Again, for the watch has asked for what is missing: a view shows that it is on its way.
+        if let watch { state = source.snapshot(range, for: watch.watcher) }
     }
 
     deinit { turn.keep(following) }

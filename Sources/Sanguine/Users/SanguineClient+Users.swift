@@ -53,6 +53,7 @@ extension SanguineClient {
     ///   ``SanguineError/store(_:)`` if the disk cannot keep who is there: nobody is signed in
     ///   then, and a user who was is signed out; ``SanguineError/closed``.
     public func signIn(as userID: String) throws(SanguineError) {
+        if let refusal = configuration.refusal { throw refusal }
         guard configuration.server == nil else {
             throw .signInRefused(
                 """

@@ -98,6 +98,7 @@ package final class Users: Sendable {
     func perform<Value>(
         _ body: (UserScope) throws(SanguineError) -> Value
     ) throws(SanguineError) -> Value {
+        if let refusal = device.configuration.refusal { throw refusal }
         while true {
             let user = present
             do throws(SanguineError) {

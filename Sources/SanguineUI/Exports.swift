@@ -1,0 +1,2 @@
+// A view imports one module.
+@_exported public import Sanguine
