@@ -6,13 +6,15 @@ import Sanguine
 @MainActor
 final class Screen {
     private let client: SanguineClient
+    private let print: (String) -> Void
     private let notebooks: ListModel<Notebook>
     private let outbox: OutboxModel
     private var open: ListModel<Note>?
     private var openID: String?
 
-    init(_ client: SanguineClient) {
+    init(_ client: SanguineClient, _ print: @escaping (String) -> Void) {
         self.client = client
+        self.print = print
         notebooks = client.model(.notebooks)
         outbox = client.outbox.model
     }

@@ -4,7 +4,7 @@ import Sanguine
 
 @main
 struct Story {
-    /// Plays a user's day against a backend in this process.
+    /// Plays two users' day against a backend in this process.
     static func main() async throws {
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let server = NotebookServer { port.yield($0) }
@@ -13,7 +13,7 @@ struct Story {
             group.addTask {
                 for await port in ports {
                     guard let url = URL(string: "http://127.0.0.1:\(port)") else { continue }
-                    return try await play(url, server)
+                    return try await play(url, server) { print($0) }
                 }
             }
             // The story's end, or a server that cannot listen.
@@ -23,9 +23,13 @@ struct Story {
     }
 
     @MainActor
-    private static func play(_ url: URL, _ server: NotebookServer) async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "notebook-story")
-        try? FileManager.default.removeItem(at: folder)
+    static func play(
+        _ url: URL,
+        _ server: NotebookServer,
+        _ print: @escaping (String) -> Void
+    ) async throws {
+        let name = "notebook-\(UUID().uuidString)"
+        let folder = FileManager.default.temporaryDirectory.appending(path: name)
         defer { try? FileManager.default.removeItem(at: folder) }
         let network = Network()
         defer { network.close() }
@@ -38,8 +42,21 @@ struct Story {
         let client = try SanguineClient(configuration)
         defer { client.close() }
         let account = Account(client: client, tokens: tokens)
-        let screen = Screen(client)
+        let screen = Screen(client, print)
 
+        try await write(client, account, screen, network, server)
+        try await leave(client, account, screen, network)
+    }
+
+    /// Reads, writes offline, and a refusal.
+    @MainActor
+    private static func write(
+        _ client: SanguineClient,
+        _ account: Account,
+        _ screen: Screen,
+        _ network: Network,
+        _ server: NotebookServer
+    ) async throws {
         try server.change("ada") { shelf in
             let ideas = try shelf.addNotebook("Ideas")
             _ = try shelf.addNote(to: ideas.id, "Engine", "Weaves numbers.", at: .distantPast)
@@ -66,7 +83,16 @@ struct Story {
             try await client.refresh(.notebooks)
             screen.show("Ada has seen it")
         }
+    }
 
+    /// A sign-out with something waiting, another user, and the return.
+    @MainActor
+    private static func leave(
+        _ client: SanguineClient,
+        _ account: Account,
+        _ screen: Screen,
+        _ network: Network
+    ) async throws {
         network.isOnline.set(false)
         try client.perform(AddNotebook(id: UUID().uuidString, title: "Poems"))
         await account.signOut()

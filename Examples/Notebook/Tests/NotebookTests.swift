@@ -62,6 +62,23 @@ struct NotebookTests {
         }
     }
 
+    @Test func `an open note shows an edit until a version that has it is read`() async throws {
+        try await World.with { world in
+            let ideas = try world.notebook("Ideas", notes: 1)
+            let client = try await world.launch()
+            let id = try #require(try await client.value(of: .notes(of: ideas.id)).first?.id)
+            _ = try await client.value(of: .note(id))
+            try client.perform(EditNote(id: id, notebook: ideas.id, text: "Weaves."))
+            #expect(client.cached(.note(id))?.text == "Weaves.")
+            #expect(client.cached(.note(id))?.version == 1)
+
+            try await client.waitUntilIdle()
+            #expect(client.cached(.note(id))?.text == "Weaves.")
+            #expect(client.cached(.note(id))?.version == 2)
+            #expect(client.outbox.pending.isEmpty)
+        }
+    }
+
     @Test func `a notebook and its first note are made offline, under temporary ids`() async throws
     {
         try await World.with { world in

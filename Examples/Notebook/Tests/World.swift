@@ -10,6 +10,7 @@ import Testing
 struct World: Sendable {
     static let day = Date(timeIntervalSince1970: 1_800_000_000)
 
+    let url: URL
     let server: NotebookServer
     let network: ScriptedTransport
     let tokens: Tokens
@@ -49,6 +50,7 @@ struct World: Sendable {
         defer { device.quit() }
         try await body(
             World(
+                url: url,
                 server: server,
                 network: network,
                 tokens: tokens,
