@@ -458,6 +458,32 @@ let package = Package(
             path: "Examples/Habits/Tests",
             swiftSettings: strict
         ),
+        // An app on a plain REST backend, and that backend.
+        .target(
+            name: "NotebookBackend",
+            dependencies: [
+                server("Hummingbird", "hummingbird"),
+                server("HTTPTypes", "swift-http-types"),
+                server("NIOCore", "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Notebook/Backend",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Notebook",
+            dependencies: ["NotebookBackend", "Sanguine"],
+            path: "Examples/Notebook/App",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "NotebookTests",
+            dependencies: [
+                "Notebook", "NotebookBackend", "Sanguine", "SanguineTesting", "TestSupport",
+            ],
+            path: "Examples/Notebook/Tests",
+            swiftSettings: strict
+        ),
         // The house style, as a test.
         .testTarget(name: "TidyTests", swiftSettings: strict),
     ]

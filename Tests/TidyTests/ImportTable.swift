@@ -78,8 +78,23 @@ enum ImportTable {
         "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),
         "Habits": .anything,
         "HabitsTests": .anything,
+        // The example on a plain REST backend, which knows nothing of Sanguine.
+        "NotebookBackend": .only(
+            language + ["HTTPTypes", "Hummingbird", "Logging", "NIOCore"]
+        ),
+        "Notebook": .only(
+            language + ["FoundationNetworking", "NotebookBackend", "Sanguine"]
+        ),
+        "NotebookTests": .anything,
         "OwnServer": .only(["Foundation", "SanguineSQLite", "SanguineServer"]),
         "TidyTests": .only(["Foundation", "Testing"]),
+    ]
+
+    /// The targets of examples by their folders, where these have other names.
+    static let examples = [
+        "Examples/Notebook/App": "Notebook",
+        "Examples/Notebook/Backend": "NotebookBackend",
+        "Examples/Notebook/Tests": "NotebookTests",
     ]
 
     private static let language: Set = [

@@ -57,7 +57,10 @@ extension SourceFile {
         switch folders.first {
         case "Benchmarks": return "Benchmarks"
         case "Tests" where path.hasPrefix(Self.consumer): return nil  // A package of its own.
-        case "Sources", "Tests", "Examples": return folders.dropFirst().first.map(String.init)
+        case "Examples":
+            let known = ImportTable.examples[folders.prefix(3).joined(separator: "/")]
+            return known ?? folders.dropFirst().first.map(String.init)
+        case "Sources", "Tests": return folders.dropFirst().first.map(String.init)
         default: return nil
         }
     }

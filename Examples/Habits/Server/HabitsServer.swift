@@ -19,6 +19,7 @@ public enum HabitsServer {
     ///   - registry: Where it counts.
     ///   - onListening: Is given the ports that it has.
     ///   - body: Runs the server.
+    /// - Throws: What storage, settings and `body` throw.
     public static func with(
         folder: URL,
         settings: ServerSettings,

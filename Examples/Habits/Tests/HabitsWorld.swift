@@ -19,6 +19,7 @@ struct HabitsWorld: Sendable {
     /// - Parameters:
     ///   - types: What the server knows. Default: all that the app has.
     ///   - body: Uses it.
+    /// - Throws: What storage, settings and `body` throw.
     static func with(
         registering types: [any Registrable.Type] = habitTypes,
         _ body: @escaping @Sendable (HabitsWorld) async throws -> Void

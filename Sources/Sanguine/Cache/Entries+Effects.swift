@@ -98,6 +98,7 @@ extension Entries {
     /// - Parameters:
     ///   - sequence: The operation.
     ///   - conditions: Which values contain it, where that can be seen.
+    ///   - answered: The queries whose values came with its answer.
     /// - Returns: The queries that it changes.
     func acknowledge(
         _ sequence: Int64,

@@ -58,7 +58,8 @@ public struct MutationEffects {
 
     /// Not for lists: see the message.
     @available(
-        *, unavailable,
+        *,
+        unavailable,
         message: "Use insert(_:into:), remove(_:from:) or updateRows(of:_:)."
     )
     public mutating func update<Item>(
@@ -68,7 +69,8 @@ public struct MutationEffects {
 
     /// Not for records: see the message.
     @available(
-        *, unavailable,
+        *,
+        unavailable,
         message: "Records change by a RecordMutation; a RequestMutation changes queries and lists."
     )
     public mutating func update<Value>(
@@ -78,7 +80,8 @@ public struct MutationEffects {
 
     /// Not for effects: see the message.
     @available(
-        *, unavailable,
+        *,
+        unavailable,
         message: "Use update(_:_:): an effect is applied to each newer value, and replaces none."
     )
     public mutating func set<Value>(_ value: Value, for query: ValueQuery<Value>) {}

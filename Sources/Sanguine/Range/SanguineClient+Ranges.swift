@@ -64,9 +64,9 @@ extension SanguineClient {
         queries.source(of: query).set(values, in: range)
     }
 
-    /// Changes the value of one index in place; `nil` stands for none. Does nothing where it is not
-    /// known whether there is one.
+    /// Changes the value of one index in place.
     ///
+    /// `nil` stands for none. Nothing is changed where it is not known whether there is one.
     /// It stays as old as it was. What is on its way does not overwrite it.
     ///
     /// - Returns: Whether it was known.

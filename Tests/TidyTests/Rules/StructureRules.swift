@@ -59,6 +59,7 @@ extension Rule {
                 SourceFile("Sources/SanguineServer/A.swift", "import Sanguine\n"),
                 SourceFile("Sources/SanguineSQLite/A.swift", "import SanguineServer\n"),
                 SourceFile("Sources/Unknown/A.swift", "import Foundation\n"),
+                SourceFile("Examples/Notebook/Backend/A.swift", "import Sanguine\n"),
             ],
             clean: [
                 SourceFile("Sources/SanguineModel/A.swift", "public import Foundation\n"),
@@ -69,6 +70,7 @@ extension Rule {
                     "import Sanguine\nimport SanguineServer\n"
                 ),
                 SourceFile("Tests/EndToEndTests/A.swift", "@testable import Sanguine\n"),
+                SourceFile("Examples/Notebook/App/A.swift", "import Sanguine\n"),
             ]
         ) { file in
             guard let target = file.target else { return [] }

@@ -1,0 +1,50 @@
+import Sanguine
+
+/// The terminal's face: the user's notebooks, the notes of the one that is open, and the outbox.
+///
+/// All state is in the client's own models; there is no view model beside them.
+@MainActor
+final class Screen {
+    private let client: SanguineClient
+    private let print: (String) -> Void
+    private let notebooks: ListModel<Notebook>
+    private let outbox: OutboxModel
+    private var open: ListModel<Note>?
+    private var openID: String?
+
+    init(_ client: SanguineClient, _ print: @escaping (String) -> Void) {
+        self.client = client
+        self.print = print
+        notebooks = client.model(.notebooks)
+        outbox = client.outbox.model
+    }
+
+    /// The notebook that is open.
+    var notebook: Notebook? { notebooks.items.first { $0.id == openID } }
+    /// Its notes, as far as they are loaded.
+    var notes: [Note] { open?.items ?? [] }
+
+    /// Opens the notebook of a title.
+    func open(_ title: String) async throws {
+        let found = try await client.value(of: .notebooks).first { $0.title == title }
+        guard let found else { return }
+        openID = found.id
+        let notes = client.model(of: found.id) { .notes(of: $0) }
+        await notes.refresh()
+        open = notes
+    }
+
+    /// Prints what a view would show now.
+    func show(_ title: String) {
+        print("\n== \(title)")
+        for notebook in notebooks.items {
+            print("   \(notebook.title) (\(notebook.noteCount))")
+            guard notebook.id == openID else { continue }
+            for note in notes { print("     \(note.title): \(note.text)") }
+        }
+        if !outbox.isAllSent { print("   … \(outbox.summary.unsent) to be sent") }
+        for refused in outbox.refused {
+            print("   ! \(refused.name): \(refused.problem.detail)")
+        }
+    }
+}
