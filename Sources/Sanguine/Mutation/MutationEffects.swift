@@ -67,6 +67,21 @@ public struct MutationEffects {
         _ body: @escaping @Sendable (inout [Item]) -> Void
     ) {}
 
+    /// Not for ranges: see the message.
+    @available(
+        *,
+        unavailable,
+        message: """
+            Read what changes optimistically by a ValueQuery for each index; a range's values are \
+            changed by client.update(_:at:_:).
+            """
+    )
+    public mutating func update<Index, Value>(
+        _ query: RangeQuery<Index, Value>,
+        at index: Index,
+        _ body: @escaping @Sendable (inout Value?) -> Void
+    ) {}
+
     /// Not for records: see the message.
     @available(
         *,

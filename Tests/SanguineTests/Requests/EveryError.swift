@@ -26,7 +26,7 @@ enum EveryError {
         "answer_too_large": answerTooLarge, "invalid_exchange": invalidExchange,
         "decoding": decoding, "store": store, "not_configured": notConfigured,
         "sign_in_refused": signInRefused, "conflicting_query": conflictingQuery,
-        "query_failed": queryFailed,
+        "query_failed": queryFailed, "invalid_declaration": invalidDeclaration,
     ]
 
     /// What the server answers beside what any ``LoopbackServer`` does.
@@ -243,6 +243,12 @@ enum EveryError {
 
     private static let notConfigured: EveryErrorTests.Provocation = { server in
         try await error(of: "hello", server) { $0.baseURL = nil }
+    }
+
+    private static let invalidDeclaration: EveryErrorTests.Provocation = { server in
+        let client = try client(server) { $0.mutations = [] }
+        defer { client.close() }
+        return try await error { try client.perform(LikeSong(song: "a")) }
     }
 
     private static let conflictingQuery: EveryErrorTests.Provocation = { server in
