@@ -189,7 +189,7 @@ extension SanguineClient {
 
         /// Makes the app's own types known, from a list that both ends have, say.
         ///
-        /// See ``register(_:)-(Registrable.Type...)``.
+        /// See ``register(_:)-(Registrable....)``.
         public mutating func register(_ types: [any Registrable.Type]) {
             for type in types {
                 if let mutation = type as? any RequestMutation.Type {

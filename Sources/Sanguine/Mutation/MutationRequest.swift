@@ -243,7 +243,7 @@ public struct MutationRequest: Sendable {
     /// Wherever a string in the members or the lane of this mutation, or of one that waits, is the
     /// temporary id, the real one stands from the acknowledgement on: on disk, in the effects, and
     /// in what is sent. What is performed with the temporary id later in this process is too. For
-    /// a view that shows it see ``SanguineClient/model(of:_:)``.
+    /// a view that shows it see ``SanguineClient/model(of:_:)->ValueModel<Value>``.
     public func replaceID(_ temporary: String, by real: String) {
         notes.said.withLock { $0.replaced.append((temporary, real)) }
     }

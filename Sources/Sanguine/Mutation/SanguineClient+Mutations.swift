@@ -14,7 +14,7 @@ extension SanguineClient {
     /// - Returns: What tells of the operation's outcome, for those who want to know.
     /// - Throws: ``SanguineError``; nothing is taken in then: `outboxFull` past
     ///   ``RecordLimits/operations``, `store` if the disk cannot keep it, `invalidDeclaration` if
-    ///   its type is not registered, see ``Configuration/register(_:)-(Registrable.Type...)``.
+    ///   its type is not registered, see ``Configuration/register(_:)-(Registrable....)``.
     @discardableResult
     public func perform(_ mutation: some RequestMutation) throws(SanguineError) -> Receipt {
         try users.perform { user throws(SanguineError) in try user.mutations.perform(mutation) }

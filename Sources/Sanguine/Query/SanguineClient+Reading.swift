@@ -34,7 +34,7 @@ extension SanguineClient {
 
     /// Fetches the value although it may be fresh; joins a fetch that is under way.
     ///
-    /// - Throws: As ``value(of:)`` does.
+    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
     @discardableResult
     public func refresh<Value>(_ query: ValueQuery<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query, refreshing: true)

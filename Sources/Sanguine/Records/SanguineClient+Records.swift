@@ -19,7 +19,7 @@ extension SanguineClient {
     /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutation's own
     ///   refusal, `outboxFull` past ``RecordLimits/operations``, `store` if the disk cannot keep
     ///   it, `invalidDeclaration` if its type is not registered, see
-    ///   ``Configuration/register(_:)-(Registrable.Type...)``.
+    ///   ``Configuration/register(_:)-(Registrable....)``.
     @discardableResult
     public func perform(_ mutation: some RecordMutation) throws(SanguineError) -> Receipt {
         try users.perform { user throws(SanguineError) in try user.mutators.perform(mutation) }

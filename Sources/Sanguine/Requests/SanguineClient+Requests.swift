@@ -8,7 +8,7 @@ extension SanguineClient {
     ///   - query: Whose value.
     ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
     /// - Returns: The value.
-    /// - Throws: As ``value(of:)`` does.
+    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
     public func value<Value>(
         of query: ValueQuery<Value>,
         priority: FetchPriority
@@ -22,7 +22,7 @@ extension SanguineClient {
     ///   - query: Whose value.
     ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
     /// - Returns: The value.
-    /// - Throws: As ``value(of:)`` does.
+    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
     @discardableResult
     public func refresh<Value>(
         _ query: ValueQuery<Value>,
