@@ -41,7 +41,7 @@ struct BenchmarkedServer: Sendable {
             storage: storage,
             keys: KeyFile.loadOrCreate(in: folder),
             settings: settings,
-            accessLog: AccessLog(sink: NullSink()),
+            log: LogQueue(sink: NullSink()),
             logger: quiet
         ) { serverPort.yield($0) }
         let value = try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineServer
 import Synchronization
 
 #if canImport(Glibc)
@@ -50,10 +51,17 @@ enum Output {
         try write(line, to: STDOUT_FILENO)
     }
 
-    /// Writes a line to standard error.
+    /// Writes a line to standard error, after those of the log.
+    ///
+    /// Where nothing can be said of a failure, nothing is.
     static func complain(_ line: String) {
-        // Where nothing can be said of a failure, nothing is.
-        try? write(line, to: STDERR_FILENO)
+        LogQueue.standardError.append(Array((line + "\n").utf8))
+    }
+
+    /// Returns once standard error has taken what was said, or a second later: a reader that has
+    /// stopped reading keeps no process.
+    static func finishComplaints() async {
+        await LogQueue.standardError.flush(within: .seconds(1))
     }
 
     /// Writes a value as one line of JSON to standard output.

@@ -43,24 +43,30 @@ enum Main {
                 try command.run()
             }
             try Output.checkAnnouncements()
+            await Output.finishComplaints()
         } catch {
-            exit(for: error)
+            let code = say(error)
+            await Output.finishComplaints()
+            SanguineTool.exit(withError: code)
         }
     }
 
-    private static func exit(for error: any Error) -> Never {
+    /// Says what an error has to say.
+    ///
+    /// - Returns: The status to end with.
+    private static func say(_ error: any Error) -> ExitCode {
         let message = SanguineTool.fullMessage(for: error)
         switch SanguineTool.exitCode(for: error) {
         case .success:
-            do { try Output.write(message) } catch { exit(for: error) }
-            SanguineTool.exit()
+            do { try Output.write(message) } catch { return say(error) }
+            return .success
         case .validationFailure:
             Output.complain(message)
-            SanguineTool.exit(withError: ExitCode(2))
+            return ExitCode(2)
         default:
             let isSaid = error is ExitCode || (error as? Output.Unwritable)?.isClosedPipe == true
             if !isSaid { Output.complain("Error: \(error)") }
-            SanguineTool.exit(withError: ExitCode.failure)
+            return .failure
         }
     }
 }

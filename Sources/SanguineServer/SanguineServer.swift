@@ -31,7 +31,7 @@ public struct SanguineServer: Service {
     private let uploads: UploadWatch
     private let live: LiveHub
     private let registry: OpenMetricsRegistry
-    private let accessLog: AccessLog?
+    private let log: LogQueue?
     let logger: Logger
     private let clock: any WallClock
     private let delay: any Clock<Duration>
@@ -47,7 +47,8 @@ public struct SanguineServer: Service {
     /// and
     ///     the mutations that exist without code. Default: none.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
-    ///   - accessLog: Where requests are logged, or `nil` for nowhere.
+    ///   - log: Where requests are logged, if the settings say so, or `nil` for nowhere. Its
+    ///     dropped lines are a metric.
     ///   - logger: The log of what goes wrong.
     ///   - clock: The present.
     ///   - delay: The clock that waits.
@@ -59,7 +60,7 @@ public struct SanguineServer: Service {
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
-        accessLog: AccessLog? = nil,
+        log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
         clock: any WallClock = SystemWallClock(),
         delay: any Clock<Duration> = ContinuousClock(),
@@ -100,7 +101,10 @@ public struct SanguineServer: Service {
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
-        self.accessLog = accessLog
+        self.log = log
+        if let log {
+            registry.expose("log_dropped_lines") { UInt64(log.dropped) }
+        }
         self.logger = logger
         self.clock = clock
         self.delay = delay
@@ -245,7 +249,11 @@ public struct SanguineServer: Service {
     }
 
     private var frame: Frame {
-        Frame(metrics: RequestMetrics(factory: registry), accessLog: accessLog, clock: clock)
+        Frame(
+            metrics: RequestMetrics(factory: registry),
+            accessLog: settings.log.access ? log : nil,
+            clock: clock
+        )
     }
 
     private var gate: Gate {

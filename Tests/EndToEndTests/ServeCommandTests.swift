@@ -62,6 +62,24 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a log that nobody reads stops neither requests nor the end`() async throws {
+            try await TemporaryFolder.with { data in
+                let environment = ["SANGUINE_LOG_LEVEL": "debug"]
+                try await ServeProcess.with(
+                    data: data,
+                    environment: environment,
+                    errors: .stalled
+                ) { server in
+                    let guest = try await server.api.guest()
+                    for _ in 1...50 {
+                        #expect(try await server.api.balance(of: guest).available == 100)
+                    }
+                    server.tool.signal(SIGTERM)
+                    #expect(try await server.tool.ended().status == 0)
+                }
+            }
+        }
+
         @Test func `a second server on the same data is refused and told why`() async throws {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(data: data) { server in

@@ -1,64 +1,43 @@
-import Dispatch
 import Foundation
 import Logging
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
-import Synchronization
 import TestSupport
 import Testing
 
 @testable import SanguineServer
 
-/// Keeps what is written, and makes the writer wait at a gate if there is one.
-private final class MemorySink: LogSink {
-    let writes: AsyncStream<Void>
-    private let continuation: AsyncStream<Void>.Continuation
-    private let bytes = Mutex<[UInt8]>([])
-    private let gate: DispatchSemaphore?
-
-    init(gate: DispatchSemaphore? = nil) {
-        self.gate = gate
-        (writes, continuation) = AsyncStream.makeStream()
-    }
-
-    var lines: [String] {
-        String(decoding: bytes.withLock { $0 }, as: UTF8.self).split(separator: "\n")
-            .map { String($0) }
-    }
-
-    func write(_ lines: [UInt8]) {
-        continuation.yield()
-        _ = gate?.wait(timeout: .now() + 30)
-        bytes.withLock { $0 += lines }
-    }
-}
-
-private struct FixedClock: WallClock {
-    func now() -> Timestamp { Timestamp(millisecondsSince1970: 1_795_288_719_250) }
-}
-
 @Suite("Logging", .bounded)
 struct LoggingTests {
-    private let sink = MemorySink()
+    private let sink: MemorySink
+    private let queue: LogQueue
+
+    init() {
+        sink = MemorySink()
+        queue = LogQueue(sink: sink, clock: FixedClock())
+    }
 
     private func logger(level: Logger.Level = .info) -> Logger {
         Logger(label: "test") {
-            JSONLogHandler(label: $0, level: level, sink: sink, clock: FixedClock())
+            JSONLogHandler(label: $0, level: level, queue: queue, clock: FixedClock())
         }
     }
 
-    private func onlyLine() throws -> JSONValue {
+    private func onlyLine() async throws -> JSONValue {
+        await queue.flush(within: .seconds(30))
         try #require(sink.lines.count == 1)
         return try JSONDecoder().decode(JSONValue.self, from: Data(sink.lines[0].utf8))
     }
 
-    @Test func `a line is a JSON object with time, level, message and flat metadata`() throws {
+    @Test func `a line is a JSON object with time, level, message and flat metadata`()
+        async throws
+    {
         logger().warning(
             "Said \"no\"\n\u{1}é",
             metadata: ["user": ["id": "7", "tags": ["a", "b"]], "level": "x", "n": "\(3)"]
         )
-        let line = try onlyLine()
+        let line = try await onlyLine()
         #expect(line["time"] == .string(FixedClock().now().description))
         #expect(line["level"] == "warning")
         #expect(line["message"] == "Said \"no\"\n\u{1}é")
@@ -71,26 +50,28 @@ struct LoggingTests {
         #expect(line["truncated"] == nil)
     }
 
-    @Test func `a line's own metadata wins over the logger's`() throws {
+    @Test func `a line's own metadata wins over the logger's`() async throws {
         var logger = logger()
         logger[metadataKey: "a"] = "logger"
         logger[metadataKey: "b"] = "logger"
         logger.info("x", metadata: ["a": "line"])
-        #expect(try onlyLine()["a"] == "line")
-        #expect(try onlyLine()["b"] == "logger")
+        let line = try await onlyLine()
+        #expect(line["a"] == "line")
+        #expect(line["b"] == "logger")
     }
 
-    @Test func `what is below the level is not written`() {
+    @Test func `what is below the level is not written`() async {
         logger(level: .error).warning("x")
+        await queue.flush(within: .seconds(30))
         #expect(sink.lines.isEmpty)
     }
 
     @Test(arguments: [500, 5_000, 200_000])
-    func `a line is bounded, and stays JSON`(length: Int) throws {
+    func `a line is bounded, and stays JSON`(length: Int) async throws {
         let long = String(repeating: "é\"\n", count: length / 3)
         let pairs = (1...50).map { ("name\($0)", Logger.MetadataValue.string(long)) }
         logger().error("\(long)", metadata: Dictionary(uniqueKeysWithValues: pairs))
-        let line = try onlyLine()
+        let line = try await onlyLine()
         #expect(sink.lines[0].utf8.count < JSONLogHandler.lineBytes)
         #expect(line["level"] == "error")
         #expect(line["truncated"] == true)
@@ -130,37 +111,6 @@ struct LoggingTests {
         #expect(json["truncated"] == true)
     }
 
-    @Test func `entries are written in order, and a flush waits for them`() async {
-        let log = AccessLog(sink: sink)
-        for number in 1...1_000 { log.record(entry(number)) }
-        await log.flush()
-        #expect(sink.lines.count == 1_000)
-        #expect(sink.lines.map { $0.contains("\"r1\"") }.first == true)
-        #expect(sink.lines.last?.contains("\"r1000\"") == true)
-        #expect(log.dropped == 0)
-    }
-
-    @Test func `a slow sink costs entries, which are counted, and no request's time`()
-        async throws
-    {
-        let gate = DispatchSemaphore(value: 0)
-        let sink = MemorySink(gate: gate)
-        let log = AccessLog(sink: sink, capacity: 4)
-        log.record(entry(0))
-        try await sink.writes.first("a write")
-        // The writer waits at the gate; from here on entries pile up.
-        for number in 1...10 { log.record(entry(number)) }
-        #expect(log.dropped == 6)
-        for _ in 1...100 { gate.signal() }
-        await log.flush()
-        #expect(sink.lines.count == 6)
-        #expect(sink.lines.last?.contains(#""type":"accessDropped","count":6"#) == true)
-        log.record(entry(11))
-        await log.flush()
-        #expect(sink.lines.last?.contains("\"r11\"") == true)
-        #expect(log.dropped == 6)
-    }
-
     @Test func `standard streams write whole lines`() async throws {
         let pipe = Pipe()
         let stream = StandardStream(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -193,7 +143,7 @@ struct LoggingTests {
             let reply = try await server.send("GET", "/health/ready")
             #expect(reply.status == 503)
         }
-        let line = try onlyLine()
+        let line = try await onlyLine()
         #expect(line["level"]?.string == level)
         #expect(line["reason"]?.string == "/data/disk")
     }
@@ -206,6 +156,7 @@ struct LoggingTests {
             let reply = try await server.send("GET", "/health/ready")
             #expect(reply.status == 503)
         }
+        await queue.flush(within: .seconds(30))
         #expect(sink.lines.isEmpty)
     }
 }

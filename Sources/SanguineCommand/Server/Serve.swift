@@ -29,7 +29,6 @@ struct Serve: AsyncParsableCommand {
 
         let registry = OpenMetricsRegistry()
         MetricsSystem.bootstrap(registry)
-        let accessLog = settings.log.access ? AccessLog() : nil
         let storage = try SQLiteStorage(folder: folder)
         do {
             let server = try await SanguineServer(
@@ -37,7 +36,7 @@ struct Serve: AsyncParsableCommand {
                 keys: try KeyFile.loadOrCreate(in: folder),
                 settings: settings,
                 registry: registry,
-                accessLog: accessLog,
+                log: .standardError,
                 logger: logger
             ) { ports in
                 Output.announce("listening on http://\(settings.http.urlHost):\(ports.http)")
@@ -48,7 +47,6 @@ struct Serve: AsyncParsableCommand {
             throw error
         }
         await storage.close()
-        await accessLog?.flush()
     }
 }
 

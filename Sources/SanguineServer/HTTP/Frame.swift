@@ -9,7 +9,7 @@ import SanguineModel
 /// answers carry, and writes the access log and the metrics.
 struct Frame: RouterMiddleware {
     let metrics: RequestMetrics
-    let accessLog: AccessLog?
+    let accessLog: LogQueue?
     let clock: any WallClock
     // It measures, and decides nothing.
     private let stopwatch = ContinuousClock()
@@ -33,7 +33,7 @@ struct Frame: RouterMiddleware {
         let duration = start.duration(to: stopwatch.now)
         let route = context.endpointPath ?? "unmatched"
         metrics.record(request.method, route, response.status, duration)
-        accessLog?.record(
+        accessLog?.append(
             AccessLogEntry(
                 time: clock.now(),
                 method: request.method.rawValue,

@@ -12,7 +12,8 @@ public import SanguineModel
 /// Metadata is flattened: `["user": ["id": "7"], "tags": ["a"]]` becomes
 /// `"user.id":"7","tags.0":"a"`, in the order of the names. A name that the line has already gets
 /// `metadata.` in front. A line is at most ``lineBytes`` long; what does not fit is left out, and
-/// `"truncated":true` says so.
+/// `"truncated":true` says so. Lines are written by a thread of their own: flush the ``LogQueue``
+/// before the process ends.
 public struct JSONLogHandler: LogHandler {
     /// Bytes of a line at most: 8 KiB.
     public static let lineBytes = 8_192
@@ -35,7 +36,7 @@ public struct JSONLogHandler: LogHandler {
     public var logLevel: Logger.Level
 
     private let label: String
-    private let sink: any LogSink
+    private let queue: LogQueue
     private let clock: any WallClock
 
     /// Creates a handler.
@@ -43,17 +44,18 @@ public struct JSONLogHandler: LogHandler {
     /// - Parameters:
     ///   - label: The logger's label.
     ///   - level: The least level that is written. Default: `info`.
-    ///   - sink: Where the lines go. Default: standard error.
+    ///   - queue: What writes the lines, so that nobody who logs waits. Default: the one before
+    ///     standard error.
     ///   - clock: What tells the time of a line.
     public init(
         label: String,
         level: Logger.Level = .info,
-        sink: any LogSink = StandardStream.error,
+        queue: LogQueue = .standardError,
         clock: any WallClock = SystemWallClock()
     ) {
         self.label = label
         logLevel = level
-        self.sink = sink
+        self.queue = queue
         self.clock = clock
     }
 
@@ -78,7 +80,7 @@ public struct JSONLogHandler: LogHandler {
         if let provided = metadataProvider?.get() { all.merge(provided) { _, new in new } }
         if let own = event.metadata { all.merge(own) { _, new in new } }
         Self.add(all, to: &line)
-        sink.write(line.finish())
+        queue.append(line.finish())
     }
 
     private static func add(_ metadata: Logger.Metadata, to line: inout JSONLine) {

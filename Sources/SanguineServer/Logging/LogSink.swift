@@ -3,8 +3,9 @@ import Synchronization
 
 /// Where finished lines of a log go.
 public protocol LogSink: Sendable {
-    /// Writes whole lines, each with its line feed. May block; is never called from an event loop
-    /// by ``AccessLog``.
+    /// Writes whole lines, each with its line feed.
+    ///
+    /// It may block for as long as it likes: a ``LogQueue`` calls it on a thread of its own.
     func write(_ lines: [UInt8])
 }
 
@@ -24,6 +25,13 @@ public final class StandardStream: LogSink {
 
     init(descriptor: Int32) { self.descriptor = descriptor }
 
+    /// Waits until a stream that another process has made non-blocking takes bytes again.
+    private func waited(on error: Int32) -> Bool {
+        guard error == EAGAIN || error == EWOULDBLOCK else { return false }
+        var watched = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&watched, 1, -1) > 0 || errno == EINTR
+    }
+
     /// Writes the lines, and returns when the system has taken them.
     public func write(_ lines: [UInt8]) {
         turn.withLock { _ in
@@ -31,7 +39,7 @@ public final class StandardStream: LogSink {
                 var rest = buffer[...]
                 while let base = UnsafeRawBufferPointer(rebasing: rest).baseAddress, !rest.isEmpty {
                     let count = Foundation.write(descriptor, base, rest.count)
-                    if count < 0 && errno == EINTR { continue }
+                    if count < 0 && (errno == EINTR || waited(on: errno)) { continue }
                     guard count > 0 else { return }
                     rest = rest.dropFirst(count)
                 }

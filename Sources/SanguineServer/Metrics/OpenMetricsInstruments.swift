@@ -35,6 +35,22 @@ final class OpenMetricsCounter: OpenMetricsInstrument, CounterHandler {
     }
 }
 
+/// A number that only grows, and that somebody else counts.
+final class OpenMetricsCount: OpenMetricsInstrument {
+    private let read: @Sendable () -> UInt64
+
+    init(_ read: @escaping @Sendable () -> UInt64) { self.read = read }
+
+    func append(to text: inout String, family: String, labels: String) {
+        OpenMetricsText.appendSample(
+            family + "_total",
+            labels: labels,
+            value: String(read()),
+            to: &text
+        )
+    }
+}
+
 /// A floating-point number that only grows.
 final class OpenMetricsFloatingPointCounter: OpenMetricsInstrument, FloatingPointCounterHandler {
     private let value = AtomicDouble()

@@ -171,6 +171,15 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
 }
 
 extension OpenMetricsRegistry {
+    /// Exposes a counter that somebody else keeps: it is read when a scraper asks.
+    ///
+    /// - Parameters:
+    ///   - label: Its name.
+    ///   - read: Returns the count, which never shrinks; called without a lock.
+    func expose(_ label: String, _ read: @escaping @Sendable () -> UInt64) {
+        _ = instrument(label, [], .counter) { OpenMetricsCount(read) }
+    }
+
     /// Makes a counter of whole numbers.
     public func makeCounter(
         label: String,

@@ -38,9 +38,23 @@ final class Tool: Sendable {
     let errors = Watched(Said())
     private let status = Watched<Int32?>(nil)
     private let input: Pipe?
+    /// Kept open, so that a write to it waits and does not fail.
+    private let unread: Pipe?
+
+    /// What becomes of what the command writes to standard error.
+    enum Errors: Sendable {
+        case read
+        /// It is a pipe that is full, and that nobody reads.
+        case stalled
+    }
 
     /// Starts the command, without what the environment sets for another `sanguine`.
-    private init(_ arguments: [String], environment: [String: String], input: String?) throws {
+    private init(
+        _ arguments: [String],
+        environment: [String: String],
+        input: String?,
+        errors reading: Errors
+    ) throws {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
@@ -50,6 +64,7 @@ final class Tool: Sendable {
         let (out, err) = (Pipe(), Pipe())
         process.standardOutput = out
         process.standardError = err
+        if case .stalled = reading { try Self.fill(err) }
         self.input = input == nil ? nil : Pipe()
         if let input, let pipe = self.input {
             try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
@@ -65,7 +80,14 @@ final class Tool: Sendable {
         try process.run()
         self.process = process.processIdentifier
         Self.read(out, into: output)
-        Self.read(err, into: errors)
+        switch reading {
+        case .read:
+            Self.read(err, into: errors)
+            unread = nil
+        case .stalled:
+            errors.update { $0.hasEnded = true }
+            unread = err
+        }
     }
 
     /// Runs the command for as long as the body takes; then it is killed, if it still runs.
@@ -75,9 +97,10 @@ final class Tool: Sendable {
         _ arguments: [String],
         environment: [String: String] = [:],
         input: String? = nil,
+        errors: Errors = .read,
         _ body: @Sendable (Tool) async throws -> Value
     ) async throws -> Value {
-        let tool = try Tool(arguments, environment: environment, input: input)
+        let tool = try Tool(arguments, environment: environment, input: input, errors: errors)
         defer { tool.signal(SIGKILL) }
         return try await body(tool)
     }
@@ -123,6 +146,22 @@ final class Tool: Sendable {
         return tests.deletingLastPathComponent().appending(path: "sanguine")
     }
 
+    /// Writes as much as the pipe takes.
+    private static func fill(_ pipe: Pipe) throws {
+        let descriptor = pipe.fileHandleForWriting.fileDescriptor
+        let flags = fcntl(descriptor, F_GETFL)
+        guard fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
+            throw Unexpected("The pipe cannot be made non-blocking: \(errno)")
+        }
+        let bytes = [UInt8](repeating: 0x0a, count: 4_096)
+        // A page that is half full still takes single bytes.
+        for count in [bytes.count, 1] {
+            var written = count
+            while written > 0 { written = write(descriptor, bytes, count) }
+        }
+        _ = fcntl(descriptor, F_SETFL, flags)
+    }
+
     private static func read(_ pipe: Pipe, into said: Watched<Said>) {
         let handle = pipe.fileHandleForReading
         Thread.detachNewThread {
@@ -147,11 +186,12 @@ struct ServeProcess: Sendable {
         port: Int = 0,
         arguments: [String] = [],
         environment: [String: String] = ["SANGUINE_LOG_ACCESS": "false"],
+        errors: Tool.Errors = .read,
         _ body: @Sendable (ServeProcess) async throws -> Value
     ) async throws -> Value {
         let all = ["serve", "--data", data.path, "--port", "\(port)", "--admin-port", "0"]
-        return try await Tool.with(all + arguments, environment: environment) { tool in
-            try await body(ServeProcess(tool: tool, port: try await tool.listeningPort()))
+        return try await Tool.with(all + arguments, environment: environment, errors: errors) {
+            try await body(ServeProcess(tool: $0, port: try await $0.listeningPort()))
         }
     }
 

@@ -154,9 +154,9 @@ struct AdminRouteTests {
         async throws
     {
         let sink = KeptLines()
-        let log = AccessLog(sink: sink)
+        let log = LogQueue(sink: sink)
         try await LiveServer.with {
-            $0.accessLog = log
+            $0.log = log
         } _: { server in
             let guest = try await server.guest()
             let hold = try await guest.post("/v1/holds", #"{"amount":1}"#, key: "key-of-mine")
@@ -164,7 +164,7 @@ struct AdminRouteTests {
             _ = try await guest.post("/v1/holds/\(hold.id)/release?at=\(guest.device)")
             _ = try await guest.get("/v1/ledger?cursor=\(guest.device)")
             _ = try await guest.get("/\(guest.device)")
-            await log.flush()
+            await log.flush(within: .seconds(30))
             let lines = sink.text.split(separator: "\n")
             #expect(lines.count == 5)
             let entries = try lines.map {

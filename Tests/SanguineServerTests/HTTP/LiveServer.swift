@@ -19,7 +19,7 @@ struct LiveServer: Sendable {
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var registry = OpenMetricsRegistry()
-        var accessLog: AccessLog?
+        var log: LogQueue?
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let wall = ManualWallClock()
         let delay = ManualClock()
@@ -38,7 +38,7 @@ struct LiveServer: Sendable {
                 keys: keys,
                 settings: settings,
                 registry: registry,
-                accessLog: accessLog,
+                log: log,
                 logger: logger,
                 clock: wall,
                 delay: delay,
