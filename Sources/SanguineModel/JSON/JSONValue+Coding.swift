@@ -13,6 +13,6 @@ extension JSONValue {
     ///
     /// - Throws: `DecodingError` if it is none.
     public func decoded<Value: Decodable>(as type: Value.Type) throws -> Value {
-        try JSONDecoder().decode(type, from: JSONEncoder().encode(self))
+        try JSONValueDecoder(value: self).decoded(type)
     }
 }

@@ -56,6 +56,10 @@ public enum JSONValue: Hashable, Sendable {
 extension JSONValue: Codable {
     /// Reads any JSON value.
     public init(from decoder: any Decoder) throws {
+        if let parsed = decoder as? JSONValueDecoder {
+            self = parsed.value
+            return
+        }
         let container = try decoder.singleValueContainer()
         // A wrong guess throws, which costs more than reading: the most frequent come first.
         if container.decodeNil() {

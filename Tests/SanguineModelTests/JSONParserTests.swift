@@ -1,0 +1,165 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@Suite("JSON from outside", .bounded)
+struct JSONParserTests {
+    private func parse(_ text: String, _ limits: JSONParser.Limits = .init()) throws -> JSONValue {
+        try JSONParser.parse(Array(text.utf8), limits: limits).value
+    }
+
+    private static let texts: [(String, JSONValue)] = [
+        ("null", .null), (" true\n", true), ("false", false), ("-0", 0), ("12", 12),
+        ("9223372036854775807", 9_223_372_036_854_775_807), ("1.0", 1), ("1e2", 100),
+        ("120e-1", 12), ("0.0e5", 0), ("1.5", .number(1.5)),
+        ("9223372036854775808", .number(0x1p63)), ("1.00000000000000000001", .number(1)),
+        (#""a\"\\\/\b\f\n\r\t""#, "a\"\\/\u{8}\u{c}\n\r\t"),
+        (#""\u00e9\ud83d\ude00é""#, "é😀é"), ("[]", .array([])), ("{}", [:]),
+        (#"{"a":[1,{"b":null}]}"#, ["a": .array([1, ["b": .null]])]),
+    ]
+
+    @Test(arguments: texts)
+    func `a text is read as RFC 8259 has it`(text: String, value: JSONValue) throws {
+        #expect(try parse(text) == value)
+    }
+
+    @Test(arguments: [
+        "", " ", "{", "[1,]", #"{"a":1,}"#, "[1 2]", #"{"a" 1}"#, "{a:1}", "01", "1.", ".5", "+1",
+        "1e", "--1", "nul", "truee", "'a'", "\"a", "\"\n\"", #""\x""#, #""\u12g4""#, #""\ud800""#,
+        #""\ud800\u0041""#, "[1]]", "1 2", "\u{feff}1", "NaN", "Infinity", "// a\n1", "{\"a\":1}{",
+    ])
+    func `what is no JSON is refused`(text: String) {
+        #expect {
+            try parse(text)
+        } throws: { error in
+            guard case .malformed? = error as? JSONParser.Fault else { return false }
+            return true
+        }
+    }
+
+    @Test(
+        arguments: [
+            [0x22, 0xE9, 0x22], [0x22, 0xC0, 0x80, 0x22], [0x22, 0xED, 0xA0, 0x80, 0x22],
+            [0xFF, 0xFE, 0x31, 0x00], [0x22, 0xF4, 0x90, 0x80, 0x80, 0x22],
+        ] as [[UInt8]]
+    )
+    func `what is not UTF-8 is refused`(bytes: [UInt8]) {
+        #expect(throws: JSONParser.Fault.self) { try JSONParser.parse(bytes) }
+    }
+
+    @Test func `members of one name are refused, and those that are canonically equal`() {
+        #expect(throws: JSONParser.Fault.sameName("a")) { try parse(#"{"a":1,"b":2,"a":1}"#) }
+        #expect(throws: JSONParser.Fault.sameName("é")) {
+            try parse("{\"\u{e9}\":1,\"e\u{301}\":2}")
+        }
+        #expect(throws: JSONParser.Fault.sameName("a")) { try parse(##"{"a":1,"\u0061":2}"##) }
+    }
+
+    @Test func `a number that no double holds is refused`() {
+        #expect(throws: JSONParser.Fault.numberTooLarge("1e400")) { try parse("[1e400]") }
+    }
+
+    @Test func `a value nests as deep as it may, and no deeper`() throws {
+        let limits = JSONParser.Limits(nesting: 3)
+        #expect(throws: Never.self) { try parse("[[[1]]]", limits) }
+        #expect(throws: JSONParser.Fault.overLimit) { try parse("[[[[1]]]]", limits) }
+        let deep = String(repeating: "[", count: 1 << 20)
+        #expect(throws: JSONParser.Fault.overLimit) { try parse(deep) }
+    }
+
+    @Test func `values and names are counted`() throws {
+        let limits = JSONParser.Limits(values: 5)
+        #expect(throws: Never.self) { try parse(#"{"a":1,"b":2}"#, limits) }
+        #expect(throws: JSONParser.Fault.overLimit) { try parse(#"{"a":1,"b":[2]}"#, limits) }
+    }
+
+    @Test func `an element over a limit is told, and the others are whole`() throws {
+        let deep = String(repeating: "[", count: 40) + String(repeating: "]", count: 40)
+        let many = "[" + String(repeating: "0,", count: 3_000) + "0]"
+        let text = """
+            {"device":"d","operations":[{"id":"a","arguments":{"x":1}},\
+            {"arguments":{"deep":\(deep)},"id":"b"},{"arguments":\(many),"id":"c"},\
+            {"id":"d","arguments":{"y":[2]}}]}
+            """
+        let limits = JSONParser.Limits(unit: "operations")
+        let document = try JSONParser.parse(Array(text.utf8), limits: limits)
+        #expect(document.overLimit == [1, 2])
+        let operations = try #require(document.value["operations"]).decoded(as: [JSONValue].self)
+        #expect(operations.map { $0["id"] } == ["a", "b", "c", "d"])
+        #expect(operations[0]["arguments"] == ["x": 1])
+        #expect(operations[3]["arguments"] == ["y": .array([2])])
+    }
+
+    @Test func `what is skipped in an element must still be closed`() {
+        let deep = String(repeating: "[", count: 40)
+        let limits = JSONParser.Limits(unit: "operations")
+        #expect(throws: JSONParser.Fault.self) {
+            try parse(#"{"operations":[{"a":\#(deep)}]}"#, limits)
+        }
+    }
+
+    @Test(arguments: 1...200 as ClosedRange<UInt64>)
+    func `what Foundation writes is read alike`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        let value = Self.value(&random, depth: 0)
+        let data = try JSONEncoder().encode([value])
+        let parsed = try JSONParser.parse(Array(data), limits: .init(values: .max)).value
+        #expect(parsed == .array([value]), "seed \(seed)")
+        #expect(try parsed.decoded(as: [JSONValue].self) == [value], "seed \(seed)")
+    }
+
+    @Test(arguments: 1...2_000 as ClosedRange<UInt64>)
+    func `bytes of any kind are parsed or refused, and what is parsed is JSON`(
+        seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        var bytes = Array(
+            #"{"operations":[{"a":[1.5e3,-0,"\u00e9\ud83d\ude00"],"b":{"c":null,"d":true}}]}"#.utf8
+        )
+        for _ in 0..<Int.random(in: 1...4, using: &random) {
+            let place = Int.random(in: bytes.indices, using: &random)
+            switch Int.random(in: 0..<3, using: &random) {
+            case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
+            case 1: bytes.remove(at: place)
+            default: bytes.insert(bytes.randomElement(using: &random) ?? 0, at: place)
+            }
+        }
+        guard let value = try? JSONParser.parse(bytes, limits: .init(unit: "operations")).value
+        else { return }
+        let other = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
+        #expect(other == value, "seed \(seed): \(String(decoding: bytes, as: UTF8.self))")
+    }
+
+    private static func value(_ random: inout SplitMix64, depth: Int) -> JSONValue {
+        switch Int.random(in: 0..<(depth < 4 ? 8 : 6), using: &random) {
+        case 0: return .null
+        case 1: return .bool(Bool.random(using: &random))
+        case 2: return .integer(Int64.random(in: .min ... .max, using: &random))
+        case 3: return .number(Double(Int.random(in: 0..<1_000, using: &random)) + 0.25)
+        case 4, 5: return .string(text(&random))
+        case 6:
+            return .array(
+                (0..<Int.random(in: 0..<4, using: &random)).map { _ in
+                    value(&random, depth: depth + 1)
+                }
+            )
+        default:
+            var members: [String: JSONValue] = [:]
+            for _ in 0..<Int.random(in: 0..<4, using: &random) {
+                members[text(&random)] = value(&random, depth: depth + 1)
+            }
+            return .object(members)
+        }
+    }
+
+    private static func text(_ random: inout SplitMix64) -> String {
+        let letters = Array("ab\"\\/\n\t\u{1}é😀\u{7f}\u{2028}")
+        return String(
+            (0..<Int.random(in: 0..<6, using: &random)).map { _ in
+                letters[Int.random(in: letters.indices, using: &random)]
+            }
+        )
+    }
+}
