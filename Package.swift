@@ -160,6 +160,7 @@ let package = Package(
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),
                 server("NIOHTTPTypes", "swift-nio-extras"),
+                server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
                 server("AsyncHTTPClient", "async-http-client"),
                 testKit("Crypto", "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

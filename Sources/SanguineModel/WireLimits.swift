@@ -54,4 +54,8 @@ public enum WireLimits {
     ///
     /// A pull may carry the rest of the last operation beyond it.
     public static let largestPull = 1_000
+    /// How deep the values of a body may nest; in a push those of one operation.
+    public static let jsonNesting = 32
+    /// Values, and names of members, of a body; in a push those of one operation.
+    public static let jsonValues = 2_000
 }

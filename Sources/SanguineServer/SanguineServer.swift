@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Hummingbird
 import HummingbirdCore
 public import Logging
+import Metrics
 import NIOCore
 public import SanguineAuthority
 @_exported public import SanguineModel
@@ -30,6 +31,8 @@ public struct SanguineServer: Service {
     let authority: Authority
     private let uploads: UploadWatch
     private let live: LiveHub
+    private let answers: SharedPool
+    private let bodies: SharedPool
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger
@@ -90,6 +93,8 @@ public struct SanguineServer: Service {
         }
         self.settings = settings
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
+        answers = .bytes(settings.limits.answerBytes)
+        bodies = .bytes(settings.limits.receivedBytes)
         live = LiveHub(
             feed: AuthorityFeed(authority: authority),
             limits: LiveHub.Limits(settings.limits),
@@ -116,12 +121,21 @@ public struct SanguineServer: Service {
     /// - Throws: ``PortTaken`` for a port that another program has, or what made the server fail.
     public func run() async throws {
         let configuration = try settings.upstream.configuration()
+        let descriptors = try Descriptors(
+            limit: Descriptors.raiseLimit(),
+            connections: settings.limits.connections,
+            upstream: configuration == nil ? 0 : settings.limits.functionCalls
+        )
+        if descriptors.connections < settings.limits.connections {
+            logger.warning(
+                "Fewer connections are taken than 'limits.connections': raise 'ulimit -n'",
+                metadata: ["connections": "\(descriptors.connections)"]
+            )
+        }
         let http = configuration.map {
             HTTPClient(
                 eventLoopGroupProvider: .singleton,
-                configuration: $0.httpClientConfiguration(
-                    connections: settings.limits.functionCalls
-                )
+                configuration: $0.httpClientConfiguration(connections: descriptors.upstream)
             )
         }
         do {
@@ -130,7 +144,7 @@ public struct SanguineServer: Service {
                     UpstreamClient(configuration: $0, httpClient: http, clock: delay)
                 }
             }
-            try await serve(through: upstream)
+            try await serve(through: upstream, connections: descriptors.connections)
             await shutDown(http)
         } catch {
             await shutDown(http)
@@ -156,20 +170,22 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    private func serve(through upstream: UpstreamClient?) async throws {
+    private func serve(through upstream: UpstreamClient?, connections: Int) async throws {
         let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
             publicRouter(functions).refusingOtherMethods(),
             host: settings.http.host,
             port: settings.http.port,
-            flag: "--port"
+            flag: "--port",
+            connections: connections
         ) { await announcement.http($0) }
         let admin = application(
             adminRouter().refusingOtherMethods(),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
-            flag: "--admin-port"
+            flag: "--admin-port",
+            connections: Descriptors.adminConnections
         ) { await announcement.admin($0) }
         let jobs = Housekeeping(
             authority: authority,
@@ -180,10 +196,19 @@ public struct SanguineServer: Service {
         )
         // Shut down from the last to the first: ports close before what serves them.
         var group = ServiceGroupConfiguration(
-            services: [jobs, functions, admin, api, LiveShutdown(hub: live)],
+            services: [
+                jobs, functions, admin, api,
+                CallShutdown(
+                    calls: functions.calls,
+                    grace: settings.limits.shutdownGrace,
+                    delay: delay
+                ),
+                LiveShutdown(hub: live),
+            ],
             logger: logger
         )
-        group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(5)
+        // Answers that are on their way then have this long; connections are closed after it.
+        group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(2)
         try await ServiceGroup(configuration: group).run()
     }
 
@@ -192,22 +217,34 @@ public struct SanguineServer: Service {
         host: String,
         port: Int,
         flag: String,
+        connections: Int,
         onRunning: @escaping @Sendable (Int) async -> Void
     ) -> some Service {
+        let edge = Edge(
+            idleTimeout: settings.limits.idleTimeout,
+            writeTimeout: settings.limits.writeTimeout,
+            places: SharedPool(limit: connections),
+            unread: Counter(label: "connections_unread", factory: registry)
+        )
+        let refused = Counter(label: "accept_failures", factory: registry)
         let application = Application(
             router: router,
-            server: .http1(
-                configuration: .init(idleTimeout: .init(settings.limits.idleTimeout))
-            ),
+            server: HTTPServerBuilder { EdgeChannel(edge: edge, responder: $0) },
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
                 serverName: nil,
                 backlog: 1_024,
-                availableConnectionsDelegate: MaximumAvailableConnections(
-                    settings.limits.connections
-                )
+                availableConnectionsDelegate: MaximumAvailableConnections(connections)
             ),
-            onServerRunning: { channel in await onRunning(channel.localAddress?.port ?? port) },
+            onServerRunning: { [logger] channel in
+                // Before what waits and tries again, which passes nothing on.
+                let added = channel.eventLoop.submit {
+                    let watch = AcceptWatch(logger: logger, failures: refused)
+                    try channel.pipeline.syncOperations.addHandler(watch, position: .first)
+                }
+                try? await added.get()
+                await onRunning(channel.localAddress?.port ?? port)
+            },
             logger: logger
         )
         return Listener(base: application, port: port, flag: flag)
@@ -251,6 +288,7 @@ public struct SanguineServer: Service {
     private var frame: Frame {
         Frame(
             metrics: RequestMetrics(factory: registry),
+            answers: answers,
             accessLog: settings.log.access ? log : nil,
             clock: clock
         )
@@ -260,6 +298,7 @@ public struct SanguineServer: Service {
         Gate(
             admission: Admission(authority),
             bodyBytes: settings.limits.bodyBytes,
+            bodies: bodies,
             uploads: uploads,
             accountLimiter: RateLimiter(
                 policy: RatePolicy(limit: settings.limits.requestsPerMinute),
@@ -271,9 +310,29 @@ public struct SanguineServer: Service {
                     limit: settings.limits.addressRequestsPerMinute
                 ),
                 clock: delay
+            ),
+            addressProcessor: RateLimiter(
+                policy: RatePolicy(
+                    name: "address-processor",
+                    limit: settings.limits.addressProcessorTime.milliseconds,
+                    window: .seconds(10)
+                ),
+                clock: delay
             )
         )
     }
+}
+
+extension SharedPool {
+    /// A pool of bytes.
+    fileprivate static func bytes(_ limit: Int) -> SharedPool {
+        SharedPool(limit: limit, accountShare: limit / EdgeLimits.accountShare)
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds.
+    fileprivate var milliseconds: Int { Int(wholeNanoseconds / 1_000_000) }
 }
 
 /// Waits until both ports are known, then tells once.

@@ -36,6 +36,8 @@ enum LimitTexts {
         ("WireLimits.pushedOperations", count(WireLimits.pushedOperations)),
         ("WireLimits.defaultPull", count(WireLimits.defaultPull)),
         ("WireLimits.largestPull", count(WireLimits.largestPull)),
+        ("WireLimits.jsonNesting", count(WireLimits.jsonNesting)),
+        ("WireLimits.jsonValues", count(WireLimits.jsonValues)),
     ]
 
     private static let client: [(String, String)] = [
@@ -158,6 +160,12 @@ enum LimitTexts {
     ]
 
     private static let live: [(String, String)] = [
+        ("EdgeLimits.pipelinedRequests", count(EdgeLimits.pipelinedRequests)),
+        ("EdgeLimits.pieceBytes", bytes(EdgeLimits.pieceBytes)),
+        ("EdgeLimits.unsentBytes", bytes(EdgeLimits.unsentBytes)),
+        ("EdgeLimits.exemptAnswerBytes", bytes(EdgeLimits.exemptAnswerBytes)),
+        ("EdgeLimits.accountShare", count(EdgeLimits.accountShare)),
+        ("EdgeLimits.retryAfterSeconds", count(EdgeLimits.retryAfterSeconds)),
         ("LiveLimits.sharedEvents", count(LiveLimits.sharedEvents)),
         ("LiveLimits.sharedBytes", bytes(LiveLimits.sharedBytes)),
         ("LiveLimits.writeBytes", bytes(LiveLimits.writeBytes)),
@@ -165,7 +173,6 @@ enum LimitTexts {
         ("LiveLimits.retryAfterShutdown", time(LiveLimits.retryAfterShutdown)),
         ("LiveLimits.writeAtShutdown", time(LiveLimits.writeAtShutdown)),
         ("LiveLimits.retryAfterRefusal", time(LiveLimits.retryAfterRefusal)),
-        ("LiveLimits.acknowledgement", time(LiveLimits.acknowledgement)),
         ("LiveLimits.ticketLife", time(LiveLimits.ticketLife)),
         ("LiveLimits.tickets", count(LiveLimits.tickets)),
         ("LiveLimits.ticketsPerAccount", count(LiveLimits.ticketsPerAccount)),

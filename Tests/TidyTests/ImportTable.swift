@@ -49,7 +49,7 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-                "NIOHTTPTypes",
+                "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
                 "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "UnixSignals",
             ]
         ),

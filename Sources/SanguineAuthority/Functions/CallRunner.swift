@@ -10,9 +10,9 @@ import Synchronization
 ///
 /// 1. Every accepted call is settled or withdrawn exactly once, or left to its hold's expiry if the
 ///    storage fails. Then it is never answered like a refusal that changed nothing.
-/// 2. At most ``limit`` calls run at a time.
+/// 2. At most ``limit`` calls run at a time, and of one address half of them.
 /// 3. ``waitUntilIdle()`` returns only when no call runs any more, so that a graceful shutdown
-///    loses none.
+///    loses none, or when ``abandon()`` ends the patience.
 package final class CallRunner: Sendable {
     /// What is told of calls, for logs and metrics.
     package struct Reports: Sendable {
@@ -29,8 +29,9 @@ package final class CallRunner: Sendable {
     }
 
     /// How many calls run at a time.
-    package let limit: Int
+    package var limit: Int { slots.limit }
 
+    private let slots: SharedPool
     private let authority: Authority
     private let functions: @Sendable () -> [any MeteredFunction]
     private let expiryInterval: Duration
@@ -41,6 +42,10 @@ package final class CallRunner: Sendable {
     // Guarded by the mutex: whether a call may begin is decided before the handler suspends.
     private struct State {
         var running = 0
+        var isStopped = false
+        /// Requests that wait for the calls that they began.
+        var waiting: [UInt64: CheckedContinuation<Result<Answer, Problem>, Never>] = [:]
+        var lastCall: UInt64 = 0
         /// How many requests of this process are about a call now: its run and its repetitions.
         var present: [OperationPosition: Int] = [:]
         var whenIdle: CheckedContinuation<Void, Never>?
@@ -66,7 +71,7 @@ package final class CallRunner: Sendable {
     ) {
         self.authority = authority
         self.functions = functions
-        self.limit = limit
+        slots = SharedPool(limit: limit)
         self.expiryInterval = expiryInterval
         self.delay = delay
         self.reports = reports
@@ -75,11 +80,11 @@ package final class CallRunner: Sendable {
     /// What is said of the functions.
     package var descriptions: [FunctionDescription] { functions().map(\.description) }
 
-    /// Waits for the calls that still run.
+    /// Waits for the calls that still run, or for ``abandon()``.
     package func waitUntilIdle() async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in
-                guard state.running > 0 else { return true }
+                guard state.running > 0, !state.isStopped else { return true }
                 state.whenIdle = continuation
                 return false
             }
@@ -112,13 +117,14 @@ package final class CallRunner: Sendable {
     package func call(
         _ name: String,
         _ account: Identifier,
+        from address: String? = nil,
         _ submission: Submission<FunctionRequest<JSONValue>>
     ) async throws(Problem) -> Answer {
         let position = OperationPosition(account: account, key: submission.key)
         state.withLock { $0.present[position, default: 0] += 1 }
         defer { leave(position) }
         do throws(Problem) {
-            return try await run(name, account, submission)
+            return try await run(name, account, address, submission)
         } catch {
             guard error.code == .operationInProgress, isAlone(position) else { throw error }
             throw await patient(error, position)
@@ -152,21 +158,21 @@ package final class CallRunner: Sendable {
     private func run(
         _ name: String,
         _ account: Identifier,
+        _ address: String?,
         _ submission: Submission<FunctionRequest<JSONValue>>
     ) async throws(Problem) -> Answer {
         let function = try function(name)
         let prepared: Result<PreparedCall, Problem> = submission.content.flatMap { request in
             Result { () throws(Problem) in try function.prepare(request.input) }
         }
-        let hasSlot = takeSlot()
-        var slotIsOurs = hasSlot
-        defer { if slotIsOurs { returnSlot() } }
+        // One who has no place is told so only if the call is not known under its key already.
+        let place = isStopped ? nil : try? slots.take(account: account, address: address)
         let terms = prepared.map { prepared in
             CallTerms(
                 function: name,
                 hold: prepared.hold,
                 life: max(authority.settings.holdLife, prepared.life),
-                unavailable: prepared.unavailable ?? (hasSlot ? nil : .noSlot)
+                unavailable: prepared.unavailable ?? (place == nil ? .noSlot : nil)
             )
         }
         let start = try await authority.start(
@@ -178,17 +184,55 @@ package final class CallRunner: Sendable {
             return answer
         case .accepted(let call):
             let prepared = try prepared.get()
-            slotIsOurs = false
-            // Unstructured on purpose: the charge must not be cancelled with the request.
-            let task = Task { [self] in
-                defer { returnSlot() }
-                return await Result { () async throws(Problem) in
-                    try await finish(call, name, prepared)
-                }
-            }
-            return try await task.value.get()
+            return try await answer(of: call, name, prepared, place).get()
         }
     }
+
+    /// Runs an accepted call, and waits for its end or for ``abandon()``.
+    private func answer(
+        of call: AcceptedCall,
+        _ name: String,
+        _ prepared: PreparedCall,
+        _ place: SharedPool.Place?
+    ) async -> Result<Answer, Problem> {
+        await withCheckedContinuation { continuation in
+            let number = state.withLock { state in
+                state.lastCall += 1
+                state.running += 1
+                state.waiting[state.lastCall] = continuation
+                return state.lastCall
+            }
+            if isStopped { abandon() }
+            // Unstructured on purpose: the charge must not be cancelled with the request.
+            Task { [self] in
+                let result = await Result { () async throws(Problem) in
+                    try await finish(call, name, prepared)
+                }
+                place?.leave()
+                let waiting = state.withLock { $0.waiting.removeValue(forKey: number) }
+                waiting?.resume(returning: result)
+                ended()
+            }
+        }
+    }
+
+    /// Ends all waiting for calls that still run: who waits is told to come again with the same
+    /// key, and the call goes on for as long as the process does.
+    ///
+    /// What is not settled then is settled or released by whoever uses the storage next.
+    package func abandon() {
+        let (waiting, whenIdle) = state.withLock { state in
+            state.isStopped = true
+            let taken = (Array(state.waiting.values), state.whenIdle)
+            state.waiting = [:]
+            state.whenIdle = nil
+            return taken
+        }
+        for continuation in waiting { continuation.resume(returning: .failure(.stopping)) }
+        whenIdle?.resume()
+    }
+
+    private var isStopped: Bool { state.withLock { $0.isStopped } }
 
     private func function(_ name: String) throws(Problem) -> any MeteredFunction {
         guard let function = functions().first(where: { $0.name == name }) else {
@@ -292,15 +336,7 @@ package final class CallRunner: Sendable {
     /// How often the end of a call is tried to be stored: over 6.2 seconds.
     private static let persistAttempts = 6
 
-    private func takeSlot() -> Bool {
-        state.withLock { state in
-            guard state.running < limit else { return false }
-            state.running += 1
-            return true
-        }
-    }
-
-    private func returnSlot() {
+    private func ended() {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.running -= 1
             guard state.running == 0 else { return nil }
@@ -326,6 +362,14 @@ private enum CallFault: Error {
 }
 
 extension Problem {
+    fileprivate static var stopping: Problem {
+        Problem(
+            .overloaded,
+            "The server stops: send the call again with the same key, which gets its end.",
+            retryAfter: 1
+        )
+    }
+
     fileprivate static var noSlot: Problem {
         Problem(.overloaded, "Send the call again, with the same key.", retryAfter: 1)
     }

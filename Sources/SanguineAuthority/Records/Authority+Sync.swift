@@ -31,10 +31,12 @@ extension Authority {
     package func push(
         _ account: Identifier,
         _ request: Result<PushRequest, Problem>,
+        overLimit: Set<Int> = [],
         judge: PushJudge?
     ) async throws(Problem) -> PushAnswer {
         let batch = Result { () throws(Problem) in
-            try PushBatch(try request.get(), settings.schema, judge: judge)
+            let request = try request.get()
+            return try PushBatch(request, settings.schema, overLimit: overLimit, judge: judge)
         }
         if case .failure = batch { _ = try await balanceJSON(account) }
         return try await perform(sync.push(account, try batch.get()))

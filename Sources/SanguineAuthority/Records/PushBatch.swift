@@ -24,12 +24,15 @@ struct PushBatch: Sendable {
     /// - Parameters:
     ///   - request: What a device sends.
     ///   - schema: The record mutations that there are.
+    ///   - overLimit: The operations whose structure is too large, by their indexes: each is
+    ///     refused for itself. Default: none.
     ///   - judge: Refuses operations before their record mutations are asked. Default: none.
     /// - Throws: `invalid_content` for what no operation can be blamed for alone: then none is
     ///   decided.
     init(
         _ request: PushRequest,
         _ schema: RecordSchema,
+        overLimit: Set<Int> = [],
         judge: Authority.PushJudge? = nil
     ) throws(Problem) {
         try Self.check(request)
@@ -37,7 +40,12 @@ struct PushBatch: Sendable {
         let inOrder = request.operations.enumerated().sorted {
             ($0.element.sequence, $0.offset) < ($1.element.sequence, $1.offset)
         }
-        operations = inOrder.map { Operation($0.element, schema, judge?($0.element)) }
+        operations = inOrder.map { index, operation in
+            let refusal =
+                overLimit.contains(index)
+                ? Refusal(.invalidContent, WireBody.structure) : judge?(operation)
+            return Operation(operation, schema, refusal)
+        }
     }
 
     private static func check(_ request: PushRequest) throws(Problem) {
@@ -81,12 +89,11 @@ extension PushBatch.Operation {
         let text = String(decoding: arguments, as: UTF8.self)
         fingerprint = Fingerprint("push", pushed.mutator, text).bytes
         mutator =
-            refusal.map { .failure($0) } ?? Self.mutator(pushed, arguments, schema)
+            refusal.map { .failure($0) } ?? Self.mutator(pushed, schema)
     }
 
     private static func mutator(
         _ pushed: PushedOperation,
-        _ arguments: [UInt8],
         _ schema: RecordSchema
     ) -> Result<any RecordMutation, Refusal> {
         guard let type = schema.mutation(pushed.mutator) else {
@@ -94,7 +101,7 @@ extension PushBatch.Operation {
                 Refusal(.mutatorUnknown, "Declare the mutator on the server before it is used.")
             )
         }
-        guard let mutator = try? JSONDecoder().decode(type, from: Data(arguments)) else {
+        guard let mutator = try? pushed.arguments.decoded(as: type) else {
             return .failure(
                 Refusal(.invalidContent, "Set 'arguments' to the members that the mutator takes.")
             )

@@ -2,8 +2,12 @@ package import SanguineModel
 
 /// Lets a request in, or refuses it.
 ///
-/// In the order of the wire contract: malformed (400, 413, 415), unauthenticated (401), another's
-/// identity (403), too fast (429). What comes after is the endpoint's and the authority's.
+/// In the order of the wire contract: malformed headers (400), unauthenticated (401), another's
+/// identity (403), too fast (429), and only then the body (413, 415, 400). What comes after is the
+/// endpoint's and the authority's.
+///
+/// A request without a valid token counts against where it came from, in number and in the
+/// processor time that it took.
 package struct Admission: Sendable {
     private let tokens: AccessTokens
 
@@ -43,7 +47,7 @@ package struct Admission: Sendable {
 
     /// Who sends a request, and for how long its token is valid.
     package func pass(_ request: any WireRequest) async throws(Problem) -> AccessPass {
-        let pass = try await tokens.pass(try bearer(request))
+        let pass = try await verify(request)
         try checkClaim(request, pass.identity)
         return pass
     }
@@ -54,9 +58,9 @@ package struct Admission: Sendable {
         as type: Content.Type = Content.self,
         meaning: (Content) -> String
     ) async throws(Problem) -> Admitted<Content> {
-        let submission = try await submission(request, as: type, meaning: meaning)
-        let identity = try await authenticate(request)
-        try request.admit(identity)
+        let key = try idempotencyKey(request)
+        let identity = try await read(request)
+        let submission = try await submission(request, key, as: type, meaning: meaning)
         return Admitted(account: identity.account, submission: submission)
     }
 
@@ -68,7 +72,15 @@ package struct Admission: Sendable {
         as type: Content.Type = Content.self,
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
-        let key = try idempotencyKey(request)
+        try await submission(request, try idempotencyKey(request), as: type, meaning: meaning)
+    }
+
+    private func submission<Content: Codable & Sendable>(
+        _ request: any WireRequest,
+        _ key: String,
+        as type: Content.Type,
+        meaning: (Content) -> String
+    ) async throws(Problem) -> Submission<Content> {
         let bytes = try await request.body()
         let content = try WireBody.decode(Content.self, from: bytes)
         let text =
@@ -84,16 +96,37 @@ package struct Admission: Sendable {
     }
 
     /// Lets in a request that has a body and needs no key.
-    package func body<Content: Decodable & Sendable>(
+    func body<Content: Decodable & Sendable>(
         _ request: any WireRequest,
-        as type: Content.Type = Content.self,
-        values: Int = JSONBounds.values
+        as type: Content.Type = Content.self
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
-        let bytes = try await request.body()
-        let content = try WireBody.decode(Content.self, from: bytes, values: values)
-        let identity = try await authenticate(request)
-        try request.admit(identity)
-        return (identity, content)
+        let identity = try await read(request)
+        return (identity, try WireBody.decode(Content.self, from: try await request.body()))
+    }
+
+    /// Lets in a push, whose operations are measured each for itself.
+    ///
+    /// - Returns: Who sends it, what, and which operations break a limit, by their indexes.
+    func push(
+        _ request: any WireRequest
+    ) async throws(Problem) -> (Identity, Result<PushRequest, Problem>, overLimit: Set<Int>) {
+        let identity = try await read(request)
+        let limits = JSONParser.Limits(unit: "operations")
+        switch try WireBody.parse(try await request.body(), limits: limits) {
+        case .success(let document):
+            let pushed = try WireBody.decode(PushRequest.self, from: document.value)
+            return (identity, pushed, document.overLimit)
+        case .failure(let problem):
+            return (identity, .failure(problem), [])
+        }
+    }
+
+    /// Lets in a request of a body that changes nothing but what is asked for with a token.
+    package func live(
+        withBody request: any WireRequest
+    ) async throws(Problem) -> (AccessPass, Result<EmptyBody, Problem>) {
+        let pass = try await live(request)
+        return (pass, try WireBody.decode(EmptyBody.self, from: try await request.body()))
     }
 
     /// Lets in a request without a token, limited by where it comes from.
@@ -101,9 +134,12 @@ package struct Admission: Sendable {
         _ request: any WireRequest,
         as type: Content.Type = Content.self
     ) async throws(Problem) -> Content {
-        let content = try WireBody.decode(Content.self, from: try await request.body())
+        try request.checkAddress()
         try request.admitAnonymous()
-        return try content.get()
+        let bytes = try await request.body()
+        let time = ProcessorTime()
+        defer { request.charge(time.spent) }
+        return try WireBody.decode(Content.self, from: bytes).get()
     }
 
     private func idempotencyKey(_ request: any WireRequest) throws(Problem) -> String {
@@ -125,15 +161,24 @@ package struct Admission: Sendable {
     }
 
     private func authenticate(_ request: any WireRequest) async throws(Problem) -> Identity {
-        let token = try bearer(request)
-        let identity: Identity =
-            if let known = try tokens.verifyRemembered(token) {
-                known
-            } else {
-                try await tokens.verify(token)
-            }
-        try checkClaim(request, identity)
-        return identity
+        guard let token = try? bearer(request),
+            let known = try? tokens.verifyRemembered(token)
+        else { return try await pass(request).identity }
+        try checkClaim(request, known)
+        return known
+    }
+
+    /// Whose token it is, for one that is looked at for the first time.
+    private func verify(_ request: any WireRequest) async throws(Problem) -> AccessPass {
+        try request.checkAddress()
+        let time = ProcessorTime()
+        do throws(Problem) {
+            return try await tokens.pass(try bearer(request))
+        } catch {
+            request.charge(time.spent)
+            try request.admitAnonymous()
+            throw error
+        }
     }
 
     private func bearer(_ request: any WireRequest) throws(Problem) -> String {

@@ -33,6 +33,7 @@ extension Endpoints {
         let answer = try await calls.call(
             request.parameter("name") ?? "",
             admitted.account,
+            from: request.address,
             admitted.submission
         )
         var wire = WireAnswer.answer(answer)

@@ -14,12 +14,13 @@ extension Endpoints {
 
     @Sendable
     private func push(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let (identity, body) = try await admission.body(
-            request,
-            as: PushRequest.self,
-            values: JSONBounds.pushedValues
+        let (identity, body, overLimit) = try await admission.push(request)
+        let answer = try await authority.push(
+            identity.account,
+            body,
+            overLimit: overLimit,
+            judge: judge
         )
-        let answer = try await authority.push(identity.account, body, judge: judge)
         if let onPush, case .success(let pushed) = body {
             onPush(identity.account, pushed, answer)
         }
@@ -112,7 +113,7 @@ extension Endpoints {
 
     /// A scalar as JSON writes it; any other text stands for itself.
     private static func value(_ text: String) -> JSONValue {
-        switch try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) {
+        switch try? JSONParser.parse(Array(text.utf8)).value {
         case nil, .array, .object: return .string(text)
         case let value?: return value
         }

@@ -26,27 +26,70 @@ package enum WireBody {
     }
 
     /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
+    ///
+    /// - Parameters:
+    ///   - type: What is expected.
+    ///   - bytes: The body, which is parsed once.
+    /// - Returns: The content, or why the JSON does not have its shape.
+    /// - Throws: A ``Problem`` for what is no JSON, or is past a limit.
     package static func decode<Content: Decodable>(
         _ type: Content.Type,
-        from bytes: [UInt8],
-        values: Int = JSONBounds.values
+        from bytes: [UInt8]
     ) throws(Problem) -> Result<Content, Problem> {
-        guard mayBeUTF8(bytes) else { throw .noObject }
-        guard bytes.withUnsafeBytes({ JSONBounds.hold(for: $0, values: values) }) else {
-            throw Problem(
-                .malformedBody,
-                """
-                Send at most \(values) values, nested at most \(JSONBounds.nesting) deep.
-                """
-            )
+        switch try parse(bytes, limits: .init()) {
+        case .success(let document): try decode(type, from: document.value)
+        case .failure(let problem): .failure(problem)
         }
+    }
+
+    /// Parses JSON: what is none, or too large in structure, is thrown; what no program can read
+    /// without a guess is returned.
+    static func parse(
+        _ bytes: [UInt8],
+        limits: JSONParser.Limits
+    ) throws(Problem) -> Result<JSONParser.Document, Problem> {
+        do throws(JSONParser.Fault) {
+            return .success(try JSONParser.parse(bytes, limits: limits))
+        } catch {
+            switch error {
+            case .malformed:
+                throw .noObject
+            case .overLimit:
+                throw Problem(.malformedBody, structure)
+            case .sameName(let name):
+                let text = String(name.prefix(64))
+                return .failure(
+                    Problem(
+                        .invalidContent,
+                        "Send the member '\(text)' once: equal as Unicode has it is equal."
+                    )
+                )
+            case .numberTooLarge(let text):
+                let detail = "Send a number that a double can hold in place of '\(text)'."
+                return .failure(Problem(.invalidContent, detail))
+            }
+        }
+    }
+
+    /// What is said where a limit of the structure is broken.
+    static let structure = """
+        Send at most \(WireLimits.jsonValues) values and names, nested at most \
+        \(WireLimits.jsonNesting) deep.
+        """
+
+    /// Decodes a value that was parsed.
+    static func decode<Content: Decodable>(
+        _ type: Content.Type,
+        from value: JSONValue
+    ) throws(Problem) -> Result<Content, Problem> {
+        guard case .object = value else { throw .noObject }
         do {
-            return .success(try JSONDecoder().decode(type, from: Data(bytes)))
+            return .success(try value.decoded(as: type))
         } catch let error as DecodingError {
-            // The error does not tell broken JSON from a number that does not fit; the body does.
-            if isJSON(bytes), let problem = content(error) { return .failure(problem) }
-        } catch {}
-        throw .noObject
+            return .failure(content(error))
+        } catch {
+            return .failure(.wrongContent)
+        }
     }
 
     /// The problem of a body of more bytes than are taken.
@@ -54,42 +97,28 @@ package enum WireBody {
         Problem(.bodyTooLarge, "Send at most \(limit) bytes.")
     }
 
-    private static func isJSON(_ bytes: [UInt8]) -> Bool {
-        (try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))) != nil
-    }
-
-    /// Whether the body is not UTF-16 or UTF-32, which the decoder would read as well.
-    private static func mayBeUTF8(_ bytes: [UInt8]) -> Bool {
-        bytes.prefix(2).allSatisfy { $0 != 0 && $0 < 0xFE }
-    }
-
-    /// The problem of JSON that has another shape than the call takes, or `nil` if it is no object.
-    private static func content(_ error: DecodingError) -> Problem? {
+    private static func content(_ error: DecodingError) -> Problem {
         switch error {
         case .keyNotFound(let key, let context):
             let path = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
             return Problem(.invalidContent, "Add the member '\(path)'.")
-        case .typeMismatch(_, let context), .valueNotFound(_, let context):
-            guard !context.codingPath.isEmpty else { return nil }
-            return wrong(context)
-        case .dataCorrupted(let context):
-            guard !context.codingPath.isEmpty else {
-                return Problem(.invalidContent, "Set each member to a value of its type.")
-            }
-            return wrong(context)
+        case .typeMismatch(_, let context), .valueNotFound(_, let context),
+            .dataCorrupted(let context):
+            guard !context.codingPath.isEmpty else { return .wrongContent }
+            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+            return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
         @unknown default:
-            return nil
+            return .wrongContent
         }
-    }
-
-    private static func wrong(_ context: DecodingError.Context) -> Problem {
-        let path = context.codingPath.map(\.stringValue).joined(separator: ".")
-        return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
     }
 }
 
 extension Problem {
     fileprivate static var noObject: Problem {
-        Problem(.malformedBody, "Send a JSON object in UTF-8.")
+        Problem(.malformedBody, "Send a JSON object in UTF-8 (RFC 8259).")
+    }
+
+    fileprivate static var wrongContent: Problem {
+        Problem(.invalidContent, "Set each member to a value of its type.")
     }
 }

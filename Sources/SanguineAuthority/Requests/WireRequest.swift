@@ -8,6 +8,8 @@ package protocol WireRequest: Sendable {
     var method: String { get }
     /// The path as it came; with the method it tells requests under one idempotency key apart.
     var path: String { get }
+    /// Where the request came from, as it counts for limits; `nil` if from nowhere.
+    var address: String? { get }
     /// The parameters behind the path.
     var query: WireQuery { get }
 
@@ -32,4 +34,12 @@ package protocol WireRequest: Sendable {
     ///
     /// - Throws: `rate_limited`.
     func admitAnonymous() throws(Problem)
+
+    /// Refuses to do more for where the request came from, if that has cost too much already.
+    ///
+    /// - Throws: `rate_limited`.
+    func checkAddress() throws(Problem)
+
+    /// Counts processor time that was spent on a request that nobody has signed.
+    func charge(_ time: Duration)
 }

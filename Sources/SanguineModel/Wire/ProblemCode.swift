@@ -130,6 +130,7 @@ extension ProblemCode {
         423: "The resource is locked.",
         425: "The request came too early.",
         429: "There are too many requests.",
+        431: "The headers are too large.",
         500: "The server failed.",
         501: "The server does not support the request.",
         502: "The upstream failed.",

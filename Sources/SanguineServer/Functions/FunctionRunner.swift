@@ -53,3 +53,20 @@ struct FunctionRunner: Service {
         await calls.waitUntilIdle()
     }
 }
+
+/// Gives running calls ``ServerSettings/Limits/shutdownGrace`` once the server is told to
+/// stop; then those who wait for them get an answer.
+struct CallShutdown: Service {
+    let calls: CallRunner
+    let grace: Duration
+    let delay: any Clock<Duration>
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        // Not awaited: what waits for the calls stops after this service has.
+        Task {
+            try? await delay.sleep(for: grace)
+            calls.abandon()
+        }
+    }
+}

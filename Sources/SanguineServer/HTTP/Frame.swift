@@ -9,6 +9,7 @@ import SanguineModel
 /// answers carry, and writes the access log and the metrics.
 struct Frame: RouterMiddleware {
     let metrics: RequestMetrics
+    let answers: SharedPool
     let accessLog: LogQueue?
     let clock: any WallClock
     // It measures, and decides nothing.
@@ -22,7 +23,7 @@ struct Frame: RouterMiddleware {
         let start = stopwatch.now
         var response: Response
         do {
-            response = try await next(request, context)
+            response = try reserving(try await next(request, context), context)
         } catch {
             response = Response(.problem(problem(error, context)))
         }
@@ -51,6 +52,34 @@ struct Frame: RouterMiddleware {
             response = Self.closing(response, context.channel)
         }
         return response
+    }
+
+    /// Takes a long answer from the pool until it is written, piece by piece.
+    private func reserving(
+        _ response: Response,
+        _ context: ServerContext
+    ) throws(Problem) -> Response {
+        guard let length = response.body.contentLength, length > EdgeLimits.exemptAnswerBytes else {
+            return response
+        }
+        let place: SharedPool.Place
+        do throws(SharedPool.Refusal) {
+            let account = context.exchange.account
+            place = try answers.take(length, account: account, address: context.address)
+        } catch {
+            throw Problem(
+                .overloaded,
+                "Read the answers that wait, or wait for 'Retry-After'; then ask again.",
+                retryAfter: EdgeLimits.retryAfterSeconds
+            )
+        }
+        var reserved = response
+        let body = response.body
+        reserved.body = ResponseBody(contentLength: length) { [place] writer in
+            try await body.write(PieceWriter(base: writer))
+            place.leave()
+        }
+        return reserved
     }
 
     private static func hasBody(_ request: Request) -> Bool {
@@ -95,5 +124,23 @@ struct Frame: RouterMiddleware {
             )
             return Problem(.internalFault, "Send the request again, with the same key.")
         }
+    }
+}
+
+/// Writes long buffers in pieces, so that the connection waits for its reader in between.
+private struct PieceWriter: ResponseBodyWriter {
+    var base: any ResponseBodyWriter
+
+    mutating func write(_ buffer: ByteBuffer) async throws {
+        var rest = buffer
+        while let piece = rest.readSlice(length: min(EdgeLimits.pieceBytes, rest.readableBytes)),
+            piece.readableBytes > 0
+        {
+            try await base.write(piece)
+        }
+    }
+
+    consuming func finish(_ trailers: HTTPFields?) async throws {
+        try await base.finish(trailers)
     }
 }

@@ -12,9 +12,11 @@ import SanguineModel
 struct Gate: Sendable {
     let admission: Admission
     let bodyBytes: Int
+    let bodies: SharedPool
     let uploads: UploadWatch
     let accountLimiter: RateLimiter<Identifier>
     let addressLimiter: RateLimiter<String>
+    let addressProcessor: RateLimiter<String>
 
     /// The request, as what it goes to reads it.
     func wire(_ request: Request, _ context: ServerContext) -> HTTPWireRequest {
@@ -23,9 +25,11 @@ struct Gate: Sendable {
 
     /// Reads a body; none at all counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
-        let bytes: ByteBuffer
         let ticket = uploads.enter(context.channel)
         defer { uploads.leave(ticket) }
+        if let coding = request.headers[.contentEncoding], coding.lowercased() != "identity" {
+            throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
+        }
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > bodyBytes {
             throw WireBody.tooLarge(bodyBytes)
         }
@@ -35,28 +39,58 @@ struct Gate: Sendable {
             let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(goOn, promise: nil)
         }
+        let bytes = try await receive(request.body, context)
+        context.exchange.hasReadBody = true
+        return try WireBody.checked(bytes, request.headers[.contentType])
+    }
+
+    /// Reads a body while there is room for it among all that are being received.
+    private func receive(
+        _ body: RequestBody,
+        _ context: ServerContext
+    ) async throws(Problem) -> [UInt8] {
+        var bytes: [UInt8] = []
         do {
-            bytes = try await request.body.collect(upTo: bodyBytes)
-        } catch is NIOTooManyBytesError {
-            throw WireBody.tooLarge(bodyBytes)
+            let address = context.address
+            let place = try bodies.take(0, account: context.exchange.account, address: address)
+            for try await part in body {
+                guard bytes.count + part.readableBytes <= bodyBytes else {
+                    throw WireBody.tooLarge(bodyBytes)
+                }
+                try place.grow(by: part.readableBytes)
+                bytes.append(contentsOf: part.readableBytesView)
+            }
+            place.leave()
+        } catch let problem as Problem {
+            throw problem
+        } catch is SharedPool.Refusal {
+            throw Problem(
+                .overloaded,
+                "Wait for 'Retry-After', then send the request again: too much is being received.",
+                retryAfter: EdgeLimits.retryAfterSeconds
+            )
         } catch {
             throw Problem(.malformedBody, "Send the body whole: it ended early.")
         }
-        context.exchange.hasReadBody = true
-        return try WireBody.checked(
-            Array(bytes.readableBytesView),
-            request.headers[.contentType]
-        )
+        return bytes
     }
 
     /// Counts a request against its account's rate.
     func checkRate(_ identity: Identity, _ context: ServerContext) throws(Problem) {
+        context.exchange.account = identity.account
         try checkRate(accountLimiter.admit(identity.account), context)
     }
 
     /// Counts a request against the rate of its address.
     func checkAddressRate(_ context: ServerContext) throws(Problem) {
         try checkRate(addressLimiter.admit(context.address), context)
+    }
+
+    /// Refuses to do more for an address whose requests without a token have cost too much.
+    func checkProcessorTime(_ context: ServerContext) throws(Problem) {
+        let decision = addressProcessor.look(context.address)
+        guard !decision.isAdmitted else { return }
+        try checkRate(decision, context)
     }
 
     private func checkRate(_ decision: RateDecision, _ context: ServerContext) throws(Problem) {

@@ -13,6 +13,8 @@ struct HTTPWireRequest: WireRequest {
 
     var path: String { request.uri.path }
 
+    var address: String? { context.address }
+
     var query: WireQuery {
         guard request.uri.query?.isEmpty == false else { return WireQuery() }
         return WireQuery(request.uri.queryParameters.map { (String($0.key), String($0.value)) })
@@ -29,6 +31,10 @@ struct HTTPWireRequest: WireRequest {
     }
 
     func admitAnonymous() throws(Problem) { try gate.checkAddressRate(context) }
+
+    func checkAddress() throws(Problem) { try gate.checkProcessorTime(context) }
+
+    func charge(_ time: Duration) { gate.addressProcessor.charge(context.address, time) }
 }
 
 extension WireField {

@@ -20,7 +20,7 @@ struct LiveRoutes: Sendable {
         let position = FeedPosition(number: try Endpoints.livePosition(wire))
         let pass =
             if let ticket = wire.query["ticket"] {
-                try gate.admission.live(wire, try tickets.redeem(ticket))
+                try gate.admission.live(wire, try redeem(ticket, wire))
             } else {
                 try await gate.admission.live(wire)
             }
@@ -30,12 +30,29 @@ struct LiveRoutes: Sendable {
             .accelBuffering: "no",
         ]
         guard request.method != .head else { return Response(status: .ok, headers: headers) }
-        let stream = try hub.admit(pass, at: position, on: context.channel)
+        let stream = try hub.admit(
+            pass,
+            at: position,
+            on: context.channel,
+            from: context.address
+        )
         return Response(
             status: .ok,
             headers: headers,
             body: ResponseBody { writer in try await stream.write(to: &writer) }
         )
+    }
+
+    private func redeem(
+        _ ticket: String,
+        _ request: HTTPWireRequest
+    ) throws(Problem) -> AccessPass {
+        do throws(Problem) {
+            return try tickets.redeem(ticket)
+        } catch {
+            try request.admitAnonymous()
+            throw error
+        }
     }
 
     @Sendable
@@ -44,9 +61,9 @@ struct LiveRoutes: Sendable {
         _ context: ServerContext
     ) async throws -> Response {
         let wire = gate.wire(request, context)
-        let (_, body) = try await gate.admission.body(wire, as: EmptyBody.self)
-        let pass = try await gate.admission.pass(wire)
+        let (pass, body) = try await gate.admission.live(withBody: wire)
         _ = try body.get()
-        return Response(.changed(try tickets.issue(for: pass), head: nil))
+        let ticket = try tickets.issue(for: pass, to: context.address)
+        return Response(.changed(ticket, head: nil))
     }
 }

@@ -29,6 +29,7 @@ final class Exchange: Sendable {
     private struct State {
         var rate: RateDecision?
         var hasReadBody = false
+        var account: Identifier?
     }
 
     private let state = Mutex(State())
@@ -43,5 +44,11 @@ final class Exchange: Sendable {
     var hasReadBody: Bool {
         get { state.withLock { $0.hasReadBody } }
         set { state.withLock { $0.hasReadBody = newValue } }
+    }
+
+    /// Whose token the request has, once that was looked at.
+    var account: Identifier? {
+        get { state.withLock { $0.account } }
+        set { state.withLock { $0.account = newValue } }
     }
 }

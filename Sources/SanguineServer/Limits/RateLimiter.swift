@@ -63,21 +63,42 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Takes one request of the key from its limit, if there is one left.
-    public func admit(_ key: Key) -> RateDecision {
+    public func admit(_ key: Key) -> RateDecision { decide(key) { $0.take(at: $1, policy) } }
+
+    private func decide(
+        _ key: Key,
+        _ ask: (inout TokenBucket, Int64) -> RateDecision
+    ) -> RateDecision {
         let now = elapsed()
         let shard = shards[Int(UInt(bitPattern: key.hashValue) % UInt(shards.count))]
         return shard.state.withLock { state in
-            if let decision = state.buckets[key]?.take(at: now, policy) { return decision }
+            if var bucket = state.buckets[key] {
+                defer { state.buckets[key] = bucket }
+                return ask(&bucket, now)
+            }
             if state.buckets.count >= keysPerShard, now >= state.nextSweep {
                 state.buckets = state.buckets.filter { !$0.value.isFull(at: now) }
                 state.nextSweep = now + sweepInterval
             }
             guard state.buckets.count < keysPerShard else {
-                return state.spare.take(at: now, policy)
+                return ask(&state.spare, now)
             }
             var bucket = state.spare
             defer { state.buckets[key] = bucket }
-            return bucket.take(at: now, policy)
+            return ask(&bucket, now)
+        }
+    }
+
+    /// Whether the key has something left, of which nothing is taken.
+    public func look(_ key: Key) -> RateDecision { decide(key) { $0.look(at: $1, policy) } }
+
+    /// Takes what a request turned out to cost: a millisecond of processor time is one of the
+    /// limit, and a bucket may get less than empty.
+    public func charge(_ key: Key, _ time: Duration) {
+        let cost = Double(policy.interval) * Double(time.wholeNanoseconds) / 1_000_000
+        _ = decide(key) { bucket, now in
+            bucket.fullAt = max(bucket.fullAt, now) + Int64(cost.rounded(.up))
+            return bucket.look(at: now, policy)
         }
     }
 

@@ -92,6 +92,21 @@ struct TokenBucket: Hashable, Sendable {
         )
     }
 
+    /// What a request would be told that takes nothing.
+    func look(at now: Int64, _ policy: RatePolicy) -> RateDecision {
+        let capacity = policy.interval * Int64(policy.limit)
+        let missing = max(fullAt, now) - now
+        let isAdmitted = missing < capacity
+        return RateDecision(
+            isAdmitted: isAdmitted,
+            policy: policy,
+            remaining: Int(max(0, capacity - missing) / policy.interval),
+            resetSeconds: Self.secondsRoundedUp(missing),
+            retryAfterSeconds: isAdmitted
+                ? nil : max(1, Self.secondsRoundedUp(missing - capacity + policy.interval))
+        )
+    }
+
     private static func secondsRoundedUp(_ nanoseconds: Int64) -> Int {
         Int((nanoseconds + 999_999_999) / 1_000_000_000)
     }

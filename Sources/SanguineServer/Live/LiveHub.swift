@@ -13,7 +13,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. There are at most as many connections as the limits say, of one account and in all.
+/// 1. There are at most as many connections as the limits say, of one account and in all, and
+///    half of them of one address.
 /// 2. After ``stop()`` there is none that does not end.
 ///
 /// Mutable state: `guarded`, by its mutex. Bounded by the limit of connections.
@@ -30,13 +31,13 @@ final class LiveHub: Sendable {
 
     private struct Guarded {
         var accounts: [Identifier: (account: LiveAccount, count: Int)] = [:]
-        var count = 0
         var isStopped = false
     }
 
     private let guarded = Mutex(Guarded())
     private let feed: any FeedReading
     private let limits: Limits
+    private let places: SharedPool
     private let clock: any WallClock
     private let uptime: @Sendable () -> Duration
     private let isLive: @Sendable (Identity) -> Bool
@@ -62,6 +63,7 @@ final class LiveHub: Sendable {
     ) {
         self.feed = feed
         self.limits = limits
+        places = SharedPool(limit: limits.total, accountShare: limits.perAccount)
         self.clock = clock
         self.isLive = isLive
         uptime = Self.stopwatch(delay)
@@ -71,7 +73,7 @@ final class LiveHub: Sendable {
     }
 
     /// How many connections there are.
-    var count: Int { guarded.withLock { $0.count } }
+    var count: Int { places.count }
 
     /// Lets a connection in.
     ///
@@ -80,28 +82,33 @@ final class LiveHub: Sendable {
     func admit(
         _ pass: AccessPass,
         at position: FeedPosition,
-        on channel: any Channel
+        on channel: any Channel,
+        from address: String
     ) throws(Problem) -> LiveStream {
         let id = pass.identity.account
-        let admitted = guarded.withLock { guarded -> Result<LiveAccount, Problem> in
-            if guarded.isStopped || guarded.count >= limits.total {
-                return .failure(.tooManyInAll)
-            }
+        let place: SharedPool.Place
+        do throws(SharedPool.Refusal) {
+            place = try places.take(account: id, address: address)
+        } catch {
+            throw error == .account ? .tooManyOfAccount : .tooManyInAll
+        }
+        let account = guarded.withLock { guarded -> LiveAccount? in
+            if guarded.isStopped { return nil }
             var entry = guarded.accounts[id] ?? (LiveAccount(id, feed: feed), 0)
-            guard entry.count < limits.perAccount else { return .failure(.tooManyOfAccount) }
             entry.count += 1
             guarded.accounts[id] = entry
-            guarded.count += 1
-            return .success(entry.account)
+            return entry.account
         }
+        guard let account else { throw .tooManyInAll }
         let connection = LiveConnection(
             pass: pass,
-            account: try admitted.get(),
+            account: account,
             position: position,
             channel: channel,
             uptime: uptime
         ) { [self] in
             release(id)
+            place.leave()
         }
         gauge.increment()
         return LiveStream(
@@ -122,7 +129,6 @@ final class LiveHub: Sendable {
 
     private func release(_ id: Identifier) {
         guarded.withLock { guarded in
-            guarded.count -= 1
             guarded.accounts[id]?.count -= 1
             if guarded.accounts[id]?.count == 0 { guarded.accounts[id] = nil }
         }
@@ -201,7 +207,7 @@ extension LiveHub.Limits {
             perAccount: limits.liveConnectionsPerAccount,
             total: limits.liveConnections,
             pingInterval: limits.livePing,
-            writeTimeout: limits.liveWrite
+            writeTimeout: limits.writeTimeout
         )
     }
 }

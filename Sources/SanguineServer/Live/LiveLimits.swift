@@ -20,8 +20,6 @@ public enum LiveLimits {
     public static let writeAtShutdown = Duration.seconds(1)
     /// After how long those who are refused may come back: 30 seconds.
     public static let retryAfterRefusal = Duration.seconds(30)
-    /// How long the system waits for a peer to acknowledge what was sent: 60 seconds.
-    public static let acknowledgement = Duration.seconds(60)
     /// How long a ticket is valid: 60 seconds.
     public static let ticketLife = Duration.seconds(60)
     /// Tickets at a time: 10,000.

@@ -15,7 +15,6 @@ struct LiveStream: Sendable {
         let watch = CloseWatch { [connection] in connection.end(.closed) }
         try await channel.pipeline.addHandler(watch, position: .first)
         defer { channel.pipeline.removeHandler(watch, promise: nil) }
-        await endUnacknowledged()
         // Before the first read: what is committed after that wakes the connection.
         account.enter(connection)
         defer { account.leave(connection) }
@@ -31,17 +30,6 @@ struct LiveStream: Sendable {
                 return try await end(ending, &writer)
             }
         }
-    }
-
-    /// Has the system end the connection when the peer does not acknowledge what is sent: pings go
-    /// into its buffers for a quarter of an hour otherwise.
-    private func endUnacknowledged() async {
-        #if os(Linux)
-        let userTimeout = NIOBSDSocket.Option(rawValue: 18)  // TCP_USER_TIMEOUT, tcp(7)
-        let milliseconds = LiveLimits.acknowledgement.wholeNanoseconds / 1_000_000
-        let option = ChannelOptions.Types.SocketOption(level: .tcp, name: userTimeout)
-        try? await channel.setOption(option, value: SocketOptionValue(milliseconds)).get()
-        #endif
     }
 
     private func writeNews(

@@ -9,18 +9,23 @@ import Synchronization
 /// A ticket is 32 random bytes, of which only a hash is kept: looking one up takes the same time
 /// whether it exists or not. It can do no more than the access token that asked for it.
 ///
-/// Invariants: a ticket is taken once; there are never more than ``LiveLimits/tickets``.
+/// Invariants: a ticket is taken once; there are never more than ``LiveLimits/tickets``, of which
+/// an address has half.
 ///
-/// Mutable state: `tickets`, by its mutex.
+/// Mutable state: `guarded`, by its mutex.
 final class LiveTickets: Sendable {
     private struct Ticket {
         let pass: AccessPass
         let expiresAt: Timestamp
+        /// Left with the ticket.
+        let place: SharedPool.Place
     }
 
     private struct Guarded {
         var tickets: [SHA256.Digest: Ticket] = [:]
         var byAccount: [Identifier: [SHA256.Digest]] = [:]
+        /// Before it, nobody looks for what has expired: there are many.
+        var nextSweep = Timestamp(millisecondsSince1970: .min)
 
         mutating func remove(_ hash: SHA256.Digest) -> Ticket? {
             guard let ticket = tickets.removeValue(forKey: hash) else { return nil }
@@ -33,33 +38,27 @@ final class LiveTickets: Sendable {
 
     private let guarded = Mutex(Guarded())
     private let clock: any WallClock
+    private let places = SharedPool(limit: LiveLimits.tickets)
 
     init(clock: any WallClock) { self.clock = clock }
 
     /// Makes a ticket for whoever has this pass.
     ///
     /// - Throws: `overloaded` if there are too many.
-    func issue(for pass: AccessPass) throws(Problem) -> LiveTicket {
+    func issue(for pass: AccessPass, to address: String) throws(Problem) -> LiveTicket {
         let now = clock.now()
         let text = Self.randomText()
-        let ticket = Ticket(pass: pass, expiresAt: now + LiveLimits.ticketLife)
         let hash = Self.hash(text)
-        let isIssued = guarded.withLock { guarded in
-            if guarded.tickets.count >= LiveLimits.tickets {
-                for (hash, ticket) in guarded.tickets where ticket.expiresAt <= now {
-                    _ = guarded.remove(hash)
-                }
+        let account = pass.identity.account
+        makeRoom(for: account, now)
+        do throws(SharedPool.Refusal) {
+            let place = try places.take(address: address)
+            let expiry = now + LiveLimits.ticketLife
+            guarded.withLock { guarded in
+                guarded.tickets[hash] = Ticket(pass: pass, expiresAt: expiry, place: place)
+                guarded.byAccount[account, default: []].append(hash)
             }
-            let account = pass.identity.account
-            if let own = guarded.byAccount[account], own.count >= LiveLimits.ticketsPerAccount {
-                _ = guarded.remove(own[0])
-            }
-            guard guarded.tickets.count < LiveLimits.tickets else { return false }
-            guarded.tickets[hash] = ticket
-            guarded.byAccount[account, default: []].append(hash)
-            return true
-        }
-        guard isIssued else {
+        } catch {
             throw Problem(
                 .overloaded,
                 "Wait for 'Retry-After', then ask for a ticket again.",
@@ -67,6 +66,26 @@ final class LiveTickets: Sendable {
             )
         }
         return LiveTicket(ticket: text, expiresIn: LiveLimits.ticketLife.secondsRoundedUp)
+    }
+
+    /// Removes the account's oldest ticket if it has its share, and all that have expired if there
+    /// are many.
+    private func makeRoom(for account: Identifier, _ now: Timestamp) {
+        // What is removed leaves its place outside of the lock.
+        var removed: [Ticket?] = []
+        let isCrowded = places.count >= LiveLimits.tickets / 2
+        guarded.withLock { guarded in
+            if isCrowded, now >= guarded.nextSweep {
+                guarded.nextSweep = now + .seconds(1)
+                for (hash, ticket) in guarded.tickets where ticket.expiresAt <= now {
+                    removed.append(guarded.remove(hash))
+                }
+            }
+            if let own = guarded.byAccount[account], own.count >= LiveLimits.ticketsPerAccount {
+                removed.append(guarded.remove(own[0]))
+            }
+        }
+        withExtendedLifetime(removed) {}
     }
 
     /// Takes a ticket, which is worthless from then on.

@@ -57,9 +57,15 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 60,000.
         public var addressRequestsPerMinute = 60_000
+        /// Processor time in ten seconds that is spent for an address on requests without a valid
+        /// token; more are refused with 429.
+        ///
+        /// Default: 3 s.
+        public var addressProcessorTime: Duration = .seconds(3)
         /// Connections at a time, the live ones among them; more wait to be accepted.
         ///
-        /// Default: 20,000.
+        /// One address gets half of them; more of it are closed. Where the process may open too few
+        /// files, there are fewer. Default: 20,000.
         public var connections = 20_000
         /// The longest time that a request's body may take to arrive.
         ///
@@ -69,13 +75,27 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 60 s.
         public var idleTimeout: Duration = .seconds(60)
+        /// How long a peer may take nothing of an answer, or of a live connection's events, before
+        /// its connection is closed.
+        ///
+        /// Default: 30 s.
+        public var writeTimeout: Duration = .seconds(30)
+        /// Bytes of all answers that wait to be read; past it those who ask are refused with 503.
+        ///
+        /// Default: 64 MiB.
+        public var answerBytes = 64 << 20
+        /// Bytes of all bodies that are being received; past it those who send are refused with
+        /// 503.
+        ///
+        /// Default: 64 MiB.
+        public var receivedBytes = 64 << 20
         /// Calls of functions at a time; more are refused with 503.
         ///
-        /// Default: 1,000.
+        /// One address gets half of them. Default: 1,000.
         public var functionCalls = 1_000
         /// Live connections at a time; more are refused with 503.
         ///
-        /// Default: 10,000.
+        /// One address gets half of them. Default: 10,000.
         public var liveConnections = 10_000
         /// Live connections of an account at a time; more are refused with 429.
         ///
@@ -85,10 +105,6 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 20 s.
         public var livePing: Duration = .seconds(20)
-        /// The longest time that a write to a live connection may take.
-        ///
-        /// Default: 30 s.
-        public var liveWrite: Duration = .seconds(30)
         /// How long requests in flight may still take once the server is told to stop.
         ///
         /// Default: 30 s.

@@ -58,6 +58,11 @@ extension Setting {
             "The requests of an address in a minute where no account is known; more get 429."
         ),
         Setting(
+            "limits.addressProcessorTime",
+            .duration(\.limits.addressProcessorTime, .milliseconds(10) ... .seconds(600)),
+            "The processor time of an address in 10 s, for requests without a valid token."
+        ),
+        Setting(
             "limits.connections",
             .integer(\.limits.connections, 1...1_000_000),
             "The connections at a time; more wait to be accepted."
@@ -71,6 +76,21 @@ extension Setting {
             "limits.idleTimeout",
             .duration(\.limits.idleTimeout, .seconds(1) ... .seconds(86_400)),
             "The time after which a connection without a request is closed."
+        ),
+        Setting(
+            "limits.writeTimeout",
+            .duration(\.limits.writeTimeout, .seconds(1) ... .seconds(600)),
+            "The time in which a reader must take something of an answer; then it is closed."
+        ),
+        Setting(
+            "limits.answerBytes",
+            .integer(\.limits.answerBytes, (1 << 20)...(1 << 36)),
+            "The bytes of all answers that wait to be read; who asks for more gets 503."
+        ),
+        Setting(
+            "limits.receivedBytes",
+            .integer(\.limits.receivedBytes, (1 << 20)...(1 << 36)),
+            "The bytes of all bodies that are being received; who sends more gets 503."
         ),
         Setting(
             "limits.functionCalls",
@@ -91,11 +111,6 @@ extension Setting {
             "limits.livePing",
             .duration(\.limits.livePing, .seconds(1) ... .seconds(40)),
             "The time without an event after which a live connection gets a comment."
-        ),
-        Setting(
-            "limits.liveWrite",
-            .duration(\.limits.liveWrite, .seconds(1) ... .seconds(600)),
-            "The longest time that a write to a live connection may take; then it is closed."
         ),
         Setting(
             "limits.shutdownGrace",

@@ -19,7 +19,7 @@ struct StandInRequest: Sendable {
     let includesUsage: Bool
 
     init(body: Data) throws(Refusal) {
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: body),
+        guard let json = try? JSONParser.parse(Array(body), limits: .init(values: .max)).value,
             case .object = json
         else { throw Refusal(message: "The body must be a JSON object.", parameter: nil) }
         model = json["model"]?.string ?? "stand-in"

@@ -83,8 +83,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
 
     /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
     init?(body: Data) {
-        guard body.withUnsafeBytes({ JSONBounds.hold(for: $0) }),
-            let json = try? JSONDecoder().decode(JSONValue.self, from: body),
+        guard let json = try? JSONParser.parse(Array(body)).value,
             case .array(let choices) = json["choices"],
             let text = choices.first?["message"]?["content"]?.string
         else { return nil }

@@ -88,6 +88,8 @@ struct InMemoryRequest: WireRequest {
 
     var path: String { request.path }
 
+    var address: String? { nil }
+
     var query: WireQuery {
         let items = URLComponents(url: request.url, resolvingAgainstBaseURL: true)?.queryItems
         return WireQuery((items ?? []).map { ($0.name, $0.value ?? "") })
@@ -111,6 +113,10 @@ struct InMemoryRequest: WireRequest {
     func admit(_ identity: Identity) {}
 
     func admitAnonymous() {}
+
+    func checkAddress() {}
+
+    func charge(_ time: Duration) {}
 }
 
 extension TransportRequest {

@@ -1,5 +1,3 @@
-import NIOCore
-import NIOPosix
 import SanguineTesting
 import TestSupport
 import Testing
@@ -84,39 +82,133 @@ struct ConnectionTests {
         }
     }
 
-    /// Sends bytes, and returns all that comes until the server ends the connection.
-    ///
-    /// What is to be sent after something is sent once exactly that has come.
-    private func exchange(
-        _ port: Int,
-        _ text: String,
-        after awaited: String? = nil,
-        _ rest: String = ""
-    ) async throws -> String {
-        try await within(.seconds(30), "the end of the connection") {
-            let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-                .connect(host: "127.0.0.1", port: port) { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
-                            wrappingChannelSynchronously: channel
-                        )
-                    }
-                }
-            return try await connection.executeThenClose { inbound, outbound in
-                try await outbound.write(ByteBuffer(string: text))
-                var received = ""
-                do {
-                    for try await part in inbound {  // tidy: allow unbounded-wait: within 30 s.
-                        received += String(buffer: part)
-                        if received == awaited {
-                            try await outbound.write(ByteBuffer(string: rest))
-                        }
-                    }
-                } catch is IOError {
-                    // A reset is an end, too: the server closed with bytes unread.
-                }
-                return received
-            }
+    @Test(arguments: ["", "Host: a\r\nHost: b\r\n"])
+    func `a request with no host or two is refused as a problem`(hosts: String) async throws {
+        try await LiveServer.with { server in
+            let received = try await exchange(
+                server.ports.http,
+                "GET /health/live HTTP/1.1\r\n\(hosts)\r\n"
+            )
+            #expect(received.hasPrefix("HTTP/1.1 400 "))
+            #expect(received.contains("application/problem+json"))
+            #expect(received.contains(#""code":"malformed_request""#))
+        }
+    }
+
+    @Test(arguments: [
+        ("BREW /health/live HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+        ("GET /health/live HTTP/7.0\r\nHost: a\r\n\r\n", 400),
+        ("nonsense\r\n\r\n", 501),
+        ("GET / HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nA: \(String(repeating: "x", count: 90_000))\r\n\r\n", 431),
+    ])
+    func `what is no request is refused with a problem, and ends the connection`(
+        text: String,
+        status: Int
+    ) async throws {
+        try await LiveServer.with { server in
+            let received = try await exchange(server.ports.http, text)
+            #expect(received.hasPrefix("HTTP/1.1 \(status) "), "\(received)")
+            #expect(received.contains("application/problem+json"))
+        }
+    }
+
+    @Test func `the answer before what is no request is whole`() async throws {
+        try await LiveServer.with { server in
+            let received = try await exchange(
+                server.ports.http,
+                "GET /health/live HTTP/1.1\r\nHost: a\r\n\r\nnonsense\r\n\r\n"
+            )
+            #expect(received.contains(#"{"status":"ok"}HTTP/1.1 501 "#), "\(received)")
+        }
+    }
+
+    @Test func `a client of HTTP/1.0 gets no chunks, and the end of the connection`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let received = try await exchange(
+                server.ports.http,
+                """
+                GET /v1/live?since=0 HTTP/1.0\r\nConnection: keep-alive\r\n\
+                Authorization: Bearer \(guest.session.accessToken)\r\n\r\n
+                """,
+                until: "retry: 2000\n\n"
+            )
+            #expect(!received.lowercased().contains("transfer-encoding"), "\(received)")
+            let plain = try await exchange(
+                server.ports.http,
+                "GET /health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+            )
+            #expect(plain.contains("200 OK"))
+        }
+    }
+
+    @Test func `more requests than are read at once end the connection after their answers`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let request = "GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"
+            let many = EdgeLimits.pipelinedRequests + 1_000
+            let received = try await exchange(
+                server.ports.http,
+                String(repeating: request, count: many)
+            )
+            let answers = received.split(separator: #"{"status":"ok"}"#).count - 1
+            #expect(answers >= EdgeLimits.pipelinedRequests)
+            #expect(answers < many)
+            #expect(received.contains(#""code":"overloaded""#))
+        }
+    }
+
+    @Test func `a reader who does not read is given up`() async throws {
+        try await LiveServer.with {
+            $0.settings.limits.writeTimeout = .seconds(1)
+        } _: { server in
+            let guest = try await server.guest()
+            try await guest.fill(records: 120, bytes: 8_000)
+            let pull = """
+                GET /v1/sync/pull?since=0&limit=1000 HTTP/1.1\r\nHost: a\r\n\
+                Authorization: Bearer \(guest.session.accessToken)\r\n\r\n
+                """
+            let unread = try await UnreadConnection.open(
+                server.ports.http,
+                String(repeating: pull, count: 50)
+            )
+            try await unread.closed()
+            let metrics = try await server.send("GET", "/metrics", toAdmin: true).body
+            #expect(metrics.contains("\nconnections_unread_total 1\n"))
+        }
+    }
+
+    @Test func `answers that nobody reads are bounded, and who asks for more is told to wait`()
+        async throws
+    {
+        try await LiveServer.with {
+            $0.settings.limits.answerBytes = 1 << 20
+        } _: { server in
+            let guest = try await server.guest()
+            try await guest.fill(records: 60, bytes: 8_000)
+            // An eighth of a mebibyte is one account's; its answer has nearly half of one.
+            let reply = try await guest.get("/v1/sync/pull?since=0&limit=1000")
+            #expect(reply.status == 503)
+            #expect(reply.code == "overloaded")
+            #expect(reply["Retry-After"] == "1")
+            #expect(try await guest.get("/v1/balance").status == 200)
+            #expect(try await guest.get("/v1/sync/pull?since=0&limit=5").status == 200)
+        }
+    }
+
+    @Test func `an address with half of the connections gets no more, and others do`() async throws
+    {
+        try await LiveServer.with {
+            $0.settings.limits.connections = 4
+        } _: { server in
+            let first = try await UnreadConnection.open(server.ports.http, "")
+            let second = try await UnreadConnection.open(server.ports.http, "")
+            let third = try await UnreadConnection.open(server.ports.http, "")
+            try await third.closed()
+            #expect(!first.isClosed)
+            #expect(!second.isClosed)
         }
     }
 }

@@ -51,7 +51,12 @@ struct LiveHubTests {
         let identity = Identity(account: account ?? self.account, session: session)
         let pass = AccessPass(identity: identity, expiresAt: wall.now() + .seconds(900))
         let position = FeedPosition(number: number)
-        return try hub.admit(pass, at: position, on: NIOAsyncTestingChannel())
+        return try hub.admit(
+            pass,
+            at: position,
+            on: NIOAsyncTestingChannel(),
+            from: identity.account.description
+        )
     }
 
     /// Runs a stream into what was written; ends with the stream.

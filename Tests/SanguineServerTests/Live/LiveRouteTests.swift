@@ -165,7 +165,7 @@ struct LiveRouteTests {
                 delay.advance(by: .seconds(10))
                 return try await connections(server) == 0
             }
-            #expect(start.duration(to: delay.now) >= ServerSettings().limits.liveWrite)
+            #expect(start.duration(to: delay.now) >= ServerSettings().limits.writeTimeout)
             try? await channel.close()
         }
     }
@@ -266,11 +266,11 @@ struct LiveRouteTests {
             $0.settings.limits.liveConnectionsPerAccount = 1
             $0.settings.limits.liveConnections = 2
         } _: { server in
-            let (first, second) = (try await server.guest(), try await server.guest())
-            let readers = [try await LiveReader(first), try await LiveReader(second)]
-            #expect(readers.map(\.status) == [200, 200])
-            let third = try await server.guest()
-            let refused = try await third.get("/v1/live")
+            // One address has half of the places, so that others find some.
+            let reader = try await LiveReader(try await server.guest())
+            #expect(reader.status == 200)
+            let second = try await server.guest()
+            let refused = try await second.get("/v1/live")
             #expect(refused.code == "overloaded")
             #expect(refused["Retry-After"] != nil)
         }

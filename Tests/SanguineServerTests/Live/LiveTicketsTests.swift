@@ -22,7 +22,7 @@ struct LiveTicketsTests {
 
     @Test func `a ticket is good once, for whoever asked for it`() throws {
         let pass = pass()
-        let ticket = try tickets.issue(for: pass)
+        let ticket = try tickets.issue(for: pass, to: "a")
         #expect(ticket.expiresIn == 60)
         #expect(ticket.ticket.count == 43)
         #expect(try tickets.redeem(ticket.ticket) == pass)
@@ -30,7 +30,9 @@ struct LiveTicketsTests {
     }
 
     @Test func `a ticket is good for a minute`() throws {
-        let (first, second) = (try tickets.issue(for: pass()), try tickets.issue(for: pass()))
+        let (first, second) = (
+            try tickets.issue(for: pass(), to: "a"), try tickets.issue(for: pass(), to: "a")
+        )
         clock.advance(by: .seconds(59))
         #expect(throws: Never.self) { try tickets.redeem(first.ticket) }
         clock.advance(by: .seconds(1))
@@ -39,17 +41,27 @@ struct LiveTicketsTests {
 
     @Test func `an account that asks for too many loses the oldest`() throws {
         let pass = pass()
-        let all = try (0...LiveLimits.ticketsPerAccount).map { _ in try tickets.issue(for: pass) }
+        let all = try (0...LiveLimits.ticketsPerAccount).map { _ in
+            try tickets.issue(for: pass, to: "a")
+        }
         #expect(throws: Problem.self) { try tickets.redeem(all[0].ticket) }
         #expect(throws: Never.self) { try tickets.redeem(all[1].ticket) }
     }
 
     @Test func `of all there are so many at most, until some have expired`() throws {
-        for _ in 0..<LiveLimits.tickets { _ = try tickets.issue(for: pass()) }
-        let refusal = #expect(throws: Problem.self) { try tickets.issue(for: pass()) }
+        for number in 0..<LiveLimits.tickets {
+            _ = try tickets.issue(for: pass(), to: "\(number % 2)")
+        }
+        let refusal = #expect(throws: Problem.self) { try tickets.issue(for: pass(), to: "b") }
         #expect(refusal?.code == .overloaded)
         #expect(refusal?.retryAfter == 60)
         clock.advance(by: .seconds(60))
-        #expect(throws: Never.self) { try tickets.issue(for: pass()) }
+        #expect(throws: Never.self) { try tickets.issue(for: pass(), to: "a") }
+    }
+
+    @Test func `an address with many accounts leaves half of the tickets to others`() throws {
+        for _ in 0..<LiveLimits.tickets / 2 { _ = try tickets.issue(for: pass(), to: "a") }
+        #expect(throws: Problem.self) { try tickets.issue(for: pass(), to: "a") }
+        #expect(throws: Never.self) { try tickets.issue(for: pass(), to: "b") }
     }
 }

@@ -1,0 +1,78 @@
+import SanguineAuthority
+import SanguineModel
+import TestSupport
+import Testing
+
+@Suite("Pools that are shared", .bounded)
+struct SharedPoolTests {
+    @Test func `an account gets its share, and others get the rest`() throws {
+        let pool = SharedPool(limit: 10, accountShare: 3)
+        let (first, second) = (Identifier.new(), Identifier.new())
+        let places = try (0..<3).map { _ in try pool.take(account: first) }
+        #expect(throws: SharedPool.Refusal.account) { try pool.take(account: first) }
+        let other = try pool.take(account: second)
+        #expect(pool.count == 4)
+        withExtendedLifetime((places, other)) {}
+    }
+
+    @Test func `an address gets half, however many accounts it has`() throws {
+        let pool = SharedPool(limit: 5)
+        let places = try (0..<3).map { _ in
+            try pool.take(account: Identifier.new(), address: "a")
+        }
+        #expect(throws: SharedPool.Refusal.address) { try pool.take(address: "a") }
+        let others = try (0..<2).map { _ in try pool.take(address: "b") }
+        #expect(throws: SharedPool.Refusal.full) { try pool.take(address: "b") }
+        withExtendedLifetime((places, others)) {}
+    }
+
+    @Test func `a place is given back once, by leaving it or by forgetting it`() throws {
+        let pool = SharedPool(limit: 1, addressShare: 1)
+        var place: SharedPool.Place? = try pool.take(address: "a")
+        place?.leave()
+        place?.leave()
+        #expect(pool.count == 0)
+        place = nil
+        #expect(pool.count == 0)
+        place = try pool.take(address: "a")
+        #expect(pool.count == 1)
+        place = nil
+        #expect(pool.count == 0)
+        #expect(throws: Never.self) { try pool.take(address: "a") }
+        withExtendedLifetime(place) {}
+    }
+
+    @Test func `what grows past the limit is refused, and keeps what it had`() throws {
+        let pool = SharedPool(limit: 10, addressShare: 10)
+        let place = try pool.take(4, address: "a")
+        try place.grow(by: 6)
+        #expect(throws: SharedPool.Refusal.full) { try place.grow(by: 1) }
+        #expect(pool.count == 10)
+        place.leave()
+        #expect(pool.count == 0)
+    }
+
+    @Test func `threads that take and leave never get more than there is`() async throws {
+        let pool = SharedPool(limit: 8, addressShare: 8)
+        let most = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    var most = 0
+                    for _ in 0..<2_000 {
+                        guard let place = try? pool.take(2, address: "a") else { continue }
+                        most = max(most, pool.count)
+                        place.leave()
+                    }
+                    return most
+                }
+            }
+            return await group.reduce(0) { max($0, $1) }
+        }
+        #expect((2...8).contains(most))
+        #expect(pool.count == 0)
+    }
+}
+
+extension Identifier {
+    fileprivate static func new() -> Identifier { Identifier(at: ManualClock.start) }
+}
