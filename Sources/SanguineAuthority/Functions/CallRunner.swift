@@ -100,7 +100,7 @@ package final class CallRunner: Sendable {
         _ body: Result<FunctionRequest<JSONValue>, Problem>
     ) throws(Problem) -> Quote {
         let function = try function(name)
-        let prepared = try function.prepare(try body.get().input)
+        let prepared = try Self.prepare(try body.get(), for: function)
         return Quote(
             estimate: min(prepared.hold, estimates.estimate(of: name) ?? prepared.guess),
             hold: prepared.hold
@@ -163,7 +163,7 @@ package final class CallRunner: Sendable {
     ) async throws(Problem) -> Answer {
         let function = try function(name)
         let prepared: Result<PreparedCall, Problem> = submission.content.flatMap { request in
-            Result { () throws(Problem) in try function.prepare(request.input) }
+            Result { () throws(Problem) in try Self.prepare(request, for: function) }
         }
         // One who has no place is told so only if the call is not known under its key already.
         let place = isStopped ? nil : try? slots.take(account: account, address: address)
@@ -233,6 +233,23 @@ package final class CallRunner: Sendable {
     }
 
     private var isStopped: Bool { state.withLock { $0.isStopped } }
+
+    /// Reads what a call asks for.
+    ///
+    /// A member that no function heeds yet is refused: whoever sends it counts on its effect, and
+    /// would pay for less.
+    private static func prepare(
+        _ request: FunctionRequest<JSONValue>,
+        for function: any MeteredFunction
+    ) throws(Problem) -> PreparedCall {
+        guard request.thread == nil else {
+            throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
+        }
+        guard request.attachments?.isEmpty ?? true else {
+            throw Problem(.invalidContent, "Leave 'attachments' out: the function takes none.")
+        }
+        return try function.prepare(request.input)
+    }
 
     private func function(_ name: String) throws(Problem) -> any MeteredFunction {
         guard let function = functions().first(where: { $0.name == name }) else {

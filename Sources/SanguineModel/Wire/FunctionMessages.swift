@@ -67,11 +67,11 @@ public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
     public var input: Input
     /// The thread that the call continues.
     ///
-    /// Default: none. Part of what a repetition must repeat.
+    /// Default: none. No function keeps a history yet: a call with a thread is refused.
     public var thread: Identifier?
     /// The blobs that come with the call, by their ids.
     ///
-    /// Default: none. Part of what a repetition must repeat.
+    /// Default: none. No function takes any yet: a call with attachments is refused.
     public var attachments: [String]?
 
     /// Creates the body.

@@ -35,7 +35,7 @@ struct IdempotencyTests {
     @Test(arguments: [
         #""thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa""#, #""attachments":["ab"]"#,
     ])
-    func `a call with another thread or other attachments is another call`(
+    func `what no function heeds is refused, and no other call gets its key`(
         member: String
     ) async throws {
         try await LiveServer.with { server in
@@ -45,9 +45,16 @@ struct IdempotencyTests {
             #expect(try await guest.post("/v1/functions/echo", plain, key: "k").status == 200)
             let other = try await guest.post("/v1/functions/echo", more, key: "k")
             #expect(other.code == "idempotency_mismatch")
-            #expect(try await guest.post("/v1/functions/echo", more, key: "l").status == 200)
-            let again = try await guest.post("/v1/functions/echo", more, key: "l")
-            #expect(again["Idempotency-Replayed"] == "true")
+            for (path, key) in [("/v1/functions/echo", "l"), ("/v1/functions/echo/quote", "m")] {
+                let refused = try await guest.post(path, more, key: key)
+                #expect(refused.status == 422)
+                #expect(refused.code == "invalid_content")
+                let name = try #require(member.split(separator: "\"").first)
+                let detail = try #require(try refused.json["detail"]?.string)
+                #expect(detail.contains("Leave '\(name)' out"))
+            }
+            #expect(try await guest.post("/v1/functions/echo", plain, key: "l").status == 200)
+            #expect(try await guest.balance().available == 98)
         }
     }
 
