@@ -408,7 +408,7 @@ let package = Package(
         .executableTarget(
             name: "OwnServer",
             dependencies: ["SanguineServer", "SanguineSQLite"],
-            path: "Tests/OwnServer",
+            path: "Tests/ConsumerPackage/Sources/OwnServer",
             swiftSettings: strict
         ),
         // The habit tracker of the examples: both ends, a face in a terminal, and its tests.

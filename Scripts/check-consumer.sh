@@ -15,7 +15,7 @@ readonly package=Tests/ConsumerPackage
 readonly packages="GRDB.swift sanguine swift-collections swift-log"
 
 # Modules that an app may have to build. What is added here, every user of the client compiles.
-readonly allowed="Consumer ExistingAPI HandWritten MovedHere RecordsFromNothing
+readonly allowed="Consumer ExistingAPI HandWritten MovedHere OwnServerApp RecordsFromNothing
     Sanguine SanguineModel
     GRDB
     Logging
@@ -63,7 +63,9 @@ mkdir -p "$build"
 make_repository
 rm -f "$package/Package.resolved"
 swift package --package-path "$package" --scratch-path "$build" update
+started=$SECONDS
 swift build --package-path "$package" --scratch-path "$build"
+readonly took=$((SECONDS - started))
 
 # shellcheck disable=SC2086 # One argument for each package.
 surplus=$(resolved "$build" | unexpected $packages)
@@ -91,15 +93,49 @@ if [ "$(built | unexpected ${allowed/GRDB/})" != GRDB ]; then
     exit 1
 fi
 
-# A program of one's own asks for the server, and gets what the server needs.
+# A program of one's own asks for the server, and tests ask for the test kit: both build, the tests
+# pass, and the server serves the guide's first records.
+export CONSUMER_TRAIT=Server
 rm -f "$package/Package.resolved"
-CONSUMER_TRAIT=Server swift package --package-path "$package" --scratch-path "$build/server" \
-    resolve >/dev/null
+swift build --package-path "$package" --scratch-path "$build/server" --build-tests
+swift test --package-path "$package" --scratch-path "$build/server" --skip-build
 rm -f "$package/Package.resolved"
-if ! resolved "$build/server" | grep -qx hummingbird; then
-    echo "With the trait 'Server' an app does not resolve what SanguineServer needs." >&2
-    exit 1
+
+readonly program=$build/debug/RecordsFromNothing
+readonly files=$build/served
+server=
+stop() { if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi; }
+trap stop EXIT
+
+# Runs the guide's program, which must say what is expected.
+expect() {
+    local said
+    said=$(timeout 60 "$program")
+    case $said in
+    *"$1"*) ;;
+    *)
+        printf '%s\n' "$program says:" "$said" "It should say '$1'." >&2
+        exit 1
+        ;;
+    esac
+}
+
+# The guide's program asks port 8080 of this machine.
+if (exec 3<>/dev/tcp/127.0.0.1/8080) 2>/dev/null; then
+    echo "Port 8080 is taken: the guide's program was built, and is not run."
+else
+    rm -rf /tmp/records-from-nothing "$files"
+    expect "1 wait for the next run"
+    "$build/server/debug/OwnServer" "$files" >"$build/served.log" 2>&1 &
+    server=$!
+    for _ in $(seq 100); do
+        if grep -q "listening on" "$build/served.log"; then break; fi
+        sleep 0.1
+    done
+    expect "The server has all 2."
+    rm -rf /tmp/records-from-nothing
 fi
 
-echo "An app that links Sanguine resolves and builds the client's own dependencies and no more:"
+echo "An app that links Sanguine resolves and builds the client's own dependencies and no more,"
+echo "in $took s on $(getconf _NPROCESSORS_ONLN) cores:"
 resolved "$build" | sed 's/^/  /'

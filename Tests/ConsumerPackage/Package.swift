@@ -9,7 +9,28 @@ let sanguine = Target.Dependency.product(name: "Sanguine", package: "sanguine")
 ///
 /// `Scripts/check-consumer.sh` makes the repository that it depends on, builds it, and looks at
 /// what was resolved for it. The files that guides show whole are targets of it, each of which
-/// imports what its guide says and no more.
+/// imports what its guide says and no more. Those of a server and of an app's tests are there when
+/// a trait is asked for.
+let trait = Context.environment["CONSUMER_TRAIT"]
+
+/// A product of the repository that needs a trait.
+func product(_ name: String) -> Target.Dependency { .product(name: name, package: "sanguine") }
+
+let withTrait: [Target] =
+    trait == nil
+    ? []
+    : [
+        .executableTarget(
+            name: "OwnServer",
+            dependencies: [product("SanguineServer"), product("SanguineSQLite")]
+        ),
+        .testTarget(
+            name: "AppTests",
+            dependencies: [sanguine, product("SanguineTesting")],
+            path: "Sources/AppTests"
+        ),
+    ]
+
 let package = Package(
     name: "consumer",
     platforms: [.macOS(.v15)],
@@ -17,14 +38,15 @@ let package = Package(
         .package(
             url: "file://\(Context.packageDirectory)/../../.build-consumer/repository/sanguine",
             from: "1.0.0",
-            traits: Context.environment["CONSUMER_TRAIT"].map { [.init(name: $0)] } ?? [.defaults]
+            traits: trait.map { [.init(name: $0)] } ?? [.defaults]
         )
     ],
     targets: [
         .executableTarget(name: "Consumer", dependencies: [sanguine]),
         .target(name: "ExistingAPI", dependencies: [sanguine]),
         .executableTarget(name: "RecordsFromNothing", dependencies: [sanguine]),
+        .target(name: "OwnServerApp", dependencies: [sanguine]),
         .target(name: "HandWritten"),
         .target(name: "MovedHere", dependencies: [sanguine]),
-    ]
+    ] + withTrait
 )

@@ -192,7 +192,11 @@ struct SettingValuesTests {
             head: 1,
             asOf: Timestamp(millisecondsSince1970: 0)
         )
-        #expect(!test.client.set(balance, for: .balance))
+        // Said so by the compiler where the type is in sight, and by the result where it is not.
+        func set<Value>(_ value: Value, for query: ValueQuery<Value>) -> Bool {
+            test.client.set(value, for: query)
+        }
+        #expect(!set(balance, for: .balance))
         #expect(test.client.cached(.balance) == nil)
     }
 

@@ -151,9 +151,45 @@ struct GraphQL<Data: Codable & Sendable>: Codable, Sendable {
     var errors: [Failure]?
 }
 
+struct GraphQLQuestion<Variables: Encodable & Sendable>: Encodable, Sendable {
+    var query: String
+    var variables: Variables
+}
+
 struct GraphQLError: ClassifiedError {
     var message: String
     var errorClass: ErrorClass { .refused }
+}
+
+extension GraphQL {
+    func content() throws -> Data {
+        guard let data else { throw GraphQLError(message: errors?.first?.message ?? "no data") }
+        return data
+    }
+}
+
+struct Renamed: Codable, Sendable {
+    struct Article: Codable, Sendable { var id: String }
+    var rename: Article
+}
+
+struct RenameAuthor: RequestMutation {
+    static let name = "graph.renameAuthor"
+    let article: Int
+    let author: String
+
+    func effects(on view: inout MutationEffects) {
+        view.update(.graph(article)) { $0.authorName = author }
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        let question = GraphQLQuestion(
+            query: "mutation($id: ID!, $name: String!) { rename(id: $id, name: $name) { id } }",
+            variables: ["id": "\(article)", "name": author]
+        )
+        let answer = try await request.post("graphql", question, as: GraphQL<Renamed>.self)
+        _ = try answer.content()
+    }
 }
 
 struct ArticleData: Codable, Sendable {
@@ -163,12 +199,12 @@ struct ArticleData: Codable, Sendable {
 extension ValueQuery where Value == Article {
     static func graph(_ id: Int) -> Self {
         ValueQuery("graph-article", id, policy: .fresh(for: .minutes(5))) { request in
-            let question = ["query": "{ article(id: \(id)) { id author_name published_at } }"]
+            let question = GraphQLQuestion(
+                query: "query($id: Int!) { article(id: $id) { id author_name published_at } }",
+                variables: ["id": id]
+            )
             let answer: GraphQL<ArticleData> = try await request.post("graphql", question)
-            guard let data = answer.data else {
-                throw GraphQLError(message: answer.errors?.first?.message ?? "no data")
-            }
-            return data.article
+            return try answer.content().article
         }
     }
 }
@@ -223,6 +259,7 @@ struct BackendSnippets {
         configuration.isInMemory = true
         configuration.transport = network
         configuration.register(EditArticle.self, SetCover.self)
+        configuration.register(RenameAuthor.self)
         return (try SanguineClient(configuration), network)
     }
 
@@ -357,6 +394,29 @@ struct BackendSnippets {
         }
         #expect(try await client.value(of: .graph(1)).authorName == "Ada")
         #expect(network.requests.first?.method == "POST")
+    }
+
+    @Test func `a mutation of GraphQL is visible at once, and taken back when it is refused`()
+        async throws
+    {
+        let (client, network) = try Self.client { request in
+            let asks = String(decoding: request.body ?? Data(), as: UTF8.self)
+            return asks.contains("mutation")
+                ? (200, #"{"errors":[{"message":"Not yours."}]}"#)
+                : (200, #"{"data":{"article":\#(Self.article)}}"#)
+        }
+        _ = try await client.value(of: .graph(1))
+        let receipt = try client.perform(RenameAuthor(article: 1, author: "Bob"))
+        #expect(client.cached(.graph(1))?.authorName == "Bob")
+
+        guard case .refused(let problem) = try await receipt.outcome else {
+            Issue.record("It was not refused.")
+            return
+        }
+        #expect(problem.detail.contains("Not yours."))
+        #expect(client.cached(.graph(1))?.authorName == "Ada")
+        let sent = network.requests.compactMap(\.body).map { String(decoding: $0, as: UTF8.self) }
+        #expect(sent.contains { $0.contains(#""name":"Bob""#) })
     }
 
     @Test func `an error of GraphQL is refused`() async throws {

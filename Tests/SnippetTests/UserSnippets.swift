@@ -34,8 +34,9 @@ struct UserSnippets {
         configuration.connectivity = ManualConnectivity(isOnline: false)
         configuration.register(Like.self)
         let tokens = tokens
-        configuration.baseHeaders = {
-            tokens.current.map { ["Authorization": "Bearer \($0)"] } ?? [:]
+        configuration.authorize = { request in
+            guard let token = tokens.current else { return }
+            request.headers["Authorization"] = "Bearer \(token)"
         }
         return configuration
     }

@@ -6,9 +6,7 @@ import Testing
 struct DocumentedSampleTests {
     @Test func `every sample is a part of a snippet that compiles`() throws {
         let files = try Repository.files()
-        let folders = [
-            "Tests/SnippetTests/", "Tests/ConsumerPackage/", "Tests/OwnServer/", "Examples/",
-        ]
+        let folders = ["Tests/SnippetTests/", "Tests/ConsumerPackage/", "Examples/"]
         let snippets = files.filter { file in folders.contains { file.path.hasPrefix($0) } }
         let samples = files.filter { Self.isDocumentation($0.path) }.flatMap(DocumentedSample.all)
         try #require(!snippets.isEmpty && !samples.isEmpty)
@@ -27,8 +25,7 @@ struct DocumentedSampleTests {
         throws
     {
         let files = try Repository.files()
-        let folders = ["Tests/ConsumerPackage/Sources/", "Tests/OwnServer/"]
-        let whole = files.filter { file in folders.contains { file.path.hasPrefix($0) } }
+        let whole = files.filter { $0.path.hasPrefix("Tests/ConsumerPackage/Sources/") }
         let samples = files.filter { Self.isDocumentation($0.path) }.flatMap(DocumentedSample.all)
             .filter { $0.code.contains { $0.hasPrefix("import ") } }
         try #require(samples.count >= 3 && !whole.isEmpty)
@@ -37,7 +34,7 @@ struct DocumentedSampleTests {
             Issue.record(
                 """
                 \(sample.path):\(sample.line): This sample imports, and is no whole file below \
-                Tests/ConsumerPackage/Sources or Tests/OwnServer. Put it there.
+                Tests/ConsumerPackage/Sources. Put it there.
                 """
             )
         }

@@ -82,7 +82,7 @@ struct Scope: Sendable {
     /// The tests, but for whole programs that guides show.
     static let tests = Scope { path in
         path.hasPrefix("Tests/") && path.hasSuffix(".swift")
-            && !["Tests/ConsumerPackage/", "Tests/OwnServer/"].contains { path.hasPrefix($0) }
+            && !path.hasPrefix("Tests/ConsumerPackage/")
     }
     /// The tests but for the documentation's samples, which are an app's code.
     static let testsButSamples = Scope {

@@ -7,7 +7,8 @@ public struct RecordedBalance: Hashable, Codable, Sendable {
     /// When it was received, by the device's clock.
     public let receivedAt: Timestamp
 
-    init(balance: Balance, receivedAt: Timestamp) {
+    /// Creates a recorded balance, as a fake or a preview needs it.
+    public init(balance: Balance, receivedAt: Timestamp) {
         self.balance = balance
         self.receivedAt = receivedAt
     }

@@ -13,6 +13,11 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         public var p99: Duration
         /// None took longer; exact, while the others are right to a hundredth.
         public var max: Duration
+
+        /// Creates percentiles.
+        public init(p50: Duration, p90: Duration, p99: Duration, max: Duration) {
+            (self.p50, self.p90, self.p99, self.max) = (p50, p90, p99, max)
+        }
     }
 
     /// The numbers of one name.
@@ -39,12 +44,44 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         public var slow: Int
         /// How long they took, cancelled ones left out; `nil` before the first has ended.
         public var durations: Percentiles?
+
+        /// Creates the numbers of a name; each is 0 unless it is given.
+        public init(
+            name: String,
+            hits: Int = 0,
+            staleHits: Int = 0,
+            misses: Int = 0,
+            flights: Int = 0,
+            inFlight: Int = 0,
+            retries: Int = 0,
+            failures: Int = 0,
+            cancellations: Int = 0,
+            slow: Int = 0,
+            durations: Percentiles? = nil
+        ) {
+            self.name = name
+            self.hits = hits
+            self.staleHits = staleHits
+            self.misses = misses
+            self.flights = flights
+            self.inFlight = inFlight
+            self.retries = retries
+            self.failures = failures
+            self.cancellations = cancellations
+            self.slow = slow
+            self.durations = durations
+        }
     }
 
     /// The queries, by name.
     public var queries: [Row]
     /// The operations of the app's own, by name; see `SanguineClient.measure`.
     public var operations: [Row]
+
+    /// Creates a summary, as a fake or a preview needs it.
+    public init(queries: [Row] = [], operations: [Row] = []) {
+        (self.queries, self.operations) = (queries, operations)
+    }
 
     /// The numbers of that query, or `nil` if it was not used.
     public subscript(query name: String) -> Row? { queries.first { $0.name == name } }

@@ -1,3 +1,5 @@
+public import SanguineModel
+
 /// What a ``RequestMutation`` changes in what is shown.
 ///
 /// A value that is not there is not changed; it is when it comes.
@@ -55,6 +57,17 @@ public struct MutationEffects {
     public mutating func remove<Item>(_ id: Item.ID, from pages: ListQuery<Item>) {
         updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
     }
+
+    /// Not for the balance: see the message.
+    @available(
+        *,
+        unavailable,
+        message: "The balance follows the server and the calls in flight: use client.call(_:)."
+    )
+    public mutating func update(
+        _ query: ValueQuery<Balance>,
+        _ body: @escaping @Sendable (inout Balance) -> Void
+    ) {}
 
     /// Not for lists: see the message.
     @available(

@@ -104,6 +104,19 @@ extension SanguineClient {
         return queries.update(query, body)
     }
 
+    /// Not for the balance: see the message.
+    @available(*, unavailable, message: "The balance follows the server and the calls in flight.")
+    @discardableResult
+    public func set(_ value: Balance, for query: ValueQuery<Balance>) -> Bool { false }
+
+    /// Not for the balance: see the message.
+    @available(*, unavailable, message: "The balance follows the server and the calls in flight.")
+    @discardableResult
+    public func update(
+        _ query: ValueQuery<Balance>,
+        _ body: (inout Balance) -> Void
+    ) -> Balance? { nil }
+
     /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor
     public func model<Value>(_ query: ValueQuery<Value>) -> ValueModel<Value> {

@@ -40,6 +40,25 @@ public struct QueryViewConfiguration {
     public let placeholder: AnyView
     /// Asks again; it returns at once, and the status says what becomes of it.
     public let retry: @MainActor () -> Void
+
+    /// Creates what a style is given, to draw or test the style alone.
+    ///
+    /// - Parameters:
+    ///   - status: What is to be shown.
+    ///   - content: The content. Default: none.
+    ///   - placeholder: What stands in its place meanwhile.
+    ///   - retry: Asks again. Default: does nothing.
+    public init(
+        status: QueryStatus,
+        content: AnyView? = nil,
+        placeholder: AnyView,
+        retry: @escaping @MainActor () -> Void = {}
+    ) {
+        self.status = status
+        self.content = content
+        self.placeholder = placeholder
+        self.retry = retry
+    }
 }
 
 /// The style that a QueryView has if no other is set.

@@ -1,3 +1,4 @@
+import Foundation
 import Sanguine
 
 struct Profile: Codable, Sendable, Equatable {
@@ -25,6 +26,13 @@ struct Follow: RequestMutation {
     func send(_ request: MutationRequest) async throws {
         try await request.post("profiles/\(profile)/follow")
     }
+}
+
+func makeClient(_ api: URL) throws -> SanguineClient {
+    var configuration = SanguineClient.Configuration()
+    configuration.baseURL = api
+    configuration.register(Follow.self)  // Every kind of write, before the client is made.
+    return try SanguineClient(configuration)
 }
 
 @MainActor

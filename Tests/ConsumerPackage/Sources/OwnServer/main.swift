@@ -4,7 +4,7 @@ import SanguineServer
 
 // What both ends share: an app has this in a module of its own, which the server links too.
 struct Habit: SyncedRecord {
-    static let collection = RecordCollection("habits")
+    static let collection = RecordCollection("habits", indexes: ["streak"])
     let id: RecordID
     var title: String
     var streak = 0
@@ -27,6 +27,15 @@ var settings = ServerSettings()
 settings.http.port = 8_080
 settings.accounts.grant = 20  // Tokens of a new account.
 settings.quotas = [QuotaSetting(name: "readings", perDay: 5)]
+settings.functions = [
+    FunctionSetting(
+        name: "motto",
+        kind: .upstream,
+        price: .usage(perMillionInput: 2_000, perMillionOutput: 8_000),
+        maxOutputTokens: 60,
+        systemPrompt: "Encourage whoever asks, in one sentence about the habit that is named."
+    )
+]
 settings.upstream.url = ProcessInfo.processInfo.environment["SANGUINE_UPSTREAM_URL"]
 
 let folder = URL(filePath: CommandLine.arguments.dropFirst().first ?? "data")
