@@ -39,7 +39,25 @@ struct JSONValueTests {
         patch: String,
         result: String
     ) throws {
-        #expect(try encode(decode(original).merging(decode(patch))) == result)
+        #expect(try encode(try decode(original).merging(decode(patch))) == result)
+    }
+
+    @Test func `texts and names are equal if their bytes are`() {
+        let composed = "\u{E9}"
+        let decomposed = "e\u{301}"
+        #expect(JSONValue.string(composed) != .string(decomposed))
+        #expect(JSONValue.object([composed: 1]) != .object([decomposed: 1]))
+        #expect(JSONValue.array([.string(composed)]) != .array([.string(decomposed)]))
+        #expect(JSONValue.object([composed: 1]) == .object([composed: 1]))
+        #expect([composed: JSONValue.null].twin(of: decomposed) == composed)
+        #expect([composed: JSONValue.null].twin(of: composed) == nil)
+    }
+
+    @Test func `a merge patch with a name that only looks like a member's is refused`() {
+        let value = JSONValue.object(["a": .object(["\u{E9}": 1])])
+        #expect(throws: Refusal.self) {
+            try value.merging(.object(["a": .object(["e\u{301}": 2])]))
+        }
     }
 
     @Test(arguments: [

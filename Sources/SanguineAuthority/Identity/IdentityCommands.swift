@@ -164,7 +164,10 @@ struct IdentityCommands: Sendable {
             }
             let before = row.profile
             row.profile = try ProfilePatch.apply(patch, to: row.profile)
-            guard row.profile != before else { return Decision((before, feed.head)) }
+            // By their bytes: Swift takes canonically equivalent texts for equal.
+            guard AnswerEncoder.encode(row.profile) != AnswerEncoder.encode(before) else {
+                return Decision((before, feed.head))
+            }
             let changes = store(
                 &row,
                 &feed,

@@ -17,7 +17,7 @@ enum ProfilePatch {
             account.displayName = try value == .null ? nil : displayName(value.string)
         }
         if let value = patch["settings"] {
-            account.settings = try settings(account.settings.merging(value))
+            account.settings = try settings(account.settings, merging: value)
         }
         return account
     }
@@ -59,7 +59,16 @@ enum ProfilePatch {
         return name
     }
 
-    private static func settings(_ settings: JSONValue) throws(Problem) -> JSONValue {
+    private static func settings(
+        _ old: JSONValue,
+        merging patch: JSONValue
+    ) throws(Problem) -> JSONValue {
+        let settings: JSONValue
+        do throws(Refusal) {
+            settings = try old.merging(patch)
+        } catch {
+            throw error.problem
+        }
         guard case .object = settings,
             AnswerEncoder.encode(settings).count <= WireLimits.settingsBytes
         else {

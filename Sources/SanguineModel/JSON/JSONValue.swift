@@ -1,6 +1,10 @@
 /// Any JSON value: what an app's own settings and a function's input are made of.
 ///
 /// Numbers without a fraction that fit in 64 bits stay integers, so that ids and amounts survive.
+///
+/// Text is bytes: strings and names are equal if their UTF-8 is. Swift's own strings are equal, too,
+/// if they are canonically equivalent (`é` as one scalar or as two), and so they are as the names in
+/// an `object`: whoever adds a member by a name from outside looks at ``twin(of:)`` first.
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null
@@ -38,18 +42,66 @@ public enum JSONValue: Hashable, Sendable {
     /// Returns this value with a merge patch applied (RFC 7396).
     ///
     /// Members of the patch replace this value's; `null` removes; objects merge, deeply.
-    public func merging(_ patch: JSONValue) -> JSONValue {
+    ///
+    /// - Throws: ``Refusal`` for a name whose twin is there, see ``twin(of:)``.
+    public func merging(_ patch: JSONValue) throws(Refusal) -> JSONValue {
         guard case .object(let changes) = patch else { return patch }
         var members: [String: JSONValue] = [:]
         if case .object(let own) = self { members = own }
         for (name, change) in changes {
+            if let twin = members.twin(of: name) { throw .twin(twin) }
             if change == .null {
                 members[name] = nil
             } else {
-                members[name] = (members[name] ?? .null).merging(change)
+                members[name] = try (members[name] ?? .null).merging(change)
             }
         }
         return .object(members)
+    }
+
+    /// Whether both are the same JSON: texts by their bytes.
+    public static func == (lhs: JSONValue, rhs: JSONValue) -> Bool {
+        switch (lhs, rhs) {
+        case (.null, .null): true
+        case (.bool(let lhs), .bool(let rhs)): lhs == rhs
+        case (.integer(let lhs), .integer(let rhs)): lhs == rhs
+        case (.number(let lhs), .number(let rhs)): lhs == rhs
+        case (.string(let lhs), .string(let rhs)): lhs.isSame(as: rhs)
+        case (.array(let lhs), .array(let rhs)): lhs == rhs
+        case (.object(let lhs), .object(let rhs)):
+            lhs.count == rhs.count
+                && lhs.allSatisfy { name, value in
+                    guard let place = rhs.index(forKey: name) else { return false }
+                    return rhs[place].key.isSame(as: name) && rhs[place].value == value
+                }
+        default: false
+        }
+    }
+}
+
+extension [String: JSONValue] {
+    /// The name of the member that a subscript takes for one of this name, and that is another: it
+    /// is canonically equivalent, in other bytes.
+    public func twin(of name: String) -> String? {
+        guard let place = index(forKey: name), !self[place].key.isSame(as: name) else { return nil }
+        return self[place].key
+    }
+}
+
+extension String {
+    /// Whether both have the same bytes.
+    fileprivate func isSame(as other: String) -> Bool {
+        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+    }
+}
+
+extension Refusal {
+    /// What is said of a name beside its twin.
+    static func twin(_ name: String) -> Refusal {
+        Refusal(
+            .invalidContent,
+            "Write the member '\(name)' in the bytes in which it is there, or remove it first."
+        )
     }
 }
 

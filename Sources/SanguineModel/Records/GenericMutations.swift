@@ -38,7 +38,8 @@ public struct CreateRecord: RecordMutation, Hashable {
 
 /// Sets named members of a record and leaves the others; `record.set`.
 ///
-/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record.
+/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record, and
+/// with `invalid_content` if a member has a name that is canonically equivalent in other bytes.
 public struct SetFields: RecordMutation, Hashable {
     /// `record.set`.
     public static let name = "record.set"
@@ -62,6 +63,7 @@ public struct SetFields: RecordMutation, Hashable {
         guard let value = records.value(key) else { throw Refusal.noRecord(key) }
         var members = try value.fields()
         for (name, member) in fields where name != "id" {
+            if let twin = members.twin(of: name) { throw Refusal.twin(twin) }
             members[name] = member == .null ? nil : member
         }
         records.put(RecordValue(members), for: key)

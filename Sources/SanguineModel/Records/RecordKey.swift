@@ -8,7 +8,8 @@
 /// let id = try RecordID(derivedFrom: habit, day)  // 0199f3c8-…:2026-11-21
 /// ```
 ///
-/// The characters are those that a URL's path and a query take unchanged (RFC 3986, `pchar`).
+/// The characters are those that a URL's path and a query take unchanged (RFC 3986, `pchar`). `.` and
+/// `..` are no ids: a path takes them away (section 5.2.4).
 public struct RecordID: Hashable, Sendable {
     /// The id as it stands on the wire.
     public let text: String
@@ -17,7 +18,7 @@ public struct RecordID: Hashable, Sendable {
     public init?(_ text: some StringProtocol) {
         let text = String(text)
         guard WireLimits.recordIdCharacters.contains(text.utf8.count),
-            text.utf8.allSatisfy(Self.isAllowed)
+            text.utf8.allSatisfy(Self.isAllowed), text != ".", text != ".."
         else { return nil }
         self.text = text
     }
@@ -97,7 +98,9 @@ extension RecordID: Comparable, CustomStringConvertible, Codable {
         guard let id = RecordID(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
                 in: container,
-                debugDescription: "A record's id is 1 to 128 characters of A–Z a–z 0–9 -._~:@$."
+                debugDescription: """
+                    A record's id is 1 to 128 characters of A–Z a–z 0–9 -._~:@$, and not '.' or '..'.
+                    """
             )
         }
         self = id

@@ -91,6 +91,10 @@ public struct Records {
         guard let value = value(key), var fields = fields(of: value) else {
             return fail(.notFound, "Create the record '\(key)' before its members are changed.")
         }
+        if let twin = fields.twin(of: field) {
+            let refusal = Refusal.twin(twin)
+            return fail(refusal.code, refusal.detail)
+        }
         switch fields[field] ?? .null {
         case .null: fields[field] = .integer(amount)
         case .integer(let number):

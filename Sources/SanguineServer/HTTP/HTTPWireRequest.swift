@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 import Hummingbird
 import SanguineAuthority
@@ -22,7 +23,9 @@ struct HTTPWireRequest: WireRequest {
 
     func field(_ field: WireField) -> String? { request.headers[field.name] }
 
-    func parameter(_ name: String) -> String? { context.parameters.get(name) }
+    func parameter(_ name: String) -> String? {
+        context.parameters.get(name)?.removingPercentEncoding
+    }
 
     func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
 
