@@ -52,7 +52,7 @@ struct CostTests {
             let client = try world.client { $0.transport = network }
             let habits = try Self.fill(client)
             try await client.synchronize()
-            try await network.waitUntilLive()
+            try await eventually("a live connection") { network.isLive }
             try await client.settle()
 
             _ = network.take()

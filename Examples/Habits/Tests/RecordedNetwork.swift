@@ -24,7 +24,7 @@ final class RecordedNetwork: StreamingTransport {
 
     private let base = URLSessionTransport()
     private let traffic = WatchedState(Traffic())
-    private let isLive = WatchedState(false)
+    private let liveness = WatchedState(false)
 
     /// What has gone over the network since the last call, or the start.
     func take() -> Traffic {
@@ -34,8 +34,8 @@ final class RecordedNetwork: StreamingTransport {
         }
     }
 
-    /// Waits until the server's feed is followed live.
-    func waitUntilLive() async throws { try await isLive.wait(for: "a live connection") { $0 } }
+    /// Whether the server's feed is followed live.
+    var isLive: Bool { liveness.value }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         note(request)
@@ -51,7 +51,7 @@ final class RecordedNetwork: StreamingTransport {
     func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {
         note(request)
         let stream = try await base.stream(request)
-        isLive.withLock { $0 = true }
+        liveness.withLock { $0 = true }
         return stream
     }
 
