@@ -446,10 +446,12 @@ let package = Package(
         .testTarget(
             name: "HabitsTests",
             dependencies: [
+                "Habits",
                 "HabitsApp",
                 "HabitsModel",
                 "HabitsServer",
                 "Sanguine",
+                "SanguineModel",
                 "SanguineServer",
                 "SanguineTesting",
                 "TestSupport",

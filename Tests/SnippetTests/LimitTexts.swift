@@ -185,6 +185,7 @@ enum LimitTexts {
         ("RecordLimits.pushFlights", count(RecordLimits.pushFlights)),
         ("RecordLimits.pullChanges", count(RecordLimits.pullChanges)),
         ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
+        ("RecordLimits.echoWait", time(RecordLimits.echoWait)),
         ("RecordLimits.longestWait", time(RecordLimits.longestWait)),
         ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
         ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),

@@ -4,6 +4,9 @@ import Testing
 /// The tables of examples say how many lines a feature takes: these are counted.
 @Suite("Tables of examples", .timeLimit(.minutes(15)))
 struct ExampleTableTests {
+    /// What a feature of an app may take.
+    private static let mostLines = 30
+
     @Test func `the lines that an example's table gives are those of its types`() throws {
         let files = try Repository.files()
         var counted = 0
@@ -12,34 +15,69 @@ struct ExampleTableTests {
             let folder = page.path.dropLast("README.md".count)
             let sources = files.filter { $0.path.hasPrefix(folder) && $0.path.hasSuffix(".swift") }
             for row in page.text.components(separatedBy: "\n") {
-                guard let (type, said) = Self.claim(row) else { continue }
-                let found = sources.compactMap { Self.lines(of: type, in: $0.text) }.first
-                #expect(found == said, "\(page.path): \(type) has \(found ?? 0) lines.")
+                guard let (names, said) = Self.claim(row) else { continue }
+                let found = names.map { name in
+                    sources.compactMap { Self.lines(of: name, in: $0.text) }.first ?? 0
+                }
+                #expect(!found.contains(0), "\(page.path) names what is not there: \(row)")
+                let sum = found.reduce(0, +)
+                #expect(sum == said, "\(page.path): \(names) have \(sum) lines.")
                 counted += 1
             }
         }
-        #expect(counted >= 5)
+        #expect(counted >= 7)
     }
 
-    /// The type and its lines in a row such as `| deletes | ``DeleteLog`` | 12 |`.
-    private static func claim(_ row: String) -> (type: String, lines: Int)? {
+    @Test func `a feature of the habit tracker takes 30 lines at most, and the range is said`()
+        throws
+    {
+        let files = try Repository.files()
+        let page = try #require(files.first { $0.path == "Examples/Habits/README.md" })
+        let claims = page.text.components(separatedBy: "\n").compactMap { Self.claim($0)?.lines }
+        let least = try #require(claims.min())
+        let most = try #require(claims.max())
+
+        #expect(most <= Self.mostLines, "Split the feature, or make it simpler.")
+        let readme = try #require(files.first { $0.path == "README.md" })
+        #expect(readme.text.contains("\(least) to \(most) lines a feature"))
+    }
+
+    /// The types and members of a row, and how many lines it says that they have.
+    ///
+    /// Rows are such as `| delete a log | ``DeleteLog`` | 12 |`; several names are divided by
+    /// commas.
+    private static func claim(_ row: String) -> (names: [String], lines: Int)? {
         let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
-        guard cells.count == 3, let lines = Int(cells[2]), cells[1].hasPrefix("`"),
-            cells[1].hasSuffix("`"), cells[1].dropFirst().dropLast().allSatisfy(\.isLetter)
-        else { return nil }
-        return (String(cells[1].dropFirst().dropLast()), lines)
+        guard cells.count == 3, let lines = Int(cells[2]) else { return nil }
+        let names = cells[1].components(separatedBy: ", ")
+        guard names.allSatisfy({ $0.hasPrefix("`") && $0.hasSuffix("`") }) else { return nil }
+        return (names.map { $0.trimmingCharacters(in: CharacterSet(charactersIn: "`")) }, lines)
     }
 
-    /// Lines of code of a type at the file's outermost level, without empty ones and comments.
-    private static func lines(of type: String, in text: String) -> Int? {
-        let lines = text.components(separatedBy: "\n")
-        let head = lines.firstIndex { line in
-            ["struct", "class", "enum"].contains { kind in
-                line.contains("\(kind) \(type):") || line.contains("\(kind) \(type) {")
+    /// Lines of code of a type at the file's outermost level, or of a member of one, without empty
+    /// ones and comments.
+    private static func lines(of name: String, in text: String) -> Int? {
+        let parts = name.components(separatedBy: ".")
+        var lines = text.components(separatedBy: "\n")[...]
+        let type = lines.firstIndex { line in
+            ["struct", "class", "enum", "extension"].contains { kind in
+                line.contains("\(kind) \(parts[0]):") || line.contains("\(kind) \(parts[0]) {")
             }
         }
-        guard let head, let end = lines[head...].firstIndex(of: "}") else { return nil }
-        return lines[head...end].map { $0.trimmingCharacters(in: .whitespaces) }
+        guard let type, let end = lines[type...].firstIndex(of: "}") else { return nil }
+        lines = lines[type...end]
+        if parts.count == 2 {
+            let member = lines.firstIndex { line in
+                line.contains("func \(parts[1])(") || line.contains("var \(parts[1]):")
+            }
+            guard let member else { return nil }
+            let isOneLine = lines[member].hasSuffix("}")
+            guard let end = isOneLine ? member : lines[member...].firstIndex(of: "    }") else {
+                return nil
+            }
+            lines = lines[member...end]
+        }
+        return lines.map { $0.trimmingCharacters(in: .whitespaces) }
             .count { !$0.isEmpty && !$0.hasPrefix("//") }
     }
 }

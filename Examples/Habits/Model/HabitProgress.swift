@@ -9,9 +9,9 @@ public struct HabitProgress: Sendable, Equatable {
 
     public init(habits: [Habit], logs: [HabitLog], today: CalendarDay) {
         (self.habits, self.today) = (habits, today)
-        var done: [RecordID: [CalendarDay: Int]] = [:]
-        for log in logs { done[log.habit, default: [:]][log.day, default: 0] += log.value }
-        self.done = done
+        done = logs.reduce(into: [:]) { done, log in
+            done[log.habit, default: [:]][log.day, default: 0] += log.value
+        }
     }
 
     public func value(of habit: Habit, on day: CalendarDay) -> Int { done[habit.id]?[day] ?? 0 }
@@ -23,29 +23,18 @@ public struct HabitProgress: Sendable, Equatable {
     /// How many habits are complete today.
     public var completeToday: Int { habits.count { isComplete($0, on: today) } }
 
-    /// Complete days in a row, up to today; a day that is not over breaks nothing.
-    public func streak(of habit: Habit) -> Int {
-        var day = today.daysSince1970
-        if !isComplete(habit, on: today) { day -= 1 }
-        let last = day
-        while isComplete(habit, on: CalendarDay(daysSince1970: day)) { day -= 1 }
-        return last - day
-    }
-
     /// The part of all habits' days that is complete, from the first day of the stretch to its
     /// last, or today if that is earlier; from 0 to 1.
     public func completion(in days: ClosedRange<CalendarDay>) -> Double {
-        let last = min(days.upperBound, today).daysSince1970
-        let first = days.lowerBound.daysSince1970
-        guard first <= last, !habits.isEmpty else { return 0 }
-        let complete = (first...last).reduce(0) { sum, day in
+        let last = min(days.upperBound, today)
+        guard days.lowerBound <= last, !habits.isEmpty else { return 0 }
+        let days = days.lowerBound.daysSince1970...last.daysSince1970
+        let complete = days.reduce(0) { sum, day in
             sum + habits.count { isComplete($0, on: CalendarDay(daysSince1970: day)) }
         }
-        return Double(complete) / Double(habits.count * (last - first + 1))
+        return Double(complete) / Double(habits.count * days.count)
     }
 
-    /// The habit with the longest streak, if one has any.
-    public var best: Habit? {
-        habits.max { streak(of: $0) < streak(of: $1) }.flatMap { streak(of: $0) > 0 ? $0 : nil }
-    }
+    /// Streaks, of the same state.
+    public var insights: HabitInsights { HabitInsights(progress: self) }
 }

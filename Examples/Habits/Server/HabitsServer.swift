@@ -16,7 +16,6 @@ public enum HabitsServer {
     ///   - folder: Where the data is.
     ///   - settings: The port, and what else is to be set.
     ///   - types: What it knows. Default: all that the app has.
-    ///   - registry: Where it counts.
     ///   - onListening: Is given the ports that it has.
     ///   - body: Runs the server.
     /// - Throws: What storage, settings and `body` throw.
@@ -24,9 +23,10 @@ public enum HabitsServer {
         folder: URL,
         settings: ServerSettings,
         registering types: [any Registrable.Type] = habitTypes,
-        registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { ports in
-            print("listening on http://127.0.0.1:\(ports.http)")
+            // Not `print`, which keeps the line to itself while the output is a pipe.
+            let line = Data("listening on http://127.0.0.1:\(ports.http)\n".utf8)
+            try? FileHandle.standardOutput.write(contentsOf: line)
         },
         _ body: (SanguineServer) async throws -> Void
     ) async throws {
@@ -37,7 +37,6 @@ public enum HabitsServer {
                 keys: try KeyFile.loadOrCreate(in: folder),
                 settings: settings,
                 registering: types,
-                registry: registry,
                 onListening: onListening
             )
             try await body(server)

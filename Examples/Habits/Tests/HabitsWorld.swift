@@ -10,8 +10,10 @@ import ServiceLifecycle
 
 /// The real server, and devices of one user.
 struct HabitsWorld: Sendable {
+    /// What a server knows that is older than the app: all but how to consolidate logs.
+    static let olderTypes = habitTypes.filter { $0 != ConsolidateLogs.self }
+
     let root: URL
-    let registry: OpenMetricsRegistry
     private let port: Int
 
     /// Runs a server for as long as the body takes.
@@ -26,7 +28,6 @@ struct HabitsWorld: Sendable {
     ) async throws {
         let root = FileManager.default.temporaryDirectory.appending(path: "habits-\(UUID())")
         defer { try? FileManager.default.removeItem(at: root) }
-        let registry = OpenMetricsRegistry()
         let port = WatchedState<Int?>(nil)
         var settings = ServerSettings()
         (settings.http.port, settings.http.adminPort) = (0, 0)
@@ -34,14 +35,13 @@ struct HabitsWorld: Sendable {
             folder: root.appending(path: "server"),
             settings: settings,
             registering: types,
-            registry: registry,
             onListening: { ports in port.withLock { $0 = ports.http } }
         ) { server in
             let group = ServiceGroup(services: [server], logger: .init(label: "habits.tests"))
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }
                 let found = try await port.first("the server's port", within: .seconds(20)) { $0 }
-                let world = HabitsWorld(root: root, registry: registry, port: found)
+                let world = HabitsWorld(root: root, port: found)
                 let result: Result<Void, any Error>
                 do { result = .success(try await body(world)) } catch { result = .failure(error) }
                 await group.triggerGracefulShutdown()
@@ -79,19 +79,14 @@ struct HabitsWorld: Sendable {
         try files.createDirectory(at: folder(name), withIntermediateDirectories: true)
         try files.copyItem(at: first, to: folder(name).appending(path: file))
     }
+}
 
-    /// How many requests of a route the server has answered.
-    func requests(_ method: String, _ route: String) -> Int {
-        registry.render().split(separator: "\n").filter { line in
-            line.hasPrefix("http_server_requests_total{")
-                && line.contains("method=\"\(method)\"") && line.contains("route=\"\(route)\"")
+extension SanguineClient {
+    /// Waits until the server's records have all that was done here, and nothing is under way.
+    func settle() async throws {
+        try await eventually("all to be sent and settled") { [self] in
+            outbox.summary.unsent + outbox.summary.settling == 0
         }
-        .compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +)
-    }
-
-    /// How many requests for data there were, reads and writes.
-    var dataRequests: Int {
-        ["/v1/sync/pull", "/v1/records/{collection}", "/v1/records/{collection}/{id}"]
-            .map { requests("GET", $0) }.reduce(0, +) + requests("POST", "/v1/sync/push")
+        try await waitUntilIdle()
     }
 }

@@ -40,8 +40,8 @@ struct AppOptions: ParsableArguments {
         let screen = HabitsScreen(client)
         try body(screen)
         if !offline { try? await client.synchronize() }
-        screen.dayMayHaveChanged()
-        show(screen)
+        // What came is told to the screen a turn later; another one begins with it.
+        show(HabitsScreen(client))
     }
 
     @MainActor
@@ -51,7 +51,8 @@ struct AppOptions: ParsableArguments {
             let value = progress.value(of: habit, on: screen.today)
             let mark = progress.isComplete(habit, on: screen.today) ? "✓" : " "
             let amount = habit.goal > 1 ? " \(value)/\(habit.goal)" : ""
-            print("[\(mark)] \(habit.title)\(amount), streak \(progress.streak(of: habit))")
+            let streak = progress.insights.streak(of: habit)
+            print("[\(mark)] \(habit.title)\(amount), streak \(streak)")
         }
         print("\(progress.completeToday) of \(progress.habits.count) today")
         if screen.unsent > 0 { print("\(screen.unsent) to be sent") }
@@ -129,7 +130,7 @@ extension HabitsTool {
                 }
                 let month = CalendarDay(daysSince1970: today - 29)...screen.today
                 print("\(Int(progress.completion(in: month) * 100)) % of the month")
-                if let best = progress.best { print("longest streak: \(best.title)") }
+                if let best = progress.insights.best { print("longest streak: \(best.title)") }
             }
         }
     }

@@ -206,9 +206,9 @@ final class FeedRestore: Sendable {
             batch.changes = []  // They lie there already, with all others.
             batch.isReset = true
             batch.staged = restore.space
-            let mustPull = records.receive(batch)
+            let missing = records.receive(batch)
             set(progress: 1)
-            return mustPull
+            return missing != .nothing
         }
     }
 

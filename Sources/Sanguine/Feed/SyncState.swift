@@ -77,8 +77,23 @@ package struct SyncState {
         package var isEverythingChanged = false
         /// Why it is not known what is visible now; what is said beside it counts all the same.
         package var failure: (any Error)?
-        /// Whether the shell must pull: what it received could not be used, or is not enough.
-        package var mustPull = false
+        /// What the shell must see to: what it received could not be used, or is not enough.
+        package var missing = Missing.nothing
+
+        /// Whether the shell must pull, if it is not live.
+        package var mustPull: Bool { missing != .nothing }
+    }
+
+    /// What the base lacks that the server has.
+    package enum Missing: Int, Comparable, Sendable {
+        case nothing
+        /// What the live feed, or the answer to a push that is under way, brings by itself: it is
+        /// pulled if there is no live feed, or it does not come.
+        case echo
+        /// What only a pull brings.
+        case more
+
+        package static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
     }
 
     /// All of the user's operations; of these the record mutations are replayed.
@@ -200,17 +215,17 @@ package struct SyncState {
         var actions = took(note: outbox.resolve(batch.results), over: base)
         if actions.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
-            actions.mustPull = true
+            actions.missing = .more
             return actions
         }
         guard batch.since == pullPosition else {
             // It overlaps with what came meanwhile, or comes after something that did not.
-            actions.mustPull = actions.mustPull || batch.next > pullPosition
+            if batch.next > pullPosition { actions.missing = .more }
             return actions
         }
         hold(batch)
         actions.adopt = takeHeld()
-        actions.mustPull = needsPull && actions.adopt == nil
+        actions.missing = actions.adopt == nil ? missing : .nothing
         return actions
     }
 
@@ -240,7 +255,7 @@ package struct SyncState {
             over: base
         )
         actions.isEverythingChanged = isOther
-        actions.mustPull = needsPull
+        actions.missing = missing
         return actions
     }
 
@@ -269,7 +284,7 @@ package struct SyncState {
             actions.steps += ended
             settle(settled, over: base, &actions)
         }
-        actions.mustPull = needsPull && actions.adopt == nil
+        actions.missing = actions.adopt == nil ? missing : .nothing
         return actions
     }
 
@@ -287,10 +302,14 @@ package struct SyncState {
         }
     }
 
-    // Whether something is to come that only a pull brings.
-    private var needsPull: Bool {
-        if let held { return !held.isComplete || !isKnown(held) }
-        return !isComplete || outbox.wantedHead.map { $0 > position } ?? false
+    /// What is to come, as far as it is known.
+    package var missing: Missing {
+        if let held {
+            if !held.isComplete { return .more }
+            return isKnown(held) ? .nothing : .echo
+        }
+        if !isComplete { return .more }
+        return outbox.wantedHead.map { $0 > position } ?? false ? .echo : .nothing
     }
 
     // Whether it is known, of each operation that may be done, whether the batch has it.

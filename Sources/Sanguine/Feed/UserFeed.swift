@@ -57,8 +57,8 @@ struct FeedRequests: Sendable {
 ///
 /// Nothing is asked of the server before somebody uses records, or observes what the feed carries.
 ///
-/// Invariants: at most one pull, one wait before the next and one live connection; none after
-/// ``end(_:)``.
+/// Invariants: at most one pull, one wait before the next, one wait for an echo and one live
+/// connection; none after ``end(_:)``.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await` or over the records.
 final class UserFeed: Sendable {
@@ -79,12 +79,22 @@ final class UserFeed: Sendable {
         var runs: UInt64 = 0
         /// Waits for the next pull.
         var polling: Task<Void, Never>?
+        /// Waits for what a live feed is to bring.
+        var echo: Task<Void, Never>?
+        var echoes: UInt64 = 0
+        /// Whether something is to be waited for that was not yet when that wait began.
+        var mustWaitAgain = false
         var followings: [ObservationToken] = []
         var live: LiveFeed?
 
         mutating func stopPolling() {
             polling?.cancel()
             polling = nil
+        }
+
+        mutating func stopWaiting() {
+            echo?.cancel()
+            (echo, mustWaitAgain) = (nil, false)
         }
     }
 
@@ -140,6 +150,9 @@ final class UserFeed: Sendable {
     /// Whether the feed is being pulled.
     var isPulling: Bool { guarded.withLock { $0.puller != nil } }
 
+    /// Whether a live connection stands.
+    var isLive: Bool { guarded.withLock { $0.isLive } }
+
     /// Whether somebody uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
 
@@ -149,6 +162,7 @@ final class UserFeed: Sendable {
     func end(_ reason: SanguineError) -> @Sendable () -> Void {
         let ended = guarded.withLock { guarded in
             defer { guarded = Guarded(isActive: guarded.isActive, hasEnded: true) }
+            guarded.stopWaiting()
             return (guarded.puller, guarded.polling, guarded.live)
         }
         let (puller, polling, live) = ended
@@ -283,7 +297,7 @@ final class UserFeed: Sendable {
         if answer.hasMore, answer.reset || ask.since == 0 {
             return try await restore.go(on: try restore.begin(with: answer), ask)
         }
-        return records.receive(FeedRequests.batch(of: answer, to: ask))
+        return records.receive(FeedRequests.batch(of: answer, to: ask)) != .nothing
     }
 
     /// Makes an account known before anything is asked: nobody has no feed.
@@ -295,6 +309,58 @@ final class UserFeed: Sendable {
         _ = try await authorizer.accessToken()
         guard authorizer.account != nil else { throw .userChanged }
         return records.outbox.read { FeedRequests.Ask($0.state) }
+    }
+
+    // MARK: - What is missing
+
+    /// Sees to it that what is missing comes.
+    ///
+    /// What a push has done comes live: so nobody reads back what the user wrote. It is pulled if
+    /// it does not come in ``RecordLimits/echoWait``, or nothing is live.
+    func see(to missing: SyncState.Missing) {
+        switch missing {
+        case .nothing: break
+        case .echo: if !waitForEcho() { pull() }
+        case .more: pull()
+        }
+    }
+
+    /// Whether what a push has done is still to come, and is waited for.
+    var isWaitingForEcho: Bool {
+        guarded.withLock { $0.echo != nil }
+            && records.outbox.read { $0.state.missing == .echo }
+    }
+
+    /// Returns whether it may come live.
+    private func waitForEcho() -> Bool {
+        guarded.withLock { guarded in
+            guard guarded.isLive, !guarded.hasEnded else { return false }
+            guarded.mustWaitAgain = guarded.echo != nil
+            guard guarded.echo == nil else { return true }
+            guarded.echoes += 1
+            let number = guarded.echoes
+            guarded.echo = Task { [weak self, delay = environment.delay] in
+                while let place = self?.records.outbox.read({ $0.state.position }),
+                    (try? await delay.sleep(for: RecordLimits.echoWait)) != nil,
+                    self?.mustWait(number, for: place) == true
+                {}
+            }
+            return true
+        }
+    }
+
+    /// Pulls what has not come since the base was at the place; returns whether to wait again.
+    private func mustWait(_ number: UInt64, for place: Int64) -> Bool {
+        let (missing, position) = records.outbox.read { ($0.state.missing, $0.state.position) }
+        let isLate = missing != .nothing && position == place
+        if isLate { pull() }
+        return guarded.withLock { guarded in
+            guard guarded.echo != nil, guarded.echoes == number else { return false }
+            let goesOn = guarded.mustWaitAgain || (missing != .nothing && !isLate)
+            guarded.mustWaitAgain = false
+            if !goesOn { guarded.echo = nil }
+            return goesOn
+        }
     }
 
     // MARK: - Live
@@ -327,7 +393,7 @@ final class UserFeed: Sendable {
                 place: { [weak self] in self?.livePlace },
                 receive: { [weak self] batch in
                     guard let self else { return }
-                    if records.receive(batch) { pull() }
+                    see(to: records.receive(batch))
                 },
                 pull: { [weak self] in _ = self?.pull() },
                 setLive: { [weak self] in self?.setLive($0) }
@@ -339,7 +405,7 @@ final class UserFeed: Sendable {
     private func setLive(_ isLive: Bool) {
         guarded.withLock { guarded in
             guarded.isLive = isLive
-            if isLive { guarded.stopPolling() }
+            if isLive { guarded.stopPolling() } else { guarded.stopWaiting() }
         }
         if !isLive { pull() }
     }

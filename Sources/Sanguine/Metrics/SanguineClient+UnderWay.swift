@@ -14,6 +14,7 @@ extension SanguineClient {
             (user.outbox.isSending, "operations"),
             (user.mutations.settling.isFetching, "what operations have changed"),
             (user.feed.isPulling, "a pull of the feed"),
+            (user.feed.isWaitingForEcho, "what operations have done, by the live feed"),
             (entries.isTelling, "news for observers"),
             (entries.isWriting, "values for the disk"),
         ]

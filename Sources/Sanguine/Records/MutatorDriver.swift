@@ -140,10 +140,10 @@ final class MutatorDriver: OutboxDriver {
 
     func send(_ departure: OutboxDeparture) async throws(SanguineError) {
         let answer = try await push(departure)
-        let mustPull = records.take { state, base in
+        let missing = records.take { state, base in
             state.landed(departure.flight.number, answer, over: base)
         }
-        if mustPull { records.feed?.pull() }
+        records.feed?.see(to: missing)
     }
 
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {

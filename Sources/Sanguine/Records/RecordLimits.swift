@@ -18,6 +18,8 @@ public enum RecordLimits {
     /// How often the feed is pulled in the foreground, unless the configuration says otherwise: a
     /// minute.
     public static let pollInterval: Duration = .seconds(60)
+    /// How long the live feed has to bring what a push has done, before it is pulled: 2 seconds.
+    public static let echoWait: Duration = .seconds(2)
     /// The longest wait before a push or pull is tried again, before chance is added: a minute.
     public static let longestWait: Duration = .seconds(60)
     /// How often the files are looked at for what another process wrote, while records are

@@ -216,8 +216,8 @@ final class UserRecords: Sendable {
 // MARK: - Taking in
 
 extension UserRecords {
-    /// Takes a part of the feed in; returns whether the feed must be pulled.
-    func receive(_ batch: SyncState.FeedBatch) -> Bool {
+    /// Takes a part of the feed in; returns what is missing then.
+    func receive(_ batch: SyncState.FeedBatch) -> SyncState.Missing {
         // What is no record waits for nothing that records wait for.
         if !hasEnded {
             for change in batch.changes where change.isSystem { carry(change, batch.isReset) }
@@ -225,10 +225,10 @@ extension UserRecords {
         return take { state, base in state.received(batch, over: base) }
     }
 
-    /// Takes something of the server's in; returns whether the feed must be pulled.
+    /// Takes something of the server's in; returns what is missing then.
     func take(
         _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Actions
-    ) -> Bool {
+    ) -> SyncState.Missing {
         let aftermath = serial.withLock { _ in
             let taken = outbox.change { contents -> SyncState.Actions? in
                 guard contents.records != nil else { return nil }
@@ -241,12 +241,12 @@ extension UserRecords {
         }
         // The app's code, so under no lock.
         if aftermath.hasWritten { environment.durableWrites?() }
-        return aftermath.mustPull
+        return aftermath.missing
     }
 
     /// What is to be done after actions were performed, under no lock.
     private struct Aftermath {
-        var mustPull = false
+        var missing = SyncState.Missing.nothing
         var hasWritten = false
     }
 
@@ -258,7 +258,7 @@ extension UserRecords {
         var aftermath = Aftermath()
         while let actions = next {
             next = nil
-            aftermath.mustPull = aftermath.mustPull || actions.mustPull
+            aftermath.missing = max(aftermath.missing, actions.missing)
             defer { tell(actions) }
             do {
                 try outbox.file.write(actions.steps)
@@ -270,7 +270,7 @@ extension UserRecords {
                     "The outbox could not be written. The feed waits.",
                     metadata: ["reason": "\(error)"]
                 )
-                aftermath.mustPull = false
+                aftermath.missing = .nothing
                 return aftermath
             }
             guard let batch = actions.adopt else { continue }

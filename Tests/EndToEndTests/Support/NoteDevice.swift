@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import SanguineModel
 import SanguineTesting
+import TestSupport
 
 @testable import SanguineCommand
 

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A run of the real `sanguine` whose standard output goes where nothing can be written.
@@ -35,7 +36,7 @@ enum Redirected {
     static func run(_ arguments: [String], into sink: Sink) async throws -> Ended {
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")
-        process.arguments = ["-c", sink.redirection, "sh", Tool.executable.path] + arguments
+        process.arguments = ["-c", sink.redirection, "sh", Tool.executable().path] + arguments
         process.environment = ProcessInfo.processInfo.environment
             .filter { !$0.key.hasPrefix("SANGUINE_") }
         let (out, err) = (Pipe(), Pipe())

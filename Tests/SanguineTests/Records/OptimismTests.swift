@@ -40,9 +40,9 @@ import Testing
         let sequence = try #require(number)
         // One that was not asked about the operation waits; the other one says that it is done.
         var answer = PullAnswer(changes: [], next: place + 5, head: place + 5, hasMore: false)
-        #expect(records.receive(.init(answer, since: place)))
+        #expect(records.receive(.init(answer, since: place)) == .echo)
         answer.operations = [PushResult(id: receipt.id, status: .applied, head: place + 1)]
-        #expect(records.receive(.init(answer, since: place, asked: [sequence])))
+        #expect(records.receive(.init(answer, since: place, asked: [sequence])) == .more)
         client.close()
     }
 

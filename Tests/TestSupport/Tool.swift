@@ -1,48 +1,55 @@
-import Foundation
-import SanguineTesting
+package import Foundation
+package import SanguineTesting
 
-/// The real `sanguine`, as a process of its own.
+/// The real `sanguine`, or another executable of the package, as a process of its own.
 ///
 /// Its streams are read to the end by threads of their own, so that it never waits for the test.
-final class Tool: Sendable {
+package final class Tool: Sendable {
     /// What one stream has said so far.
-    struct Said: Sendable {
-        var data = Data()
-        var hasEnded = false
+    package struct Said: Sendable {
+        package var data = Data()
+        package var hasEnded = false
 
-        var text: String { String(decoding: data, as: UTF8.self) }
+        package var text: String { String(decoding: data, as: UTF8.self) }
         /// The lines that are whole.
-        var lines: [Substring] {
+        package var lines: [Substring] {
             text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         }
     }
 
     /// A process that has ended.
-    struct Ended: Sendable {
+    package struct Ended: Sendable {
         /// The exit status, or minus the signal that ended it.
-        let status: Int32
-        let output: String
-        let errors: String
+        package let status: Int32
+        package let output: String
+        package let errors: String
 
-        func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        package func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
             do {
                 return try JSONDecoder().decode(type, from: Data(output.utf8))
             } catch {
-                throw Unexpected("No \(type) but: \(output) \(errors)")
+                throw Failure("No \(type) but: \(output) \(errors)")
             }
         }
     }
 
-    let process: Int32
-    let output = Watched(Said())
-    let errors = Watched(Said())
-    private let status = Watched<Int32?>(nil)
+    /// What a process did not do as it must, in words.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+
+    package let process: Int32
+    package let output = WatchedState(Said())
+    package let errors = WatchedState(Said())
+    private let status = WatchedState<Int32?>(nil)
     private let input: Pipe?
     /// Kept open, so that a write to it waits and does not fail.
     private let unread: Pipe?
 
     /// What becomes of what the command writes to standard error.
-    enum Errors: Sendable {
+    package enum Errors: Sendable {
         case read
         /// It is a pipe that is full, and that nobody reads.
         case stalled
@@ -50,13 +57,14 @@ final class Tool: Sendable {
 
     /// Starts the command, without what the environment sets for another `sanguine`.
     private init(
+        _ executable: String,
         _ arguments: [String],
         environment: [String: String],
         input: String?,
         errors reading: Errors
     ) throws {
         let process = Process()
-        process.executableURL = Self.executable
+        process.executableURL = Self.executable(executable)
         process.arguments = arguments
         process.environment = ProcessInfo.processInfo.environment
             .filter { !$0.key.hasPrefix("SANGUINE_") }
@@ -75,7 +83,7 @@ final class Tool: Sendable {
         process.terminationHandler = { [status] process in
             let isExit = process.terminationReason == .exit
             let number = isExit ? process.terminationStatus : -process.terminationStatus
-            status.update { $0 = number }
+            status.withLock { $0 = number }
         }
         try process.run()
         self.process = process.processIdentifier
@@ -85,7 +93,7 @@ final class Tool: Sendable {
             Self.read(err, into: errors)
             unread = nil
         case .stalled:
-            errors.update { $0.hasEnded = true }
+            errors.withLock { $0.hasEnded = true }
             unread = err
         }
     }
@@ -93,57 +101,69 @@ final class Tool: Sendable {
     /// Runs the command for as long as the body takes; then it is killed, if it still runs.
     ///
     /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes.
-    static func with<Value: Sendable>(
+    package static func with<Value: Sendable>(
         _ arguments: [String],
+        of executable: String = "sanguine",
         environment: [String: String] = [:],
         input: String? = nil,
         errors: Errors = .read,
         _ body: @Sendable (Tool) async throws -> Value
     ) async throws -> Value {
-        let tool = try Tool(arguments, environment: environment, input: input, errors: errors)
+        let tool = try Tool(
+            executable,
+            arguments,
+            environment: environment,
+            input: input,
+            errors: errors
+        )
         defer { tool.signal(SIGKILL) }
         return try await body(tool)
     }
 
     /// Runs the command to its end.
-    static func run(
+    package static func run(
         _ arguments: String...,
+        of executable: String = "sanguine",
         environment: [String: String] = [:]
     ) async throws -> Ended {
-        try await with(arguments, environment: environment) { try await $0.ended() }
+        try await with(arguments, of: executable, environment: environment) {
+            try await $0.ended()
+        }
     }
 
     /// Sends the signal, unless the process is known to have ended.
-    func signal(_ number: Int32) {
+    package func signal(_ number: Int32) {
         guard status.value == nil else { return }
         kill(process, number)
     }
 
     /// Waits for the end, and for all that was said.
-    func ended() async throws -> Ended {
-        let number = try await status.first { $0 }
-        try await output.when { $0.hasEnded }
-        try await errors.when { $0.hasEnded }
+    package func ended() async throws -> Ended {
+        let bound = TestingLimits.longestWait
+        let number = try await status.first("the end of the process", within: bound) { $0 }
+        try await output.wait(for: "the end of its output", within: bound) { $0.hasEnded }
+        try await errors.wait(for: "the end of its errors", within: bound) { $0.hasEnded }
         return Ended(status: number, output: output.value.text, errors: errors.value.text)
     }
 
     /// Waits for the line that says where a server listens, and returns its port.
-    func listeningPort() async throws -> Int {
+    package func listeningPort() async throws -> Int {
         let prefix = "listening on http://127.0.0.1:"
-        return try await output.first { [errors] said in
+        let bound = TestingLimits.longestWait
+        return try await output.first("the port", within: bound) { [errors] said in
             if let line = said.lines.first(where: { $0.hasPrefix(prefix) }) {
                 return Int(line.dropFirst(prefix.count))
             }
-            if said.hasEnded { throw Unexpected("It never listened: \(errors.value.text)") }
+            if said.hasEnded { throw Failure("It never listened: \(errors.value.text)") }
             return nil
         }
     }
 
-    static var executable: URL {
+    package static func executable(_ name: String = "sanguine") -> URL {
         // Beside the bundle of the tests, wherever that was built.
         let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
         let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])
-        return tests.deletingLastPathComponent().appending(path: "sanguine")
+        return tests.deletingLastPathComponent().appending(path: name)
     }
 
     /// Writes as much as the pipe takes.
@@ -151,7 +171,7 @@ final class Tool: Sendable {
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let flags = fcntl(descriptor, F_GETFL)
         guard fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
-            throw Unexpected("The pipe cannot be made non-blocking: \(errno)")
+            throw Failure("The pipe cannot be made non-blocking: \(errno)")
         }
         let bytes = [UInt8](repeating: 0x0a, count: 4_096)
         // A page that is half full still takes single bytes.
@@ -162,42 +182,15 @@ final class Tool: Sendable {
         _ = fcntl(descriptor, F_SETFL, flags)
     }
 
-    private static func read(_ pipe: Pipe, into said: Watched<Said>) {
+    private static func read(_ pipe: Pipe, into said: WatchedState<Said>) {
         let handle = pipe.fileHandleForReading
         Thread.detachNewThread {
             while true {
                 let data = handle.availableData
                 if data.isEmpty { break }
-                said.update { $0.data += data }
+                said.withLock { $0.data += data }
             }
-            said.update { $0.hasEnded = true }
+            said.withLock { $0.hasEnded = true }
         }
-    }
-}
-
-/// A running `sanguine serve`.
-struct ServeProcess: Sendable {
-    let tool: Tool
-    let port: Int
-    var api: API { API(port: port) }
-
-    static func with<Value: Sendable>(
-        data: URL,
-        port: Int = 0,
-        arguments: [String] = [],
-        environment: [String: String] = ["SANGUINE_LOG_ACCESS": "false"],
-        errors: Tool.Errors = .read,
-        _ body: @Sendable (ServeProcess) async throws -> Value
-    ) async throws -> Value {
-        let all = ["serve", "--data", data.path, "--port", "\(port)", "--admin-port", "0"]
-        return try await Tool.with(all + arguments, environment: environment, errors: errors) {
-            try await body(ServeProcess(tool: $0, port: try await $0.listeningPort()))
-        }
-    }
-
-    /// Asks it to stop, and returns how it ended.
-    func stop() async throws -> Tool.Ended {
-        tool.signal(SIGTERM)
-        return try await tool.ended()
     }
 }

@@ -1,0 +1,95 @@
+import Foundation
+import HabitsApp
+import HabitsModel
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// Days are the user's: wherever they are, and on days of 23 and 25 hours.
+@MainActor
+@Suite("Days of habits", .bounded(.seconds(60)))
+struct DayTests {
+    /// A moment in UTC, where the user is, and the day that it is there.
+    private struct Tap: Sendable {
+        let moment: String
+        let zone: String
+        let day: String
+    }
+
+    private static let taps = [
+        // The night of 23 hours, from its first hour to the last one of the day before in UTC.
+        Tap(moment: "2026-03-28T22:30:00Z", zone: "Europe/Berlin", day: "2026-03-28"),
+        Tap(moment: "2026-03-28T23:30:00Z", zone: "Europe/Berlin", day: "2026-03-29"),
+        Tap(moment: "2026-03-29T22:30:00Z", zone: "Europe/Berlin", day: "2026-03-30"),
+        // That of 25 hours.
+        Tap(moment: "2026-10-24T22:30:00Z", zone: "Europe/Berlin", day: "2026-10-25"),
+        Tap(moment: "2026-10-25T22:30:00Z", zone: "Europe/Berlin", day: "2026-10-25"),
+        Tap(moment: "2026-10-25T23:30:00Z", zone: "Europe/Berlin", day: "2026-10-26"),
+        // Over the date line: the same moment is the day before.
+        Tap(moment: "2026-11-22T23:30:00Z", zone: "Pacific/Auckland", day: "2026-11-23"),
+        Tap(moment: "2026-11-22T23:30:00Z", zone: "America/Los_Angeles", day: "2026-11-22"),
+    ]
+
+    @Test func `a tap is logged on the user's day, and every device shows it there`() async throws {
+        let taps = Self.taps
+        try await HabitsWorld.with { world in
+            let clock = ManualWallClock()
+            let client = try world.client { $0.clock = clock }
+            let screen = await HabitsScreen(client, clock: clock)
+            let run = try await screen.add("Run")
+
+            for tap in taps {
+                clock.set(try #require(Timestamp(tap.moment)))
+                try client.setTimeZone(tap.zone)
+                await screen.dayMayHaveChanged()
+                #expect(await screen.today.description == tap.day)
+                try await screen.complete(run)
+            }
+            try await client.synchronize()
+
+            let tablet = try world.client("tablet") { $0.timeZone = "Asia/Kolkata" }
+            try await tablet.synchronize()
+            let days = tablet.records(HabitLog.self).map(\.day.description).sorted()
+            #expect(days == Set(taps.map(\.day)).sorted())
+            let right = taps.count { days.contains($0.day) }
+            printFigure(
+                "O11",
+                ours: "\(right) of \(taps.count) taps on the user's day, over 2 clock changes"
+            )
+            client.close()
+            tablet.close()
+        }
+    }
+
+    @Test func `a streak goes on over a night of daylight saving, and over travel`() async throws {
+        try await HabitsWorld.with { world in
+            let clock = ManualWallClock(try #require(Timestamp("2026-03-28T12:00:00Z")))
+            let client = try world.client { ($0.clock, $0.timeZone) = (clock, "Europe/Berlin") }
+            let screen = await HabitsScreen(client, clock: clock)
+            let run = try await screen.add("Run")
+            for _ in 1...3 {
+                try await screen.complete(run)
+                clock.advance(by: .hours(24))
+                await screen.dayMayHaveChanged()
+            }
+            try await client.synchronize()
+            #expect(await screen.progress.insights.streak(of: run) == 3)
+
+            // An earlier day, perhaps; none is lost.
+            try client.setTimeZone("America/New_York")
+            await screen.dayMayHaveChanged()
+            #expect(await screen.progress.insights.streak(of: run) == 3)
+            // And a later one.
+            try client.setTimeZone("Pacific/Auckland")
+            await screen.dayMayHaveChanged()
+
+            let tablet = try world.client("tablet")
+            try await tablet.synchronize()
+            let shown = tablet.cached(.progress(on: await screen.today))
+            #expect(shown == (await screen.progress))
+            client.close()
+            tablet.close()
+        }
+    }
+}

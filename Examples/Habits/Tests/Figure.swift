@@ -1,0 +1,16 @@
+/// Prints the figure of a row of what a habit tracker must do, beside the one to beat.
+///
+/// All rows print in this form, and each once.
+func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
+    print("\(row): ours \(ours); theirs \(theirs)")
+}
+
+extension Duration {
+    /// Milliseconds, with two digits.
+    var milliseconds: String {
+        let (seconds, attoseconds) = components
+        let hundredths = seconds * 100_000 + attoseconds / 10_000_000_000_000
+        let fraction = hundredths % 100
+        return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction) ms"
+    }
+}
