@@ -1,6 +1,9 @@
 import AsyncHTTPClient
+import CoreMetrics
 import Foundation
+import Logging
 import NIOCore
+import NIOEmbedded
 import NIOHTTP1
 import NIOSSL
 import SanguineAuthority
@@ -105,6 +108,32 @@ struct TLSTests {
                 "GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"
             )
             #expect(!received.contains("HTTP"))
+        }
+    }
+
+    @Test func `a handshake that takes too long is given up`() async throws {
+        try await CertificateFiles.with { files in
+            let edge = Edge(
+                idleTimeout: .seconds(60),
+                writeTimeout: .seconds(60),
+                places: SharedPool(limit: 1, addressShare: 1),
+                proxies: TrustedProxies([]),
+                tls: try TLSIdentity(certificate: files.certificate, key: files.key),
+                unread: Counter(label: "unread", factory: OpenMetricsRegistry())
+            )
+            let loop = NIOAsyncTestingEventLoop()
+            let channel = NIOAsyncTestingChannel(loop: loop)
+            let connection = EdgeChannel(edge: edge) { _, _, _ in }
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let value = try await loop.executeInContext {
+                connection.setup(channel: channel, logger: logger)
+            }.get()
+            await loop.advanceTime(by: .seconds(Int64(EdgeLimits.handshakeSeconds) - 1))
+            #expect(edge.places.count == 1)
+            await loop.advanceTime(by: .seconds(1))
+            #expect(edge.places.count == 0)
+            await #expect(throws: (any Error).self) { try await value.agreed.get() }
+            await loop.shutdownGracefully()
         }
     }
 
