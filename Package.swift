@@ -73,6 +73,8 @@ let package = Package(
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -148,6 +150,8 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // The system's zlib, which compresses answers.
+        .systemLibrary(name: "SystemZlib"),
         // HTTP, functions, jobs, metrics; no SQL, no driver.
         .target(
             name: "SanguineServer",
@@ -156,11 +160,15 @@ let package = Package(
                 "SanguineModel",
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdCore", "hummingbird"),
+                server("HummingbirdHTTP2", "hummingbird"),
                 server("HTTPTypes", "swift-http-types"),
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),
+                server("NIOHTTP2", "swift-nio-http2"),
+                server("NIOTLS", "swift-nio"),
                 server("NIOHTTPTypes", "swift-nio-extras"),
                 server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
+                server("NIOSSL", "swift-nio-ssl"),
                 server("AsyncHTTPClient", "async-http-client"),
                 testKit("Crypto", "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -168,6 +176,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("UnixSignals", "swift-service-lifecycle"),
+                .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
             ],
             resources: [.embedInCode("openapi.json")],
             swiftSettings: strict
@@ -344,7 +353,9 @@ let package = Package(
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
+                server("NIOSSL", "swift-nio-ssl"),
                 server("CoreMetrics", "swift-metrics"),
+                .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
                 .product(name: "Logging", package: "swift-log"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],

@@ -17,6 +17,7 @@ struct BenchmarkedServer: Sendable {
     let adminPort: Int
     let barePort: Int
     let tokens: [String]
+    let adminToken: String
 
     /// How many accounts share the load.
     static let accounts = 10
@@ -35,11 +36,13 @@ struct BenchmarkedServer: Sendable {
         // The limit is there, and never reached: what is measured is the path, not the refusal.
         settings.limits.requestsPerMinute = 60_000_000
         let storage = try SQLiteStorage(folder: folder)
+        let adminToken = AdminToken()
         let (serverPorts, serverPort) = AsyncStream.makeStream(of: SanguineServer.Ports.self)
         let (barePorts, barePort) = AsyncStream.makeStream(of: Int.self)
         let server = try await SanguineServer(
             storage: storage,
             keys: KeyFile.loadOrCreate(in: folder),
+            adminToken: adminToken,
             settings: settings,
             log: LogQueue(sink: NullSink()),
             logger: quiet
@@ -54,7 +57,8 @@ struct BenchmarkedServer: Sendable {
                 port: ports.http,
                 adminPort: ports.admin,
                 barePort: await first(of: barePorts) ?? 0,
-                tokens: try await signIn(port: ports.http)
+                tokens: try await signIn(port: ports.http),
+                adminToken: adminToken.reveal()
             )
             let value = try await body(benchmarked)
             group.cancelAll()

@@ -64,7 +64,7 @@ enum OtherDeviceBenchmarks {
                 ? "http://127.0.0.1:\(server.adminPort)/admin/v1/accounts/\(account.id)/grants"
                 : "http://127.0.0.1:\(server.port)/v1/spend"
             let start = Date()
-            async let answer = post(path, server.tokens[0])
+            async let answer = post(path, isGrant ? server.adminToken : server.tokens[0])
             var moment = start
             last += isGrant ? 1 : -1
             while let (available, shownAt) = await shown.next() {

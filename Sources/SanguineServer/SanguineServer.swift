@@ -28,10 +28,12 @@ public struct SanguineServer: Service {
     }
 
     private let settings: ServerSettings
+    private let adminToken: AdminToken?
     let authority: Authority
     private let uploads: UploadWatch
     private let live: LiveHub
-    private let answers: SharedPool
+    /// The answers that wait to be read.
+    let answers: SharedPool
     private let bodies: SharedPool
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
@@ -45,6 +47,7 @@ public struct SanguineServer: Service {
     /// - Parameters:
     ///   - storage: Where the authority keeps what it knows. No other process may use it.
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
+    ///   - adminToken: What opens `/admin`. See ``AdminToken``. Default: nothing does.
     ///   - settings: Everything that can be configured.
     ///   - types: The app's records and record mutations, beside the collections of the settings
     /// and
@@ -60,6 +63,7 @@ public struct SanguineServer: Service {
     public init(
         storage: any Storage,
         keys: SigningKeys,
+        adminToken: AdminToken? = nil,
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
@@ -79,19 +83,9 @@ public struct SanguineServer: Service {
             settings: authoritySettings,
             clock: clock
         )
-        let released = try await authority.recover { problem in
-            logger.error(
-                "A call of a former process could not be released",
-                metadata: ["code": "\(problem.code.rawValue)"]
-            )
-        }
-        if released > 0 {
-            logger.notice(
-                "Calls of a former process were released",
-                metadata: ["count": "\(released)"]
-            )
-        }
+        try await Self.recover(authority, logger)
         self.settings = settings
+        self.adminToken = adminToken
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
@@ -116,11 +110,29 @@ public struct SanguineServer: Service {
         self.onListening = onListening
     }
 
+    /// Releases what a former process left running.
+    private static func recover(_ authority: Authority, _ logger: Logger) async throws {
+        let released = try await authority.recover { problem in
+            logger.error(
+                "A call of a former process could not be released",
+                metadata: ["code": "\(problem.code.rawValue)"]
+            )
+        }
+        if released > 0 {
+            logger.notice(
+                "Calls of a former process were released",
+                metadata: ["count": "\(released)"]
+            )
+        }
+    }
+
     /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
     ///
-    /// - Throws: ``PortTaken`` for a port that another program has, or what made the server fail.
+    /// - Throws: ``PortTaken`` for a port that another program has, ``TLSFileError`` for a
+    ///   certificate that is not to be had, or what made the server fail.
     public func run() async throws {
         let configuration = try settings.upstream.configuration()
+        let tls = try settings.http.tlsIdentity()
         let descriptors = try Descriptors(
             limit: Descriptors.raiseLimit(),
             connections: settings.limits.connections,
@@ -144,7 +156,7 @@ public struct SanguineServer: Service {
                     UpstreamClient(configuration: $0, httpClient: http, clock: delay)
                 }
             }
-            try await serve(through: upstream, connections: descriptors.connections)
+            try await serve(through: upstream, tls: tls, connections: descriptors.connections)
             await shutDown(http)
         } catch {
             await shutDown(http)
@@ -170,7 +182,11 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    private func serve(through upstream: UpstreamClient?, connections: Int) async throws {
+    private func serve(
+        through upstream: UpstreamClient?,
+        tls: TLSIdentity?,
+        connections: Int
+    ) async throws {
         let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
@@ -178,6 +194,7 @@ public struct SanguineServer: Service {
             host: settings.http.host,
             port: settings.http.port,
             flag: "--port",
+            tls: tls,
             connections: connections
         ) { await announcement.http($0) }
         let admin = application(
@@ -195,18 +212,17 @@ public struct SanguineServer: Service {
             logger: logger
         )
         // Shut down from the last to the first: ports close before what serves them.
-        var group = ServiceGroupConfiguration(
-            services: [
-                jobs, functions, admin, api,
-                CallShutdown(
-                    calls: functions.calls,
-                    grace: settings.limits.shutdownGrace,
-                    delay: delay
-                ),
-                LiveShutdown(hub: live),
-            ],
-            logger: logger
-        )
+        var services: [any Service] = [
+            jobs, functions, admin, api,
+            CallShutdown(
+                calls: functions.calls,
+                grace: settings.limits.shutdownGrace,
+                delay: delay
+            ),
+            LiveShutdown(hub: live),
+        ]
+        if let tls { services.append(await TLSReload(identity: tls, logger: logger)) }
+        var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Answers that are on their way then have this long; connections are closed after it.
         group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(2)
         try await ServiceGroup(configuration: group).run()
@@ -217,6 +233,7 @@ public struct SanguineServer: Service {
         host: String,
         port: Int,
         flag: String,
+        tls: TLSIdentity? = nil,
         connections: Int,
         onRunning: @escaping @Sendable (Int) async -> Void
     ) -> some Service {
@@ -224,6 +241,8 @@ public struct SanguineServer: Service {
             idleTimeout: settings.limits.idleTimeout,
             writeTimeout: settings.limits.writeTimeout,
             places: SharedPool(limit: connections),
+            proxies: proxies,
+            tls: tls,
             unread: Counter(label: "connections_unread", factory: registry)
         )
         let refused = Counter(label: "accept_failures", factory: registry)
@@ -281,12 +300,21 @@ public struct SanguineServer: Service {
     func adminRouter() -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame)
-        AdminRoutes(authority: authority, gate: gate, metrics: registry).add(to: router)
+        router.add(middleware: AdminHosts(settings.http))
+        AdminRoutes(
+            authority: authority,
+            gate: gate,
+            admin: AdminGate(token: adminToken, clock: clock, delay: delay),
+            metrics: registry
+        ).add(to: router)
         return router
     }
 
+    private var proxies: TrustedProxies { TrustedProxies(settings.http.trustedProxies) }
+
     private var frame: Frame {
         Frame(
+            proxies: proxies,
             metrics: RequestMetrics(factory: registry),
             answers: answers,
             accessLog: settings.log.access ? log : nil,

@@ -108,6 +108,34 @@ struct ServerSettingsTests {
         #expect(error?.problems.count == 7)
     }
 
+    @Test func `a certificate needs its key, and a key its certificate`() {
+        var settings = ServerSettings()
+        settings.http.tlsCertificate = "certificate.pem"
+        let keyless = #expect(throws: SettingsError.self) { try settings.validate() }
+        #expect(keyless?.description.contains("'http.tlsKey'") == true)
+        (settings.http.tlsCertificate, settings.http.tlsKey) = (nil, "key.pem")
+        let bare = #expect(throws: SettingsError.self) { try settings.validate() }
+        #expect(bare?.description.contains("'http.tlsCertificate'") == true)
+        settings.http.tlsCertificate = "certificate.pem"
+        #expect(throws: Never.self) { try settings.validate() }
+    }
+
+    @Test(arguments: [
+        ("http.trustedProxies", "10.0.0.0/8, ::1", true), ("http.trustedProxies", "proxy", false),
+        ("http.adminHosts", "metrics.internal, 10.0.0.1", true),
+        ("http.adminHosts", "metrics.internal:80", false), ("http.adminHosts", "http://a", false),
+    ])
+    func `proxies are addresses, and hosts are names without port`(
+        key: String,
+        text: String,
+        isAllowed: Bool
+    ) throws {
+        var settings = ServerSettings()
+        let setting = try #require(Setting.all.first { $0.key == key })
+        #expect(setting.set(text, in: &settings) == isAllowed)
+        #expect((settings == ServerSettings()) == !isAllowed)
+    }
+
     @Test func `the last port leaves none for administration`() {
         var settings = ServerSettings()
         settings.http.port = 65_535

@@ -14,6 +14,7 @@ struct ServerSnippets {
         let server = try await SanguineServer(
             storage: storage,
             keys: try KeyFile.loadOrCreate(in: folder),
+            adminToken: try AdminToken.loadOrCreate(in: folder),
             settings: settings,
             logger: logger
         )

@@ -48,11 +48,15 @@ enum ImportTable {
         "SanguineServer": .only(
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
-                "Hummingbird", "HummingbirdCore", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-                "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
-                "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "UnixSignals",
+                "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
+                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOSSL",
+                "NIOTLS", "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "SystemZlib",
+                "UnixSignals",
             ]
         ),
+
+        // A module map over a header of the system.
+        "SystemZlib": .only([]),
 
         // Wiring, measuring and testing see everything; the manifest says what they link.
         "SanguineCommand": .anything,

@@ -35,6 +35,7 @@ public enum HabitsServer {
             let server = try await SanguineServer(
                 storage: storage,
                 keys: try KeyFile.loadOrCreate(in: folder),
+                adminToken: try AdminToken.loadOrCreate(in: folder),
                 settings: settings,
                 registering: types,
                 onListening: onListening

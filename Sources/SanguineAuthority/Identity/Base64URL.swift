@@ -1,8 +1,8 @@
 import Foundation
 
 /// Base64 for URLs, without padding (RFC 4648, section 5).
-enum Base64URL {
-    static func encode(_ bytes: some Sequence<UInt8>) -> String {
+package enum Base64URL {
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
         Data(bytes).base64EncodedString()
             .replacing("+", with: "-")
             .replacing("/", with: "_")
@@ -10,7 +10,7 @@ enum Base64URL {
     }
 
     /// Returns the bytes, or `nil` if the text is not what ``encode(_:)`` writes.
-    static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         guard !text.utf8.contains(where: { "+/=".utf8.contains($0) }) else { return nil }
         var padded = String(text).replacing("-", with: "+").replacing("_", with: "/")
         padded += String(repeating: "=", count: (4 - padded.utf8.count % 4) % 4)

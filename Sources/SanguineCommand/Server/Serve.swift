@@ -34,12 +34,14 @@ struct Serve: AsyncParsableCommand {
             let server = try await SanguineServer(
                 storage: storage,
                 keys: try KeyFile.loadOrCreate(in: folder),
+                adminToken: try AdminToken.loadOrCreate(in: folder),
                 settings: settings,
                 registry: registry,
                 log: .standardError,
                 logger: logger
             ) { ports in
-                Output.announce("listening on http://\(settings.http.urlHost):\(ports.http)")
+                let scheme = settings.http.tlsCertificate == nil ? "http" : "https"
+                Output.announce("listening on \(scheme)://\(settings.http.urlHost):\(ports.http)")
             }
             try await server.serve()
         } catch {

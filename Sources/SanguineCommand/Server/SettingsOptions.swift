@@ -13,7 +13,7 @@ struct SettingsOptions: ParsableArguments {
     @Option(help: "The port of the API; 0 picks a free one.")
     var port: String?
 
-    @Option(help: "The address for metrics and administration; whoever reaches it is trusted.")
+    @Option(help: "The address for metrics and administration; it has metrics for all.")
     var adminHost: String?
 
     @Option(help: "The port for metrics and administration. Default: the API's + 1.")

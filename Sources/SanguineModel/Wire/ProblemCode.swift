@@ -42,6 +42,8 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
     /// 403: the record belongs to another account.
     public static let notOwner = Self(rawValue: "not_owner")
+    /// 403: the request names another server in `Host`, or comes from another server's page.
+    public static let foreignRequest = Self(rawValue: "foreign_request")
     /// 404: there is no such thing, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
     /// 405: the resource does not take the method; `Allow` names those that it takes.
@@ -155,6 +157,7 @@ extension ProblemCode {
         .quotaExhausted: (402, "The quota is used up."),
         .identityMismatch: (403, "The user id is another's."),
         .notOwner: (403, "The record is another's."),
+        .foreignRequest: (403, "The request is another server's."),
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not take the method."),
         .operationInProgress: (409, "The operation is still running."),

@@ -1,16 +1,16 @@
-import HTTPTypes
 import NIOCore
-import NIOHTTPTypes
 
 /// Closes a connection whose peer takes nothing of an answer for too long.
 ///
 /// A peer that does not read keeps its answer in memory and its connection's place: it has
 /// ``ServerSettings/Limits/writeTimeout`` for each piece of ``EdgeLimits/pieceBytes``.
 ///
+/// Stands over what is written to a connection of HTTP/1.1, to a stream of HTTP/2, which it closes
+/// alone, and to a connection of HTTP/2.
+///
 /// Mutable state belongs to the event loop.
 final class AnswerFlow: ChannelOutboundHandler, RemovableChannelHandler {
-    typealias OutboundIn = HTTPResponsePart
-    typealias OutboundOut = HTTPResponsePart
+    typealias OutboundIn = Any
 
     private let timeout: TimeAmount
     private let gaveUp: @Sendable () -> Void
@@ -35,12 +35,7 @@ final class AnswerFlow: ChannelOutboundHandler, RemovableChannelHandler {
         data: NIOAny,
         promise: EventLoopPromise<Void>?
     ) {
-        switch unwrapOutboundIn(data) {
-        case .head:
-            context.write(data, promise: promise)
-        case .body, .end:
-            watch(data, context, promise)
-        }
+        watch(data, context, promise)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -16,8 +16,20 @@ struct Edge: Sendable {
     let writeTimeout: Duration
     /// What counts the connections of each address.
     let places: SharedPool
+    /// The proxies that bring many clients each: they have no share of the connections.
+    let proxies: TrustedProxies
+    /// What the server proves itself with, or `nil` for connections in the clear.
+    let tls: TLSIdentity?
     /// Counts connections that were closed because nobody read.
     let unread: Counter
+
+    /// Counts a connection against its address.
+    ///
+    /// - Returns: Its place, which is left when the connection ends.
+    func place(of channel: any Channel) throws(SharedPool.Refusal) -> SharedPool.Place {
+        let peer = channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }
+        return try places.take(address: proxies.contains(peer) ? nil : peer?.client)
+    }
 
     /// Prepares the socket: an end for peers that acknowledge nothing, and little in its buffers.
     func setOptions(of channel: any Channel) {
@@ -50,50 +62,26 @@ struct Edge: Sendable {
             withOutboundHeaderValidation: false  // The types of the fields do.
         )
         try pipeline.addHandler(RequestForm())
-        try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
+        try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
         try configureParts(pipeline, logger: logger)
     }
 
     /// Adds what every version of HTTP needs.
-    func configureParts(_ pipeline: ChannelPipeline.SynchronousOperations, logger: Logger) throws {
-        try pipeline.addHandler(
-            AnswerFlow(
-                timeout: TimeAmount(writeTimeout),
-                gaveUp: { [unread] in unread.increment() }
-            )
-        )
+    private func configureParts(
+        _ pipeline: ChannelPipeline.SynchronousOperations,
+        logger: Logger
+    ) throws {
+        try pipeline.addHandler(flow())
         try pipeline.addHandler(
             HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger)
         )
     }
-}
 
-/// A connection of HTTP/1.1.
-struct EdgeChannel: HTTPChannelHandler {
-    typealias Value = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
-
-    let edge: Edge
-    let responder: Responder
-
-    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-        channel.eventLoop.makeCompletedFuture {
-            do {
-                let place = try edge.places.take(address: channel.remoteAddress?.ipAddress)
-                channel.closeFuture.whenComplete { _ in place.leave() }
-                edge.setOptions(of: channel)
-                try edge.configure(channel.pipeline.syncOperations, logger: logger)
-                return try NIOAsyncChannel(
-                    wrappingChannelSynchronously: channel,
-                    configuration: .init(isOutboundHalfClosureEnabled: true)
-                )
-            } catch {
-                channel.close(promise: nil)
-                throw error
-            }
-        }
-    }
-
-    func handle(value: Value, logger: Logger) async {
-        await handleHTTP(asyncChannel: value, logger: logger)
+    /// What gives up a peer that does not read.
+    func flow() -> AnswerFlow {
+        AnswerFlow(
+            timeout: TimeAmount(writeTimeout),
+            gaveUp: { [unread] in unread.increment() }
+        )
     }
 }

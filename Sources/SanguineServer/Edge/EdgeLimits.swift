@@ -13,6 +13,22 @@ public enum EdgeLimits {
     public static let unsentBytes = 1 << 17
     /// Bytes of an answer that is always given, however much waits: 4 KiB.
     public static let exemptAnswerBytes = 1 << 12
+    /// Bytes of an answer that is not compressed: 1 KiB.
+    public static let uncompressedBytes = 1 << 10
+    /// Bytes of an answer that is compressed at most: 4 MiB; a longer one goes out as it is.
+    public static let compressedBytes = 1 << 22
+    /// Requests of a connection of HTTP/2 at a time: 100.
+    public static let streams = 100
+    /// Bytes of a request's header fields over HTTP/2: 16 KiB.
+    public static let http2HeaderBytes = 1 << 14
+    /// Requests that a client may cancel in 30 s over one connection of HTTP/2: 200.
+    public static let resetStreams = 200
+    /// How long a client may take for its part of the TLS handshake: 10 seconds.
+    public static let handshakeSeconds = 10
+    /// Wrong admin tokens of an address in a minute: 10; more of them are refused with 429.
+    public static let wrongAdminTokens = 10
+    /// How long a browser is signed in to the admin port: 12 hours.
+    public static let adminSessionSeconds = 12 * 3_600
     /// The share of the answers and bodies that wait that one account may have: an eighth.
     public static let accountShare = 8
     /// After how long those who are refused because too much waits may come back: 1 second.

@@ -7,7 +7,8 @@ import SanguineModel
 /// Refuses what is no HTTP/1 request as RFC 9110 and RFC 9112 have it, with a problem document.
 ///
 /// The parser accepts none or several `Host` fields, and any number of requests at once: here they
-/// are refused. A request of HTTP/1.0 gets no chunks, and its connection ends with the answer.
+/// are refused. A request of HTTP/1.0 gets no chunks. After an answer that says so the connection
+/// ends.
 ///
 /// The refusal travels as the parser's error would: what reads the requests answers those that
 /// came before, then writes a bare 400, which becomes the problem here.
@@ -23,6 +24,8 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
     private var unanswered: [HTTPVersion] = []
     /// What is answered in place of the bare 400.
     private var refusal: Problem?
+    /// Whether the answer that is being written is the last one.
+    private var isLast = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard refusal == nil else { return }  // Nothing after it can be told from it.
@@ -73,10 +76,11 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
                 head.version = version
                 head.headers.replaceOrAdd(name: "Connection", value: "close")
             }
+            isLast = head.headers[canonicalForm: "Connection"].contains { $0 == "close" }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .end where !unanswered.isEmpty:
             unanswered.removeFirst()
-            context.write(data, promise: promise)
+            context.write(data, promise: isLast ? .closing(context, after: promise) : promise)
         default:
             context.write(data, promise: promise)
         }
@@ -121,4 +125,17 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
 extension HTTPVersion {
     /// Whether it is HTTP/1.0 or older, which needs no `Host` either.
     fileprivate var isWithoutChunks: Bool { major < 1 || major == 1 && minor < 1 }
+}
+
+extension EventLoopPromise<Void> {
+    /// A promise that ends the channel when something was written, and then tells another one.
+    static func closing(
+        _ context: ChannelHandlerContext,
+        after promise: EventLoopPromise<Void>?
+    ) -> EventLoopPromise<Void> {
+        let written = promise ?? context.eventLoop.makePromise(of: Void.self)
+        let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+        written.futureResult.whenComplete { _ in bound.value.close(promise: nil) }
+        return written
+    }
 }

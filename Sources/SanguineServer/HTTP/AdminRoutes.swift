@@ -4,15 +4,17 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// `/metrics` and `/admin/v1`, on a port of their own that listens on loopback.
+/// `/metrics`, and `/admin` behind its token, on a port of their own that listens on loopback.
 struct AdminRoutes: Sendable {
     let authority: Authority
     let gate: Gate
+    let admin: AdminGate
     let metrics: OpenMetricsRegistry
 
     func add(to routes: Router<ServerContext>) {
         routes.get("metrics", use: scrape)
-        let admin = routes.group("admin/v1")
+        routes.post("admin/session", use: signIn)
+        let admin = routes.group("admin/v1").add(middleware: self.admin)
         admin.get("accounts", use: find)
         admin.post("accounts/:id/grants", use: grant)
         admin.put("accounts/:id/plan", use: setPlan)
@@ -24,6 +26,17 @@ struct AdminRoutes: Sendable {
             status: .ok,
             headers: [.contentType: OpenMetricsRegistry.contentType],
             body: .init(byteBuffer: ByteBuffer(string: metrics.render()))
+        )
+    }
+
+    @Sendable
+    private func signIn(_ request: Request, _ context: ServerContext) async throws -> Response {
+        struct Body: Codable { var token: String }
+        let body = try WireBody.decode(Body.self, from: try await gate.collect(request, context))
+        let cookie = try admin.signIn(with: try body.get().token, context)
+        return Response(
+            status: .noContent,
+            headers: [.setCookie: cookie, .cacheControl: "no-store"]
         )
     }
 

@@ -14,6 +14,8 @@ extension HTTPField.Name {
     static let cacheStatus = named("Cache-Status")
     static let lastEventID = named("Last-Event-ID")
     static let accelBuffering = named("X-Accel-Buffering")
+    static let forwarded = named("Forwarded")
+    static let forwardedFor = named("X-Forwarded-For")
 
     private static func named(_ text: String) -> Self {
         guard let name = Self(text) else {

@@ -8,12 +8,14 @@ import SanguineModel
 /// Stands around every handler: turns whatever it throws into a problem, adds the headers that all
 /// answers carry, and writes the access log and the metrics.
 struct Frame: RouterMiddleware {
+    let proxies: TrustedProxies
     let metrics: RequestMetrics
     let answers: SharedPool
     let accessLog: LogQueue?
     let clock: any WallClock
     // It measures, and decides nothing.
     private let stopwatch = ContinuousClock()
+    private let compression = Compression()
 
     func handle(
         _ request: Request,
@@ -21,11 +23,18 @@ struct Frame: RouterMiddleware {
         next: (Request, ServerContext) async throws -> Response
     ) async throws -> Response {
         let start = stopwatch.now
+        let context = context.locating(request, behind: proxies)
         var response: Response
         do {
-            response = try reserving(try await next(request, context), context)
+            response = try await next(request, context)
+            response = try await compression.compress(response, to: request)
+            response = try reserving(response, context)
         } catch {
             response = Response(.problem(problem(error, context)))
+            if response.status == .unsupportedMediaType, Gate.hasCoding(request) {
+                // RFC 9110, section 15.5.16: which encodings would have been taken.
+                response.headers[.acceptEncoding] = "identity"
+            }
         }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
@@ -49,7 +58,8 @@ struct Frame: RouterMiddleware {
         // An answer to HEAD has no body: one would be read as the start of the next answer.
         if request.method == .head { response = response.createHeadResponse() }
         if Self.hasBody(request), !context.exchange.hasReadBody {
-            response = Self.closing(response, context.channel)
+            // The rest of a body that nobody reads may be endless: the edge ends the connection.
+            response.headers[.connection] = "close"
         }
         return response
     }
@@ -85,18 +95,6 @@ struct Frame: RouterMiddleware {
     private static func hasBody(_ request: Request) -> Bool {
         request.headers[.transferEncoding] != nil
             || request.headers[.contentLength].map { $0 != "0" } == true
-    }
-
-    /// Ends the connection after the answer: the rest of a body that nobody reads may be endless.
-    private static func closing(_ response: Response, _ channel: any Channel) -> Response {
-        var closing = response
-        let body = response.body
-        closing.headers[.connection] = "close"
-        closing.body = ResponseBody(contentLength: body.contentLength) { writer in
-            try await body.write(writer)
-            channel.close(promise: nil)
-        }
-        return closing
     }
 
     /// The id under which Hummingbird's logger names the request.

@@ -27,7 +27,7 @@ struct Gate: Sendable {
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
         let ticket = uploads.enter(context.channel)
         defer { uploads.leave(ticket) }
-        if let coding = request.headers[.contentEncoding], coding.lowercased() != "identity" {
+        if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > bodyBytes {
@@ -42,6 +42,12 @@ struct Gate: Sendable {
         let bytes = try await receive(request.body, context)
         context.exchange.hasReadBody = true
         return try WireBody.checked(bytes, request.headers[.contentType])
+    }
+
+    /// Whether the body is encoded, which no endpoint takes.
+    static func hasCoding(_ request: Request) -> Bool {
+        let codings = request.headers[values: .contentEncoding]
+        return codings.contains { $0.lowercased() != "identity" }
     }
 
     /// Reads a body while there is room for it among all that are being received.

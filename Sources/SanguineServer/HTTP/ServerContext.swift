@@ -11,8 +11,10 @@ struct ServerContext: RequestContext {
     /// The connection, which ends if a body takes too long.
     let channel: any Channel
 
-    /// The peer's IP address, for the limit of calls without a token; never logged.
-    var address: String { channel.remoteAddress?.ipAddress ?? "unknown" }
+    /// Who the request came from, for the limits of addresses: see ``IPAddress/client``; never
+    /// logged.
+    private(set) var address = Self.unknown
+    private static let unknown = "unknown"
 
     /// What the handlers tell the frame around them.
     let exchange = Exchange()
@@ -20,6 +22,19 @@ struct ServerContext: RequestContext {
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
+    }
+
+    /// The context of a request whose client is the peer, or whom trusted proxies name.
+    func locating(_ request: Request, behind proxies: TrustedProxies) -> ServerContext {
+        let peer = channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }
+        let client = proxies.client(
+            behind: peer,
+            forwarded: request.headers[values: .forwarded],
+            forwardedFor: request.headers[values: .forwardedFor]
+        )
+        var context = self
+        context.address = client?.client ?? Self.unknown
+        return context
     }
 }
 

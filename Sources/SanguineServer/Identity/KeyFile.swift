@@ -15,46 +15,27 @@ public enum KeyFile {
     /// - Returns: The keys, which are in the file by then.
     /// - Throws: ``KeyFileError``.
     public static func loadOrCreate(in folder: URL) throws(KeyFileError) -> SigningKeys {
-        let file = folder.appending(path: name)
-        guard FileManager.default.fileExists(atPath: file.path) else { return try create(file) }
-        let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
-        let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0o777
-        guard mode & 0o077 == 0 else { throw .readableByOthers(path: file.path, mode: mode) }
-        guard let data = try? Data(contentsOf: file), let keys = SigningKeys(encoded: data) else {
-            throw .unreadable(path: file.path)
-        }
-        return keys
-    }
-
-    private static func create(_ file: URL) throws(KeyFileError) -> SigningKeys {
-        let keys = SigningKeys()
-        // Written whole under another name first: a crash leaves no half of a key.
-        let draft = file.appendingPathExtension("new")
-        try? FileManager.default.removeItem(at: draft)
-        let descriptor = open(draft.path, O_CREAT | O_EXCL | O_WRONLY, 0o600)
-        guard descriptor >= 0 else { throw .notWritten(path: file.path, reason: lastError) }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        do {
-            try handle.write(contentsOf: keys.encoded)
-            try handle.synchronize()
-            try handle.close()
-            try FileManager.default.moveItem(at: draft, to: file)
-            // Without it a loss of power can take the name back, and with it everyone's session.
-            try synchronize(folder: file.deletingLastPathComponent())
+        let path = folder.appending(path: name)
+        let file = OwnerFile(path)
+        do throws(OwnerFileError) {
+            if let data = try file.read() {
+                guard let keys = SigningKeys(encoded: data) else {
+                    throw .unreadable(path: path.path)
+                }
+                return keys
+            }
+            let keys = SigningKeys()
+            try file.create(keys.encoded)
+            return keys
         } catch {
-            throw .notWritten(path: file.path, reason: "\(error)")
+            switch error {
+            case .readableByOthers(let path, let mode):
+                throw .readableByOthers(path: path, mode: mode)
+            case .unreadable(let path): throw .unreadable(path: path)
+            case .notWritten(let path, let reason): throw .notWritten(path: path, reason: reason)
+            }
         }
-        return keys
     }
-
-    private static func synchronize(folder: URL) throws {
-        let descriptor = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
-    }
-
-    private static var lastError: String { String(cString: strerror(errno)) }
 }
 
 /// A reason why the keys are not to be had.

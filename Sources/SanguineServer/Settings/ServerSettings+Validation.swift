@@ -26,6 +26,11 @@ extension ServerSettings {
                 )
             )
         }
+        if (http.tlsCertificate == nil) != (http.tlsKey == nil) {
+            let missing = http.tlsKey == nil ? "http.tlsKey" : "http.tlsCertificate"
+            let allowed = "the path of a file, since TLS needs the certificate and its key"
+            problems.append(refusal(of: missing, value: "", allowed: allowed))
+        }
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }

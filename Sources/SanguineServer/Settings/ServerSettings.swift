@@ -35,11 +35,36 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: none.
         public var corsOrigins: [String] = []
+        /// Names and addresses, beside loopback and ``adminHost``, under which the port for metrics
+        /// and administration may be called.
+        ///
+        /// Default: none.
+        public var adminHosts: [String] = []
+        /// Addresses, and ranges such as `10.0.0.0/8`, of proxies whose `Forwarded` (RFC 7239) or
+        /// `X-Forwarded-For` names the client, for the limits of addresses.
+        ///
+        /// Default: none, the peer is the client.
+        public var trustedProxies: [String] = []
+        /// The PEM file with the certificate chain of the public port, read again on SIGHUP.
+        ///
+        /// With ``tlsKey`` the port speaks TLS, and HTTP/2 with clients that ask for it. Default:
+        /// `nil`, in the clear.
+        public var tlsCertificate: String?
+        /// The PEM file with the certificate's private key, which only its owner may read.
+        ///
+        /// Default: `nil`.
+        public var tlsKey: String?
 
         /// The port for metrics and administration: ``adminPort``, or else the public port + 1, or
         /// 0 if that is 0.
         public var effectiveAdminPort: Int {
             adminPort ?? (port == 0 ? 0 : port + 1)
+        }
+
+        /// What the public port proves itself with, or `nil` without TLS.
+        func tlsIdentity() throws(TLSFileError) -> TLSIdentity? {
+            guard let tlsCertificate, let tlsKey else { return nil }
+            return try TLSIdentity(certificate: tlsCertificate, key: tlsKey)
         }
     }
 

@@ -24,7 +24,7 @@ extension Setting {
             "http.adminHost",
             .text(\.http.adminHost, characters: 1...255),
             flag: "--admin-host",
-            "The address for metrics and administration; whoever reaches it is trusted."
+            "The address for metrics and administration; it has metrics for all."
         ),
         Setting(
             "http.adminPort",
@@ -38,6 +38,32 @@ extension Setting {
             allowed: "origins such as https://app.example.com, or *",
             isValid: isOrigin,
             "The origins whose pages may call the API."
+        ),
+        Setting(
+            "http.adminHosts",
+            .texts(\.http.adminHosts),
+            allowed: "names and addresses without port, such as metrics.internal",
+            isValid: AdminHosts.isName,
+            "The names by which the admin port may be called, beside those of loopback."
+        ),
+        Setting(
+            "http.trustedProxies",
+            .texts(\.http.trustedProxies),
+            allowed: "addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32",
+            isValid: { AddressRange($0) != nil },
+            "The proxies whose `Forwarded` or `X-Forwarded-For` names the client."
+        ),
+        Setting(
+            "http.tlsCertificate",
+            .optionalText(\.http.tlsCertificate),
+            allowed: "the path of a file, beside 'http.tlsKey'",
+            "The certificate chain of the API's port in PEM; it is read again on SIGHUP."
+        ),
+        Setting(
+            "http.tlsKey",
+            .optionalText(\.http.tlsKey),
+            allowed: "the path of a file, beside 'http.tlsCertificate'",
+            "The certificate's private key in PEM; only its owner may read the file."
         ),
     ]
 

@@ -1,3 +1,4 @@
+import SanguineAuthority
 import SanguineTesting
 import TestSupport
 import Testing
@@ -140,6 +141,16 @@ struct ConnectionTests {
                 "GET /health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
             )
             #expect(plain.contains("200 OK"))
+            try await guest.fill(records: 20, bytes: 2_000)
+            let pull = try await exchange(
+                server.ports.http,
+                """
+                GET /v1/sync/pull?since=0 HTTP/1.0\r\nAccept-Encoding: gzip\r\n\
+                Authorization: Bearer \(guest.session.accessToken)\r\n\r\n
+                """
+            )
+            #expect(pull.lowercased().contains("content-length: "))
+            #expect(!pull.lowercased().contains("transfer-encoding"))
         }
     }
 
@@ -177,6 +188,33 @@ struct ConnectionTests {
             try await unread.closed()
             let metrics = try await server.send("GET", "/metrics", toAdmin: true).body
             #expect(metrics.contains("\nconnections_unread_total 1\n"))
+        }
+    }
+
+    @Test func `a connection holds one answer, however many were asked for, and delays nobody`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            try await guest.fill(records: 120, bytes: 8_000)
+            let path = "/v1/sync/pull?since=0&limit=1000"
+            let length = try await guest.get(path).bytes.count
+            let pull = """
+                GET \(path) HTTP/1.1\r\nHost: a\r\n\
+                Authorization: Bearer \(guest.session.accessToken)\r\n\r\n
+                """
+            let unread = try await UnreadConnection.open(
+                server.ports.http,
+                String(repeating: pull, count: 50)
+            )
+            try await eventually("an answer waits") { server.answers.count > 0 }
+            for _ in 0..<20 {
+                #expect(try await guest.get("/v1/balance").status == 200)
+                #expect(server.answers.count <= length)
+            }
+            #expect(try await guest.get(path).bytes.count == length)
+            unread.close()
+            try await eventually("nothing waits") { server.answers.count == 0 }
         }
     }
 

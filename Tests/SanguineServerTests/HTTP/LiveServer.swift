@@ -18,6 +18,8 @@ struct LiveServer: Sendable {
         var settings = ServerSettings()
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
+        var adminToken = AdminToken()
+        var isWithoutAdminToken = false
         var registry = OpenMetricsRegistry()
         var log: LogQueue?
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -36,6 +38,7 @@ struct LiveServer: Sendable {
             try await SanguineServer(
                 storage: storage,
                 keys: keys,
+                adminToken: isWithoutAdminToken ? nil : adminToken,
                 settings: settings,
                 registry: registry,
                 log: log,
@@ -51,6 +54,8 @@ struct LiveServer: Sendable {
     let ports: SanguineServer.Ports
     /// What the server decides with.
     let authority: Authority
+    /// The answers that wait to be read.
+    let answers: SharedPool
     let group: ServiceGroup
 
     /// Starts a server, runs the body, and stops the server gracefully.
@@ -80,6 +85,7 @@ struct LiveServer: Sendable {
                         setup: setup,
                         ports: ports,
                         authority: server.authority,
+                        answers: server.answers,
                         group: group
                     )
                 )
@@ -89,7 +95,7 @@ struct LiveServer: Sendable {
         }
     }
 
-    /// Sends a request.
+    /// Sends a request; to the admin port with its token, unless a header says otherwise.
     func send(
         _ method: String,
         _ path: String,
@@ -104,17 +110,36 @@ struct LiveServer: Sendable {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(string: body))
         }
+        if toAdmin {
+            // What stands in `headers` replaces it.
+            let authorization = "Bearer \(setup.adminToken.reveal())"
+            request.headers.add(name: "Authorization", value: authorization)
+        }
         for (name, value) in headers { request.headers.replaceOrAdd(name: name, value: value) }
         return try await send(request)
     }
 
-    func send(_ request: HTTPClientRequest) async throws -> Reply {
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+    /// Asks the admin port without its token.
+    func sendToAdmin(_ path: String, headers: HTTPHeaders) async throws -> Reply {
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(ports.admin)\(path)")
+        request.headers = headers
+        return try await send(request)
+    }
+
+    /// Gives answers as they are sent; the shared client asks for gzip and undoes it.
+    private static let client = HTTPClient(eventLoopGroupProvider: .singleton)
+
+    func send(
+        _ request: HTTPClientRequest,
+        through client: HTTPClient? = nil
+    ) async throws -> Reply {
+        let response = try await (client ?? Self.client).execute(request, timeout: .seconds(30))
         let body = try await response.body.collect(upTo: 4 << 20)
         return Reply(
             status: Int(response.status.code),
+            version: response.version,
             headers: response.headers,
-            body: String(buffer: body)
+            bytes: Array(body.readableBytesView)
         )
     }
 
@@ -210,8 +235,11 @@ struct Guest: Sendable {
 /// An answer, read whole.
 struct Reply: Sendable {
     let status: Int
+    let version: HTTPVersion
     let headers: HTTPHeaders
-    let body: String
+    let bytes: [UInt8]
+
+    var body: String { String(decoding: bytes, as: UTF8.self) }
 
     subscript(_ header: String) -> String? { headers.first(name: header) }
 

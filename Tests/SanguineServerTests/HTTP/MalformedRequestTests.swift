@@ -36,6 +36,12 @@ struct MalformedRequestTests {
     @Test(arguments: [
         #"{"reason":"a"}"#, #"{"amount":1}"#, #"{"amount":"1","reason":"a"}"#,
         #"{"amount":1.5,"reason":"a"}"#, #"{"amount":1e30,"reason":"a"}"#,
+        #"{"amount":1.00000000000000000001,"reason":"a"}"#,
+        #"{"amount":0.99999999999999999999,"reason":"a"}"#,
+        #"{"amount":99999999999999999999,"reason":"a"}"#, #"{"amount":1e400,"reason":"a"}"#,
+        #"{"amount":-1e400,"reason":"a"}"#, #"{"amount":1e-400,"reason":"a"}"#,
+        #"{"amount":1\#(String(repeating: "0", count: 10_000)),"reason":"a"}"#,
+        #"{"amount":1.\#(String(repeating: "0", count: 10_000))1,"reason":"a"}"#,
         #"{"amount":0,"reason":"a"}"#, #"{"amount":-5,"reason":"a"}"#,
         #"{"amount":9223372036854775807,"reason":"a"}"#, #"{"amount":null,"reason":"a"}"#,
         #"{"amount":1,"reason":""}"#, "{}",
@@ -120,6 +126,26 @@ struct MalformedRequestTests {
                 headers: ["Content-Type": "application/merge-patch+json"]
             )
             #expect(patch.status == 200)
+        }
+    }
+
+    @Test(arguments: ["gzip", "deflate, gzip", "IDENTITY, br", "br"])
+    func `a body that is encoded is refused, and told what would be taken`(
+        coding: String
+    ) async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let headers = ["Content-Encoding": coding]
+            let reply = try await guest.post("/v1/spend", Self.spend, headers: headers)
+            #expect(reply.status == 415)
+            #expect(reply.code == "unsupported_media_type")
+            #expect(reply["Accept-Encoding"] == "identity")
+            let plain = ["Content-Encoding": "Identity"]
+            let taken = try await guest.post("/v1/spend", Self.spend, headers: plain)
+            #expect(taken.status == 200)
+            let type = ["Content-Type": "text/plain"]
+            let other = try await guest.post("/v1/spend", Self.spend, headers: type)
+            #expect(other["Accept-Encoding"] == nil)
         }
     }
 

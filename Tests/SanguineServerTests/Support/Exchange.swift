@@ -67,6 +67,9 @@ final class UnreadConnection: Sendable {
         return UnreadConnection(channel)
     }
 
+    /// Ends it without a word.
+    func close() { channel.close(promise: nil) }
+
     /// Waits until the server has closed the connection, which reading shows.
     func closed() async throws {
         try await eventually("the server closes the connection") { [channel] in

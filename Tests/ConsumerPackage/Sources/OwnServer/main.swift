@@ -43,6 +43,7 @@ let storage = try SQLiteStorage(folder: folder)
 let server = try await SanguineServer(
     storage: storage,
     keys: try KeyFile.loadOrCreate(in: folder),
+    adminToken: try AdminToken.loadOrCreate(in: folder),
     settings: settings,
     registering: [Habit.self, CompleteHabit.self]
 ) { ports in print("listening on http://127.0.0.1:\(ports.http)") }

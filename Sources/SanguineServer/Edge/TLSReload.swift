@@ -1,0 +1,36 @@
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// Reads the certificate again whenever the process gets SIGHUP.
+struct TLSReload: Service {
+    private let identity: TLSIdentity
+    private let logger: Logger
+    private let signals: UnixSignalsSequence
+
+    /// Catches the signal, which would end the process, from now on.
+    init(identity: TLSIdentity, logger: Logger) async {
+        self.identity = identity
+        self.logger = logger
+        signals = await UnixSignalsSequence(trapping: .sighup)
+    }
+
+    func run() async throws {
+        // The sequence ends with the task, or never: a graceful shutdown ends the task here.
+        await cancelWhenGracefulShutdown {
+            for await _ in signals { reload() }
+        }
+    }
+
+    private func reload() {
+        do throws(TLSFileError) {
+            try identity.reload()
+            logger.notice("New connections get the certificate that was read again")
+        } catch {
+            logger.error(
+                "The certificate could not be read again; the one before is used",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+}

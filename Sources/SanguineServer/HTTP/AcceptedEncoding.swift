@@ -1,0 +1,35 @@
+/// What a client says of the encodings that it takes: `Accept-Encoding` (RFC 9110, section 12.5.3).
+enum AcceptedEncoding {
+    /// Whether a client takes gzip, by the lines of its field: it names it, or all, with a weight
+    /// that is not 0.
+    static func takesGzip(_ lines: [String]) -> Bool {
+        var named: Bool?
+        var others = false
+        for line in lines {
+            for element in line.utf8.split(separator: UInt8(ascii: ",")) {
+                let parts = element.split(separator: UInt8(ascii: ";")).map(trimmed)
+                guard let coding = parts.first?.lowercased() else { continue }
+                let isTaken = !parts.dropFirst().contains(where: isNothing)
+                switch coding {
+                case "gzip", "x-gzip": named = (named ?? false) || isTaken
+                case "*": others = isTaken
+                default: break
+                }
+            }
+        }
+        return named ?? others
+    }
+
+    /// Whether a parameter is the weight 0: `q=0`, `q=0.0`, `Q=0.000`.
+    private static func isNothing(_ parameter: String) -> Bool {
+        let pair = parameter.split(separator: "=", maxSplits: 1)
+        guard pair.count == 2, pair[0].lowercased() == "q" else { return false }
+        return pair[1].allSatisfy { $0 == "0" || $0 == "." }
+    }
+
+    private static func trimmed(_ part: Substring.UTF8View) -> String {
+        var text = Substring(part).drop { $0 == " " || $0 == "\t" }
+        while text.last == " " || text.last == "\t" { text.removeLast() }
+        return String(text)
+    }
+}

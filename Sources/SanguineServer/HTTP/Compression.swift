@@ -1,0 +1,76 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SanguineAuthority
+
+/// Compresses long answers for clients that take gzip.
+///
+/// What is read is compressed, and what a change is answered with is not: those answers are
+/// `no-store`, hold tokens or repeat what was sent, and their length would tell one who chooses
+/// some of the text about the rest (BREACH, CVE-2013-3587). Streams go out as they come.
+///
+/// An answer is compressed whole before it waits for its reader, so that compressors never wait,
+/// and only the compressed bytes count as waiting.
+struct Compression: Sendable {
+    /// Compresses an answer if it is one of those.
+    ///
+    /// It varies with `Accept-Encoding` from then on, and its validator is a weak one: the answer
+    /// means the same, and has other bytes (RFC 9110, section 8.8.3.3).
+    func compress(_ response: Response, to request: Request) async throws -> Response {
+        guard let length = response.body.contentLength, length > EdgeLimits.uncompressedBytes,
+            isText(response.headers[.contentType]), response.headers[.contentEncoding] == nil,
+            response.headers[.cacheControl]?.contains("no-store") != true
+        else { return response }
+        var compressed = response
+        compressed.headers[values: .vary].append("Accept-Encoding")
+        guard request.method != .head, length <= EdgeLimits.compressedBytes,
+            AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding]),
+            let bytes = try await gzip(response.body)
+        else { return compressed }
+        if let tag = response.headers[.eTag], !tag.hasPrefix("W/") {
+            compressed.headers[.eTag] = "W/\(tag)"
+        }
+        compressed.headers[.contentEncoding] = "gzip"
+        compressed.headers[.contentLength] = nil  // That of the body holds.
+        compressed.body = ResponseBody(byteBuffer: bytes)
+        return compressed
+    }
+
+    private func isText(_ type: String?) -> Bool {
+        guard let type = type?.prefix(while: { $0 != ";" && $0 != " " }) else { return false }
+        return type == "application/json" || type == "application/openmetrics-text"
+            || type.hasPrefix("text/") && type != "text/event-stream"
+    }
+
+    private func gzip(_ body: ResponseBody) async throws -> ByteBuffer? {
+        guard let gzip = Gzip() else { return nil }
+        let written = Written()
+        try await body.write(Writer(gzip: gzip, written: written))
+        return written.bytes
+    }
+
+    /// What the writer leaves behind, which a body consumes.
+    private final class Written {
+        // Confined to the task that writes the body.
+        var bytes: ByteBuffer?
+    }
+
+    private struct Writer: ResponseBodyWriter {
+        let gzip: Gzip
+        let written: Written
+
+        mutating func write(_ buffer: ByteBuffer) async throws {
+            var rest = buffer
+            while let piece = rest.readSlice(
+                length: min(EdgeLimits.pieceBytes, rest.readableBytes)
+            ), piece.readableBytes > 0 {
+                gzip.write(piece.readableBytesView)
+                await Task.yield()
+            }
+        }
+
+        consuming func finish(_ trailers: HTTPFields?) async throws {
+            written.bytes = gzip.finish().map { ByteBuffer(bytes: $0) }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Crypto
+public import Foundation
+import SanguineAuthority
+import SanguineModel
+
+/// What opens `/admin`: a text that the first start makes, in the file `admin-token` of the data
+/// folder, mode 0600.
+///
+/// ```sh
+/// curl -H "Authorization: Bearer $(cat data/admin-token)" http://127.0.0.1:8081/admin/v1/accounts
+/// ```
+///
+/// To replace it, delete the file and start the server again.
+public struct AdminToken: Sendable {
+    /// The file's name.
+    public static let name = "admin-token"
+
+    private let secret: Secret
+    private let digest: SHA256Digest
+
+    /// Makes a new one from the system's random numbers.
+    public init() {
+        self.init(Base64URL.encode(SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }))
+    }
+
+    private init(_ text: String) {
+        secret = Secret(text)
+        digest = SHA256.hash(data: Data(text.utf8))
+    }
+
+    /// Reads the token, or makes and keeps a new one at the first start.
+    ///
+    /// - Parameter folder: The data folder, which exists.
+    /// - Returns: The token, which is in the file by then.
+    /// - Throws: ``OwnerFileError``: the file is open to others, has no token of 32 to 256 visible
+    ///   characters, or cannot be written.
+    public static func loadOrCreate(in folder: URL) throws(OwnerFileError) -> AdminToken {
+        let path = folder.appending(path: name)
+        let file = OwnerFile(path)
+        guard let data = try file.read() else {
+            let token = AdminToken()
+            try file.create(Data("\(token.reveal())\n".utf8))
+            return token
+        }
+        let text = String(decoding: data, as: UTF8.self).filter { !$0.isNewline }
+        guard (32...256).contains(text.utf8.count),
+            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .unreadable(path: path.path) }
+        return AdminToken(text)
+    }
+
+    /// The text itself.
+    public func reveal() -> String { secret.reveal() }
+
+    /// Whether a text is the token, in a time that does not tell how much of it is.
+    func matches(_ text: String) -> Bool { SHA256.hash(data: Data(text.utf8)) == digest }
+
+    /// What a browser shows in place of the token, until a moment.
+    func pass(until end: Timestamp) -> String {
+        let milliseconds = end.millisecondsSince1970
+        let code = HMAC<SHA256>.authenticationCode(for: Self.content(milliseconds), using: key)
+        return "\(milliseconds).\(Base64URL.encode(code))"
+    }
+
+    /// Whether a text is a pass that is still good.
+    func accepts(_ pass: String, at now: Timestamp) -> Bool {
+        let parts = pass.split(separator: ".", maxSplits: 1)
+        guard parts.count == 2, let milliseconds = Int64(parts[0]),
+            milliseconds > now.millisecondsSince1970, let code = Base64URL.decode(parts[1])
+        else { return false }
+        return HMAC<SHA256>.isValidAuthenticationCode(
+            code,
+            authenticating: Self.content(milliseconds),
+            using: key
+        )
+    }
+
+    private var key: SymmetricKey { SymmetricKey(data: Data(secret.reveal().utf8)) }
+
+    private static func content(_ end: Int64) -> Data { Data("admin session until \(end)".utf8) }
+}
