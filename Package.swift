@@ -354,8 +354,10 @@ let package = Package(
             name: "SanguineCommandTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineCommand",
                 "SanguineServer",
+                "SanguineSQLite",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",

@@ -11,12 +11,34 @@ public enum KeyFile {
     /// A file that others may read is refused, and so is one that cannot be read: making new keys
     /// instead would sign everyone out.
     ///
-    /// - Parameter folder: The data folder, which exists.
+    /// - Parameters:
+    ///   - folder: The data folder, which exists.
+    ///   - mayBeNew: Whether keys that are missing are made. Default: yes. Say no where the storage
+    ///     has accounts, whom new keys would sign out.
     /// - Returns: The keys, which are in the file by then.
     /// - Throws: ``KeyFileError``.
-    public static func loadOrCreate(in folder: URL) throws(KeyFileError) -> SigningKeys {
+    public static func loadOrCreate(
+        in folder: URL,
+        mayBeNew: Bool = true
+    ) throws(KeyFileError) -> SigningKeys {
+        if let keys = try load(in: folder) { return keys }
         let file = folder.appending(path: name)
-        guard FileManager.default.fileExists(atPath: file.path) else { return try create(file) }
+        guard mayBeNew else { throw .missing(path: file.path) }
+        return try create(file)
+    }
+
+    /// Whether there are keys, readable or not.
+    public static func exists(in folder: URL) -> Bool {
+        FileManager.default.fileExists(atPath: folder.appending(path: name).path)
+    }
+
+    /// Reads the keys, and makes nothing.
+    ///
+    /// - Returns: The keys, or `nil` if there is no file.
+    /// - Throws: ``KeyFileError``.
+    public static func load(in folder: URL) throws(KeyFileError) -> SigningKeys? {
+        let file = folder.appending(path: name)
+        guard exists(in: folder) else { return nil }
         let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
         let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0o777
         guard mode & 0o077 == 0 else { throw .readableByOthers(path: file.path, mode: mode) }
@@ -59,6 +81,8 @@ public enum KeyFile {
 
 /// A reason why the keys are not to be had.
 public enum KeyFileError: Error, Hashable {
+    /// The file is gone, although there are accounts whose sessions need it.
+    case missing(path: String)
     /// Others than the owner may read the file.
     case readableByOthers(path: String, mode: Int)
     /// The file is there, and its content is no keys.
@@ -71,6 +95,11 @@ extension KeyFileError: CustomStringConvertible {
     /// What happened, and what to do about it.
     public var description: String {
         switch self {
+        case .missing(let path):
+            """
+            The signing keys in \(path) are gone, and there are accounts: new keys would sign \
+            everyone out. Restore the file from a backup.
+            """
         case .readableByOthers(let path, let mode):
             """
             The signing keys in \(path) can be read by others (mode \(String(mode, radix: 8))). \

@@ -1,4 +1,7 @@
 import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
 import SanguineTesting
 
 /// The real `sanguine`, as a process of its own.
@@ -53,11 +56,17 @@ final class Tool: Sendable {
         _ arguments: [String],
         environment: [String: String],
         input: String?,
-        errors reading: Errors
+        errors reading: Errors,
+        shell: String?
     ) throws {
         let process = Process()
-        process.executableURL = Self.executable
-        process.arguments = arguments
+        if let shell {
+            process.executableURL = URL(filePath: "/bin/sh")
+            process.arguments = ["-c", shell, "sh", Self.executable.path] + arguments
+        } else {
+            process.executableURL = Self.executable
+            process.arguments = arguments
+        }
         process.environment = ProcessInfo.processInfo.environment
             .filter { !$0.key.hasPrefix("SANGUINE_") }
             .merging(environment) { _, new in new }
@@ -92,15 +101,23 @@ final class Tool: Sendable {
 
     /// Runs the command for as long as the body takes; then it is killed, if it still runs.
     ///
-    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes.
+    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes. A
+    /// `shell` prepares the process and then becomes it, by `exec "$@"`.
     static func with<Value: Sendable>(
         _ arguments: [String],
         environment: [String: String] = [:],
         input: String? = nil,
         errors: Errors = .read,
+        shell: String? = nil,
         _ body: @Sendable (Tool) async throws -> Value
     ) async throws -> Value {
-        let tool = try Tool(arguments, environment: environment, input: input, errors: errors)
+        let tool = try Tool(
+            arguments,
+            environment: environment,
+            input: input,
+            errors: errors,
+            shell: shell
+        )
         defer { tool.signal(SIGKILL) }
         return try await body(tool)
     }
@@ -111,6 +128,13 @@ final class Tool: Sendable {
         environment: [String: String] = [:]
     ) async throws -> Ended {
         try await with(arguments, environment: environment) { try await $0.ended() }
+    }
+
+    /// Begins to read what was stalled.
+    func readErrors() {
+        guard let unread else { return }
+        errors.update { $0.hasEnded = false }
+        Self.read(unread, into: errors)
     }
 
     /// Sends the signal, unless the process is known to have ended.
@@ -179,7 +203,9 @@ final class Tool: Sendable {
 struct ServeProcess: Sendable {
     let tool: Tool
     let port: Int
+    let adminPort: Int
     var api: API { API(port: port) }
+    var admin: API { API(port: adminPort) }
 
     static func with<Value: Sendable>(
         data: URL,
@@ -187,12 +213,38 @@ struct ServeProcess: Sendable {
         arguments: [String] = [],
         environment: [String: String] = ["SANGUINE_LOG_ACCESS": "false"],
         errors: Tool.Errors = .read,
+        shell: String? = nil,
         _ body: @Sendable (ServeProcess) async throws -> Value
     ) async throws -> Value {
-        let all = ["serve", "--data", data.path, "--port", "\(port)", "--admin-port", "0"]
-        return try await Tool.with(all + arguments, environment: environment, errors: errors) {
-            try await body(ServeProcess(tool: $0, port: try await $0.listeningPort()))
+        let adminPort = try await Self.freePort()
+        let all = [
+            "serve", "--data", data.path, "--port", "\(port)", "--admin-port", "\(adminPort)",
+        ]
+        return try await Tool.with(
+            all + arguments,
+            environment: environment,
+            errors: errors,
+            shell: shell
+        ) {
+            let port = try await $0.listeningPort()
+            return try await body(ServeProcess(tool: $0, port: port, adminPort: adminPort))
         }
+    }
+
+    /// A port that was free a moment ago: nobody says which one the admin port is.
+    private static func freePort() async throws -> Int {
+        let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = server.localAddress?.port ?? 0
+        try await server.close()
+        return port
+    }
+
+    /// What the admin port says of the metric, or `nil` if it is not there.
+    func metric(_ name: String) async throws -> Double? {
+        let text = try await admin.send(.GET, "/metrics").text
+        let line = text.split(separator: "\n").first { $0.hasPrefix(name + " ") }
+        return line?.split(separator: " ").last.flatMap { Double($0) }
     }
 
     /// Asks it to stop, and returns how it ended.
