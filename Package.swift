@@ -365,8 +365,10 @@ let package = Package(
             name: "SanguineCommandTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineCommand",
                 "SanguineServer",
+                "SanguineSQLite",
                 "SanguineModel",
                 "SanguineTesting",
                 "TestSupport",

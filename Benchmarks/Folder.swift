@@ -7,7 +7,11 @@ final class Folder {
     init() throws {
         url = FileManager.default.temporaryDirectory
             .appending(path: "sanguine-benchmarks-\(UInt64.random(in: 0 ... .max))")
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            at: url,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
     }
 
     deinit { try? FileManager.default.removeItem(at: url) }

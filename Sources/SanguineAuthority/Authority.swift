@@ -68,11 +68,6 @@ public final class Authority: Sendable {
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock)
     }
 
-    /// Throws unless the storage answers.
-    public func checkReady() async throws(Problem) {
-        _ = try await read { storage throws(StorageError) in try await storage.load([.device("")]) }
-    }
-
     /// Calls the closure after every commit that has added to an account's feed, whatever it was.
     ///
     /// It is called on the task that asked for the change, with the account and the newest number
@@ -131,7 +126,7 @@ extension Problem {
                 "The server is shutting down: send the request again, with the same key.",
                 retryAfter: 1
             )
-        case .failed, .unknownOutcome:
+        case .failed, .full, .readOnly, .damaged, .unknownOutcome:
             // The reason goes to the log, not to the client: it may name files.
             self.init(
                 .internalFault,

@@ -74,13 +74,16 @@ enum Output {
     /// Writes the line of a server that listens.
     ///
     /// If it cannot be written, the server is asked to stop, since whoever waits for the line would
-    /// wait for ever. ``checkAnnouncements()`` then throws.
+    /// wait for ever. ``checkAnnouncements()`` then throws. It is written by a thread of its own: a
+    /// pipe that nobody reads keeps no request waiting.
     static func announce(_ line: String) {
-        do {
-            try write(line)
-        } catch {
-            unannounced.withLock { $0 = error }
-            kill(getpid(), SIGTERM)
+        Thread.detachNewThread {
+            do {
+                try write(line)
+            } catch {
+                unannounced.withLock { $0 = error as? Unwritable }
+                kill(getpid(), SIGTERM)
+            }
         }
     }
 

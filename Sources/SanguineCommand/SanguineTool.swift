@@ -16,7 +16,10 @@ struct SanguineTool: AsyncParsableCommand {
                 name: "Run:",
                 subcommands: [Serve.self, StandIn.self, DemoCommand.self, ConfigCommand.self]
             ),
-            CommandGroup(name: "Support:", subcommands: [Ledger.self, AccountCommand.self]),
+            CommandGroup(
+                name: "Support:",
+                subcommands: [Doctor.self, Ledger.self, AccountCommand.self]
+            ),
             CommandGroup(
                 name: "Use:",
                 subcommands: [

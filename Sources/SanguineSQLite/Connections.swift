@@ -14,12 +14,16 @@ enum Connections {
     static func writer(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
+        mayBeEmpty: Bool,
         schema: Schema
     ) throws(SQLiteStorageError) -> DatabaseQueue {
         let configuration = configuration(label: "writer", options: options)
         return try translating {
             let queue = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
             try queue.writeWithoutTransaction { database in
+                guard try mayBeEmpty || !schema.isMissing(in: database) else {
+                    throw SQLiteStorageError.emptied(folder: folder.path)
+                }
                 try database.execute(
                     sql: """
                         PRAGMA journal_mode = WAL;
@@ -41,15 +45,34 @@ enum Connections {
     }
 
     /// Opens a connection that reads, and can do nothing else.
+    ///
+    /// Where the folder cannot be written, SQLite cannot make the memory that connections share:
+    /// the connection then reads alone, see ``ReadOnlyPlace``.
     static func reader(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
         schema: Schema
     ) throws(SQLiteStorageError) -> DatabaseQueue {
+        do throws(SQLiteStorageError) {
+            return try reader(at: .shared(folder), options: options, schema: schema)
+        } catch {
+            guard case .failed = error, let place = ReadOnlyPlace.alone(folder) else { throw error }
+            return try reader(at: place, options: options, schema: schema)
+        }
+    }
+
+    private static func reader(
+        at place: ReadOnlyPlace,
+        options: SQLiteStorageOptions,
+        schema: Schema
+    ) throws(SQLiteStorageError) -> DatabaseQueue {
         var configuration = configuration(label: "reader", options: options)
         configuration.readonly = true
+        if let pragma = place.pragma {
+            configuration.prepareDatabase { try $0.execute(sql: pragma) }
+        }
         return try translating {
-            let queue = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
+            let queue = try DatabaseQueue(path: place.path, configuration: configuration)
             try queue.unsafeRead { database in
                 try database.execute(
                     sql: "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;"
@@ -165,6 +188,14 @@ final class WriteConnection {
         } catch {
             rollBack()
             throw error
+        }
+    }
+
+    /// Commits something that changes nothing: the number of the schema is written again.
+    func commitNothing() throws(SQLFailure) {
+        try inTransaction { () throws(SQLFailure) in
+            let version = try statement("PRAGMA user_version").first { $0.integer(0) } ?? 0
+            try statement("PRAGMA user_version = \(version)").run()
         }
     }
 

@@ -6,6 +6,8 @@ struct DataFolder: Sendable {
     let path: String
 
     var databasePath: String { path + "/sanguine.sqlite" }
+    var walPath: String { databasePath + "-wal" }
+    var sharedMemoryPath: String { databasePath + "-shm" }
     var lockPath: String { path + "/sanguine.lock" }
 
     init(_ folder: URL) {
@@ -15,6 +17,28 @@ struct DataFolder: Sendable {
 
     /// Whether there is a database.
     var hasDatabase: Bool { FileManager.default.fileExists(atPath: databasePath) }
+
+    /// The free bytes of its disk, or `nil` if the system does not say.
+    var space: DiskSpace? { DiskSpace(of: path) }
+
+    /// Refuses a folder that others than its owner may enter or list.
+    func checkPrivate() throws(SQLiteStorageError) {
+        guard let mode = Self.mode(of: path) else { return }
+        guard mode & 0o077 == 0 else { throw .openToOthers(folder: path, mode: mode) }
+    }
+
+    /// The permissions of a file or folder, or `nil` if there is none.
+    static func mode(of path: String) -> Int? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return Int(status.st_mode & 0o7777)
+    }
+
+    /// The bytes of a file; 0 if there is none.
+    static func size(of path: String) -> Int64 {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : 0
+    }
 
     /// Makes the folder, for its owner alone, unless it is there.
     func create() throws(SQLiteStorageError) {

@@ -53,6 +53,17 @@ final class LockFile: Sendable {
         for descriptor in open { Foundation.close(descriptor) }
     }
 
+    /// Who has the folder open.
+    ///
+    /// It takes the lock for a moment, in the mode that several may have.
+    static func holder(of folder: DataFolder) -> SQLiteFolderFacts.Holder {
+        let file = open(folder.lockPath, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return .nobody }
+        defer { Foundation.close(file) }
+        guard flock(file, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return .nobody }
+        return .process(processID(in: file))
+    }
+
     private static func processID(in file: Int32) -> Int32? {
         var bytes = [UInt8](repeating: 0, count: 20)
         let count = pread(file, &bytes, bytes.count, 0)

@@ -8,6 +8,7 @@ import class GRDB.Database
 ///
 /// Not sendable.
 final class ReadConnection {
+    private let handle: OpaquePointer
     private let reader: RowReader
     private let begin: SQLStatement
     private let end: SQLStatement
@@ -23,6 +24,7 @@ final class ReadConnection {
         guard let handle = database.sqliteConnection else {
             throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
         }
+        self.handle = handle
         reader = try RowReader(on: handle)
         lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
@@ -165,6 +167,33 @@ final class ReadConnection {
         endedSessions.bind(moment)
         endedSessions.bind(limit: limit)
         return try endedSessions.all(SessionRow.init(from:))
+    }
+
+    /// What is wrong with pages and indexes; empty if nothing is.
+    func integrityFindings() throws(SQLFailure) -> [String] {
+        let check = try SQLStatement("PRAGMA integrity_check(\(Integrity.limit))", on: handle)
+        let said = try check.all { $0.text(0) }
+        return said == ["ok"] ? [] : said
+    }
+
+    func hasAccounts() throws(SQLFailure) -> Bool {
+        let any = try SQLStatement("SELECT 1 FROM accounts LIMIT 1", on: handle)
+        return try any.first { _ in true } ?? false
+    }
+
+    /// When the last transfer or operation was made, or `nil` if there is none.
+    func newestMoment() throws(SQLFailure) -> Timestamp? {
+        let newest = try SQLStatement(
+            """
+            SELECT max(
+                ifnull((SELECT at FROM transfers ORDER BY number DESC LIMIT 1), 0),
+                ifnull((SELECT max(at) FROM operations WHERE state = 1), 0)
+            )
+            """,
+            on: handle
+        )
+        let moment = try newest.first { $0.moment(0) }
+        return moment.flatMap { $0.millisecondsSince1970 > 0 ? $0 : nil }
     }
 
     func account(email: String) throws(SQLFailure) -> AccountRow? {

@@ -31,7 +31,14 @@ struct SQLFailure: Error, Hashable {
     var explanation: String { "\(message) (SQLite \(code))" }
 
     /// What a caller learns whose change was rolled back.
-    var asStorageError: StorageError { .failed(explanation) }
+    var asStorageError: StorageError {
+        switch code & 0xFF {
+        case SQLITE_FULL: .full(explanation)
+        case SQLITE_READONLY: .readOnly(explanation)
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged(explanation)
+        default: .failed(explanation)
+        }
+    }
 
     /// What callers learn whose commit failed.
     ///
@@ -39,6 +46,6 @@ struct SQLFailure: Error, Hashable {
     /// now, recovery would find the frame and take the commit for done. Any other code is given
     /// before.
     var asCommitError: StorageError {
-        code & 0xFF == SQLITE_IOERR ? .unknownOutcome(explanation) : .failed(explanation)
+        code & 0xFF == SQLITE_IOERR ? .unknownOutcome(explanation) : asStorageError
     }
 }

@@ -56,6 +56,29 @@ public final class SQLiteInspection: Sendable {
         return try await LedgerVerifier.verify(in: folder, options: options, schema: schema)
     }
 
+    /// Whether there is an account.
+    public func hasAccounts() async throws(StorageError) -> Bool {
+        try await readers.read { connection throws(SQLFailure) in
+            try connection.hasAccounts()
+        }
+    }
+
+    /// When the last transfer or operation was made, or `nil` if there is none.
+    public func newestMoment() async throws(StorageError) -> Timestamp? {
+        try await readers.read { connection throws(SQLFailure) in
+            try connection.newestMoment()
+        }
+    }
+
+    /// Reads every page, and compares every index with its table.
+    ///
+    /// - Returns: What is wrong, in SQLite's words and ten findings at most; empty if nothing is.
+    public func integrityFindings() async throws(StorageError) -> [String] {
+        try await readers.read { connection throws(SQLFailure) in
+            try connection.integrityFindings()
+        }
+    }
+
     /// Closes the connections.
     ///
     /// Later calls throw ``StorageError/closed``.

@@ -29,6 +29,8 @@ public final class SQLiteStorage: Storage {
     private let schema: Schema
     private let readers: ReaderPool
     private let isClosed = Atomic(false)
+    /// What was found to be damaged when the storage was opened.
+    private let damage: String?
 
     /// The thread that changes the database; internal for tests.
     let writer: GroupWriter
@@ -40,24 +42,36 @@ public final class SQLiteStorage: Storage {
     /// - Parameters:
     ///   - folder: The data folder. It is made, for its owner alone, if it is missing.
     ///   - options: The limits.
+    ///   - mayBeEmpty: Whether a database that is missing or empty is made. Default: yes. Say no
+    ///     where something else shows that there was one, and lost data must not be replaced.
     /// - Throws: The first reason, in the order in which ``SQLiteStorageError`` lists them.
     public convenience init(
         folder: URL,
-        options: SQLiteStorageOptions = SQLiteStorageOptions()
+        options: SQLiteStorageOptions = SQLiteStorageOptions(),
+        mayBeEmpty: Bool = true
     ) throws(SQLiteStorageError) {
-        try self.init(folder: folder, options: options, schema: .current)
+        try self.init(folder: folder, options: options, mayBeEmpty: mayBeEmpty, schema: .current)
     }
 
     init(
         folder: URL,
         options: SQLiteStorageOptions,
+        mayBeEmpty: Bool = true,
         schema: Schema
     ) throws(SQLiteStorageError) {
         let folder = DataFolder(folder)
         try folder.create()
+        try folder.checkPrivate()
         let lock = try LockFile(in: folder)
+        guard mayBeEmpty || folder.hasDatabase else { throw .emptied(folder: folder.path) }
         try folder.secureDatabase()
-        let database = try Connections.writer(in: folder, options: options, schema: schema)
+        let database = try Connections.writer(
+            in: folder,
+            options: options,
+            mayBeEmpty: mayBeEmpty,
+            schema: schema
+        )
+        damage = Integrity.damageAtOpening(of: database, in: folder, options: options)
         let readers = try ReaderPool(in: folder, options: options, schema: schema)
         let cache = CommittedCache(capacity: options.cachedAccounts)
         let writer = GroupWriter(options: options, cache: cache)
@@ -197,6 +211,41 @@ public final class SQLiteStorage: Storage {
             unless: { [weak self] in self?.isClosed.load(ordering: .relaxed) ?? true }
         )
     }
+
+    /// Whether there is an account.
+    public func hasAccounts() async throws(StorageError) -> Bool {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.hasAccounts()
+        }
+    }
+
+    /// The bytes that are always kept free for a commit: 1 MiB.
+    ///
+    /// With less, a small commit may succeed while the next one fails.
+    public static let neededBytes: Int64 = 1 << 20
+
+    /// Commits something that changes nothing, and is durable like any commit.
+    ///
+    /// - Throws: ``StorageError/damaged(_:)`` if something was found to be when the storage was
+    ///   opened, ``StorageError/full(_:)`` also with less than ``neededBytes``, or what the commit
+    ///   came to.
+    public func checkHealth() async throws(StorageError) {
+        try checkOpen()
+        if let damage { throw .damaged(damage) }
+        if let space = folder.space {
+            if space.isReadOnly { throw .readOnly("the file system is mounted read-only") }
+            if space.freeBytes < Self.neededBytes {
+                throw .full("\(space.freeBytes) bytes are free")
+            }
+        }
+        try await writer.run { connection throws(SQLFailure) in
+            try connection.commitNothing()
+        }
+    }
+
+    /// The free bytes of the folder's disk.
+    public var freeBytes: Int64? { folder.space?.freeBytes }
 
     /// Finishes what is queued, closes the readers, then the writer, and releases the lock.
     ///

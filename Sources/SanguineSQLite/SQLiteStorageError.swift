@@ -4,9 +4,13 @@
 public enum SQLiteStorageError: Error, Hashable {
     /// There is no database in the folder, and looking does not make one.
     case noData(folder: String)
+    /// Others than the owner may look into the folder.
+    case openToOthers(folder: String, mode: Int)
     /// Another process, or this one, has the folder open. The process is `nil` if it left no
     /// number.
     case locked(folder: String, process: Int32?)
+    /// The database is missing or empty, although there must be one.
+    case emptied(folder: String)
     /// A newer version of the program has written the database.
     case schemaTooNew(found: Int, known: Int)
     /// An older version of the program has written the database, and looking does not upgrade it.
@@ -23,6 +27,16 @@ extension SQLiteStorageError: CustomStringConvertible {
         switch self {
         case .noData(let folder):
             "There is no data at \(folder). Check the path, or start the server there once."
+        case .openToOthers(let folder, let mode):
+            """
+            The data folder \(folder) is open to others (mode \(String(mode, radix: 8))). Run \
+            chmod 700 '\(folder)'; if others may have read it, what is in it is known to them.
+            """
+        case .emptied(let folder):
+            """
+            The database in \(folder) is missing or empty, although the folder was used before. \
+            Restore it from a backup.
+            """
         case .locked(let folder, let process):
             """
             The data at \(folder) is in use by \(process.map { "process \($0)" } ?? "a process"). \

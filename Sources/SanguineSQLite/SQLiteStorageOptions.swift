@@ -26,6 +26,11 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     ///
     /// Default: 4,000.
     public var checkpointPages = 4_000
+    /// Bytes of a database up to which all of it is looked at when it is opened; damage to a larger
+    /// one is noticed when it is read.
+    ///
+    /// Default: 64 MiB.
+    public var checkedBytes = 64 << 20
     /// How long a connection waits for a lock of SQLite's.
     ///
     /// Default: 5 seconds.

@@ -32,6 +32,11 @@ struct Schema: Sendable {
         }
     }
 
+    /// Whether nothing was ever written: a database that was opened has at least one step.
+    func isMissing(in database: Database) throws -> Bool {
+        try Self.version(of: database) == 0
+    }
+
     /// Checks that a database that cannot be changed is at the newest step.
     func check(_ database: Database) throws {
         let found = try Self.version(of: database)

@@ -32,6 +32,7 @@ public struct SanguineServer: Service {
     let authority: Authority
     private let uploads: UploadWatch
     private let live: LiveHub
+    private let readiness: Readiness
     /// The answers that wait to be read.
     let answers: SharedPool
     private let bodies: SharedPool
@@ -77,8 +78,10 @@ public struct SanguineServer: Service {
         let authoritySettings = AuthoritySettings(settings, registering: types)
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
+        let readiness = Readiness(delay: delay)
+        self.readiness = readiness
         authority = try await Authority(
-            storage: LoggedStorage(storage, logger: logger),
+            storage: LoggedStorage(storage, logger: logger) { readiness.saw($0) },
             keys: keys,
             settings: authoritySettings,
             clock: clock
@@ -101,9 +104,7 @@ public struct SanguineServer: Service {
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
         self.log = log
-        if let log {
-            registry.expose("log_dropped_lines") { UInt64(log.dropped) }
-        }
+        registry.expose(storage, log)
         self.logger = logger
         self.clock = clock
         self.delay = delay
@@ -150,44 +151,49 @@ public struct SanguineServer: Service {
                 configuration: $0.httpClientConfiguration(connections: descriptors.upstream)
             )
         }
-        do {
-            let upstream = http.flatMap { http in
-                configuration.map {
-                    UpstreamClient(configuration: $0, httpClient: http, clock: delay)
-                }
+        let upstream = http.flatMap { http in
+            configuration.map {
+                UpstreamClient(configuration: $0, httpClient: http, clock: delay)
             }
-            try await serve(through: upstream, tls: tls, connections: descriptors.connections)
-            await shutDown(http)
+        }
+        let functions = functionRunner(upstream)
+        do {
+            try await serve(functions, tls: tls, connections: descriptors.connections)
+            await shutDown(http, functions.calls)
         } catch {
-            await shutDown(http)
+            await shutDown(http, functions.calls)
             throw error
         }
     }
 
-    /// Closes the connections to the upstream.
+    /// Closes the connections to the upstream, and lets the calls that fail by that be settled.
     ///
-    /// The wait for it is bounded: the client's own cannot be cancelled, and the calls are over.
-    private func shutDown(_ http: HTTPClient?) async {
+    /// The wait for it is bounded: the client's own cannot be cancelled.
+    private func shutDown(_ http: HTTPClient?, _ calls: CallRunner) async {
         guard let http else { return }
         let (ended, end) = AsyncStream.makeStream(of: Never.self)
         Task {
             do { try await http.shutdown() } catch { logger.debug("\(error)") }
+            await calls.waitForLast()
             end.finish()
         }
         let timer = Task {
-            try? await delay.sleep(for: .seconds(5))
+            try? await delay.sleep(for: Self.lastCalls)
+            calls.abandon()
             end.finish()
         }
         for await _ in ended {}
         timer.cancel()
     }
 
+    /// The time in which the upstream's connections are closed, and calls settled that end by it.
+    static let lastCalls = Duration.seconds(5)
+
     private func serve(
-        through upstream: UpstreamClient?,
+        _ functions: FunctionRunner,
         tls: TLSIdentity?,
         connections: Int
     ) async throws {
-        let functions = functionRunner(upstream)
         let announcement = Announcement(onListening)
         let api = application(
             publicRouter(functions).refusingOtherMethods(),
@@ -208,9 +214,11 @@ public struct SanguineServer: Service {
             authority: authority,
             uploads: uploads,
             live: live,
+            freeBytes: settings.limits.freeBytes,
             delay: delay,
             logger: logger
         )
+        _ = await readiness.check(authority.storage)  // What is wrong is in the log.
         // Shut down from the last to the first: ports close before what serves them.
         var services: [any Service] = [
             jobs, functions, admin, api,
@@ -224,9 +232,18 @@ public struct SanguineServer: Service {
         if let tls { services.append(await TLSReload(identity: tls, logger: logger)) }
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Answers that are on their way then have this long; connections are closed after it.
-        group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + .seconds(2)
-        try await ServiceGroup(configuration: group).run()
+        group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + Self.lastAnswers
+        do {
+            try await ServiceGroup(configuration: group).run()
+        } catch {
+            guard Task.isShuttingDownGracefully, error.isOfCutting else { throw error }
+            logger.notice("Connections were closed that did not end in 'limits.shutdownGrace'")
+        }
     }
+
+    /// The time that the last answers have to be written when
+    /// ``ServerSettings/Limits/shutdownGrace`` is over.
+    static let lastAnswers = Duration.seconds(2)
 
     private func application(
         _ router: Router<ServerContext>,
@@ -289,7 +306,8 @@ public struct SanguineServer: Service {
             router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         }
         router.add(middleware: frame)
-        HealthRoutes(authority: authority, gate: gate).add(to: router)
+        HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
+        DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
         Endpoints(authority: authority, calls: functions.calls).add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
@@ -301,6 +319,7 @@ public struct SanguineServer: Service {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame)
         router.add(middleware: AdminHosts(settings.http))
+        HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         AdminRoutes(
             authority: authority,
             gate: gate,
@@ -351,6 +370,18 @@ public struct SanguineServer: Service {
     }
 }
 
+extension OpenMetricsRegistry {
+    /// Exposes what storage and log say of themselves.
+    fileprivate func expose(_ storage: any Storage, _ log: LogQueue?) {
+        if storage.freeBytes != nil {
+            expose(gauge: "data_free_bytes") { storage.freeBytes.map { Double($0) } }
+        }
+        if let log {
+            expose("log_dropped_lines") { UInt64(log.dropped) }
+        }
+    }
+}
+
 extension SharedPool {
     /// A pool of bytes.
     fileprivate static func bytes(_ limit: Int) -> SharedPool {
@@ -361,6 +392,14 @@ extension SharedPool {
 extension Duration {
     /// Whole milliseconds.
     fileprivate var milliseconds: Int { Int(wholeNanoseconds / 1_000_000) }
+}
+
+extension Error {
+    /// Whether it says no more than that services were cancelled because their time was over.
+    fileprivate var isOfCutting: Bool {
+        self is CancellationError
+            || (self as? ServiceGroupError)?.errorCode == .serviceFinishedUnexpectedly
+    }
 }
 
 /// Waits until both ports are known, then tells once.

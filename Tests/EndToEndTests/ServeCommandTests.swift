@@ -71,11 +71,41 @@ extension EndToEnd {
                     errors: .stalled
                 ) { server in
                     let guest = try await server.api.guest()
-                    for _ in 1...50 {
+                    for _ in 1...150 {
                         #expect(try await server.api.balance(of: guest).available == 100)
                     }
-                    server.tool.signal(SIGTERM)
-                    #expect(try await server.tool.ended().status == 0)
+                    let clock = ContinuousClock()
+                    let start = clock.now
+                    #expect(try await server.stop().status == 0)
+                    // The log has a second; the rest is what a stop takes.
+                    #expect(start.duration(to: clock.now) < .seconds(10))
+                }
+            }
+        }
+
+        @Test func `lines that nobody reads are dropped, counted, and told once they are read`()
+            async throws
+        {
+            try await TemporaryFolder.with { data in
+                let environment = ["SANGUINE_LOG_LEVEL": "debug"]
+                try await ServeProcess.with(
+                    data: data,
+                    environment: environment,
+                    errors: .stalled
+                ) { server in
+                    // An entry counts as a KiB of the 7 MiB that requests may have.
+                    for _ in 1...10 {
+                        let answers = try await concurrently(1_000) { _ in
+                            try await server.api.send(.GET, "/health/live").status
+                        }
+                        #expect(answers.allSatisfy { $0 == 200 })
+                    }
+                    #expect(try await server.metric("log_dropped_lines_total") ?? 0 > 0.0)
+                    server.tool.readErrors()
+                    try await server.tool.errors.when("the line of what was dropped") {
+                        $0.text.contains("\"type\":\"linesDropped\",\"count\":")
+                    }
+                    #expect(try await server.stop().status == 0)
                 }
             }
         }

@@ -171,7 +171,7 @@ struct CrashTests {
             _ = try SQLiteStorage.inspect(folder: folder.url)
         }
         #expect(!FileManager.default.fileExists(atPath: path))
-        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try folder.create()
         #expect(throws: SQLiteStorageError.noData(folder: path)) {
             _ = try SQLiteStorage.inspect(folder: folder.url)
         }

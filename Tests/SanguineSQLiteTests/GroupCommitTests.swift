@@ -135,7 +135,9 @@ struct GroupCommitTests {
             #expect(failure.asCommitError == .unknownOutcome("disk I/O error (SQLite \(code))"))
         }
         let full = SQLFailure(code: 13, message: "database or disk is full")
-        #expect(full.asCommitError == .failed("database or disk is full (SQLite 13)"))
+        #expect(full.asCommitError == .full("database or disk is full (SQLite 13)"))
+        let other = SQLFailure(code: 19, message: "constraint failed")
+        #expect(other.asCommitError == .failed("constraint failed (SQLite 19)"))
     }
 
     @Test func `a full disk fails what needs room, and nothing else, until there is some`()

@@ -51,7 +51,7 @@ struct LockFileTests {
 
     @Test func `what a dead process left behind locks nothing`() async throws {
         let folder = TestFolder()
-        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try folder.create()
         try Data("4194000\n".utf8).write(to: folder.file("sanguine.lock"))
         let storage = try SQLiteStorage(folder: folder.url)
         let text = try String(contentsOf: folder.file("sanguine.lock"), encoding: .utf8)

@@ -106,7 +106,7 @@ struct SQLiteStorageTests {
 
     @Test func `a folder that cannot be made is refused in words`() throws {
         let folder = TestFolder()
-        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try folder.create()
         try Data().write(to: folder.file("a-file"))
         let error = #expect(throws: SQLiteStorageError.self) {
             _ = try SQLiteStorage(folder: folder.file("a-file/data"))
@@ -116,7 +116,7 @@ struct SQLiteStorageTests {
 
     @Test func `a file that is no database is refused, and left as it is`() throws {
         let folder = TestFolder()
-        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
+        try folder.create()
         let text = Data(String(repeating: "not a database ", count: 100).utf8)
         try text.write(to: folder.file("sanguine.sqlite"))
         #expect(throws: SQLiteStorageError.self) { _ = try SQLiteStorage(folder: folder.url) }

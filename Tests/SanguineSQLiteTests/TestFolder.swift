@@ -12,6 +12,9 @@ final class TestFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
+    /// Makes it, for its owner alone, as the storage would.
+    func create() throws { try DataFolder(url).create() }
+
     func file(_ name: String) -> URL { url.appending(path: name) }
 
     /// The permissions of a file in the folder, or of the folder itself.
@@ -32,7 +35,7 @@ final class TestFolder: Sendable {
     /// machine.
     func copyDatabase(to other: TestFolder) throws {
         let manager = FileManager.default
-        try manager.createDirectory(at: other.url, withIntermediateDirectories: true)
+        try other.create()
         for name in ["sanguine.sqlite", "sanguine.sqlite-wal"]
         where manager.fileExists(atPath: file(name).path) {
             try manager.copyItem(at: file(name), to: other.file(name))

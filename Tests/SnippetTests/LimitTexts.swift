@@ -244,6 +244,7 @@ enum LimitTexts {
             ("SQLiteStorageOptions.readers", count(options.readers)),
             ("SQLiteStorageOptions.cachedAccounts", count(options.cachedAccounts)),
             ("SQLiteStorageOptions.checkpointPages", count(options.checkpointPages)),
+            ("SQLiteStorageOptions.checkedBytes", bytes(options.checkedBytes)),
             ("SQLiteStorageOptions.busyTimeout", time(options.busyTimeout)),
             ("SQLiteStorageOptions.retryAfterSeconds", count(options.retryAfterSeconds)),
         ]

@@ -29,6 +29,21 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
+    func `a storage that is open proves its health, as often as it is asked, and keeps what it has`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let account = Identifier.fresh()
+            _ = try await storage.add(5, to: account)
+            for _ in 1...3 { try await storage.checkHealth() }
+            #expect(try await storage.add(1, to: account) == 6)
+            #expect(storage.freeBytes.map { $0 > 0 } ?? true)
+            await storage.close()
+            await #expect(throws: StorageError.closed) { try await storage.checkHealth() }
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
     func `a refused command changes nothing and gives its problem`(
         driver: StorageDriver
     ) async throws {

@@ -61,11 +61,17 @@ package final class Tool: Sendable {
         _ arguments: [String],
         environment: [String: String],
         input: String?,
-        errors reading: Errors
+        errors reading: Errors,
+        shell: String?
     ) throws {
         let process = Process()
-        process.executableURL = Self.executable(executable)
-        process.arguments = arguments
+        if let shell {
+            process.executableURL = URL(filePath: "/bin/sh")
+            process.arguments = ["-c", shell, "sh", Self.executable(executable).path] + arguments
+        } else {
+            process.executableURL = Self.executable(executable)
+            process.arguments = arguments
+        }
         process.environment = ProcessInfo.processInfo.environment
             .filter { !$0.key.hasPrefix("SANGUINE_") }
             .merging(environment) { _, new in new }
@@ -100,13 +106,15 @@ package final class Tool: Sendable {
 
     /// Runs the command for as long as the body takes; then it is killed, if it still runs.
     ///
-    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes.
+    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes. A
+    /// `shell` prepares the process and then becomes it, by `exec "$@"`.
     package static func with<Value: Sendable>(
         _ arguments: [String],
         of executable: String = "sanguine",
         environment: [String: String] = [:],
         input: String? = nil,
         errors: Errors = .read,
+        shell: String? = nil,
         _ body: @Sendable (Tool) async throws -> Value
     ) async throws -> Value {
         let tool = try Tool(
@@ -114,7 +122,8 @@ package final class Tool: Sendable {
             arguments,
             environment: environment,
             input: input,
-            errors: errors
+            errors: errors,
+            shell: shell
         )
         defer { tool.signal(SIGKILL) }
         return try await body(tool)
@@ -129,6 +138,13 @@ package final class Tool: Sendable {
         try await with(arguments, of: executable, environment: environment) {
             try await $0.ended()
         }
+    }
+
+    /// Begins to read what was stalled.
+    package func readErrors() {
+        guard let unread else { return }
+        errors.withLock { $0.hasEnded = false }
+        Self.read(unread, into: errors)
     }
 
     /// Sends the signal, unless the process is known to have ended.

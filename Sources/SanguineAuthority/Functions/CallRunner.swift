@@ -80,11 +80,17 @@ package final class CallRunner: Sendable {
     /// What is said of the functions.
     package var descriptions: [FunctionDescription] { functions().map(\.description) }
 
-    /// Waits for the calls that still run, or for ``abandon()``.
-    package func waitUntilIdle() async {
+    /// Waits for the calls that still run, or for ``abandon()``, which may have been before.
+    package func waitUntilIdle() async { await wait { $0.isStopped } }
+
+    /// Waits for the calls that still run although nobody waits for them, or for the next
+    /// ``abandon()``.
+    package func waitForLast() async { await wait { _ in false } }
+
+    private func wait(unless isInVain: (State) -> Bool) async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in
-                guard state.running > 0, !state.isStopped else { return true }
+                guard state.running > 0, !isInVain(state) else { return true }
                 state.whenIdle = continuation
                 return false
             }

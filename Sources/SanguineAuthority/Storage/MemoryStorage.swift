@@ -177,6 +177,14 @@ public final class MemoryStorage: Storage {
         try withState { $0.verifyLedger() }
     }
 
+    /// Throws if the storage was closed: memory is always ready.
+    public func checkHealth() async throws(StorageError) {
+        try withState { _ in }
+    }
+
+    /// Always `nil`: nobody says how much memory there is.
+    public var freeBytes: Int64? { nil }
+
     /// Closes the storage and forgets everything.
     public func close() async {
         state.withLock { state in

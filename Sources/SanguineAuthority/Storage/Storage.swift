@@ -88,6 +88,16 @@ public protocol Storage: Sendable {
     /// Recomputes every balance from its transfers and compares.
     func verifyLedger() async throws(StorageError) -> LedgerReport
 
+    /// Proves that the storage can do its work: keeps something that changes nothing, durably.
+    ///
+    /// It costs a commit, so whoever asks for many asks seldom.
+    ///
+    /// - Throws: ``StorageError`` if a command that changes something would fail.
+    func checkHealth() async throws(StorageError)
+
+    /// Bytes that can still be written where the data is; `nil` where that is not known.
+    var freeBytes: Int64? { get }
+
     /// Finishes what is queued and releases everything. Later calls throw ``StorageError/closed``.
     func close() async
 }
@@ -307,6 +317,12 @@ public enum StorageError: Error, Hashable {
     case overloaded(retryAfterSeconds: Int)
     /// The disk or the database failed; the text says how. Nothing was changed.
     case failed(String)
+    /// The disk has no room left; the text says how. Nothing was changed.
+    case full(String)
+    /// The data can be read and not written; the text says how. Nothing was changed.
+    case readOnly(String)
+    /// What is stored does not read back; the text says how. Nothing was changed.
+    case damaged(String)
     /// The commit failed in a way that leaves open whether it was done; the text says how.
     case unknownOutcome(String)
     /// The storage was closed.
@@ -323,6 +339,20 @@ extension StorageError: CustomStringConvertible {
             """
             The storage failed, and nothing was changed: \(reason). Check the disk, then try \
             again.
+            """
+        case .full(let reason):
+            """
+            The disk is full, and nothing was changed: \(reason). Free some space, then try again.
+            """
+        case .readOnly(let reason):
+            """
+            The data cannot be written, and nothing was changed: \(reason). Make the disk and the \
+            folder writable, then try again.
+            """
+        case .damaged(let reason):
+            """
+            The data is damaged, and nothing was changed: \(reason). Stop the server, and restore \
+            the data from a backup.
             """
         case .unknownOutcome(let reason):
             """

@@ -18,6 +18,12 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var data: DataOptions
     @OptionGroup var options: SettingsOptions
 
+    @Flag(help: "Make new signing keys where they are gone, which signs everyone out.")
+    var acceptNewKeys = false
+
+    @Flag(help: "Start with an empty database where there must be one: its data is lost.")
+    var acceptEmptyDatabase = false
+
     func run() async throws {
         let loaded = try await options.load()
         let folder = try data.usableFolder(writing: true)
@@ -29,11 +35,15 @@ struct Serve: AsyncParsableCommand {
 
         let registry = OpenMetricsRegistry()
         MetricsSystem.bootstrap(registry)
-        let storage = try SQLiteStorage(folder: folder)
+        let (storage, keys) = try await ServedData.open(
+            folder,
+            acceptsNewKeys: acceptNewKeys,
+            acceptsEmptyDatabase: acceptEmptyDatabase
+        )
         do {
             let server = try await SanguineServer(
                 storage: storage,
-                keys: try KeyFile.loadOrCreate(in: folder),
+                keys: keys,
                 adminToken: try AdminToken.loadOrCreate(in: folder),
                 settings: settings,
                 registry: registry,

@@ -35,10 +35,13 @@ struct StandIn: AsyncParsableCommand {
         let server = StandInServer(port: port, latency: .milliseconds(latencyMs)) { port in
             Output.announce("listening on http://127.0.0.1:\(port)")
         }
-        try await ServiceGroup(
+        var group = ServiceGroupConfiguration(
             services: [server],
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: Logger(label: "sanguine.stand-in")
-        ).run()
+        )
+        // An answer may be ten minutes away, and nobody is charged for it here.
+        group.maximumGracefulShutdownDuration = .seconds(2)
+        try await ServiceGroup(configuration: group).run()
     }
 }

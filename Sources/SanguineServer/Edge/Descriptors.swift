@@ -4,17 +4,19 @@ import Metrics
 import NIOCore
 
 /// How the file descriptors that a process may open are shared out.
-struct Descriptors: Hashable, Sendable {
+package struct Descriptors: Hashable, Sendable {
     /// What is kept for storage, logs, event loops, and the admin port: health, metrics and the
     /// end work when all connections are taken.
-    static let reserve = 192
+    ///
+    /// An event loop has three, and there is one for each core: 192, or more past 16 cores.
+    package static let reserve = max(192, 128 + 4 * System.coreCount)
     /// Connections to the admin port at a time.
-    static let adminConnections = 64
+    package static let adminConnections = 64
 
     /// Connections to the public port at a time.
-    let connections: Int
+    package let connections: Int
     /// Connections to the upstream at a time.
-    let upstream: Int
+    package let upstream: Int
 
     /// Shares out what there is.
     ///
@@ -24,7 +26,7 @@ struct Descriptors: Hashable, Sendable {
     ///   - upstream: Connections to the upstream that are wanted; 0 without one. They get a
     ///     quarter at most.
     /// - Throws: ``TooFew`` if there is not even one connection's worth.
-    init(limit: Int, connections: Int, upstream: Int) throws(TooFew) {
+    package init(limit: Int, connections: Int, upstream: Int) throws(TooFew) {
         let rest = limit - Self.reserve
         guard rest >= 16 else { throw TooFew(limit: limit) }
         self.upstream = min(upstream, rest / 4)
@@ -34,7 +36,7 @@ struct Descriptors: Hashable, Sendable {
     /// Raises the soft limit of the process to the hard one, as far as the system lets it.
     ///
     /// - Returns: The limit from now on.
-    static func raiseLimit() -> Int {
+    package static func raiseLimit() -> Int {
         #if canImport(Darwin)
         let resource = RLIMIT_NOFILE
         #else
@@ -51,12 +53,12 @@ struct Descriptors: Hashable, Sendable {
     }
 
     /// The process may open too few files to serve at all.
-    struct TooFew: Error, Hashable, CustomStringConvertible {
+    package struct TooFew: Error, Hashable, CustomStringConvertible {
         /// How many it may open.
-        let limit: Int
+        package let limit: Int
 
         /// What happened, and what to do about it.
-        var description: String {
+        package var description: String {
             """
             The process may open \(limit) files, which is too few to serve: raise the limit to \
             \(Descriptors.reserve + 16) or more, as with 'ulimit -n 65536'.

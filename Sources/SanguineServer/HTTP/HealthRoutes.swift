@@ -3,21 +3,34 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// `/health/live`, `/health/ready` and `/openapi.json`.
+/// `/health/live` and `/health/ready`, on both ports: the admin port answers when all connections
+/// of the public one are taken.
 struct HealthRoutes: Sendable {
-    let authority: Authority
-    let gate: Gate
+    let storage: any Storage
+    let readiness: Readiness
 
     func add(to routes: Router<ServerContext>) {
         routes.get("health/live") { _, _ in Self.healthy }
-        routes.get("health/ready") { [authority] _, _ in
-            do throws(Problem) {
-                try await authority.checkReady()
-            } catch {
-                throw Self.notReady  // Whatever the reason is, the log has it.
-            }
+        routes.get("health/ready") { [storage, readiness] _, _ in
+            if let fault = await readiness.check(storage) { throw fault.problem }
             return Self.healthy
         }
+    }
+
+    private static var healthy: Response {
+        Response(
+            status: .ok,
+            headers: [.contentType: WireAnswer.json, .cacheControl: "no-store"],
+            body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"}"#))
+        )
+    }
+}
+
+/// `/openapi.json`.
+struct DocumentRoutes: Sendable {
+    let gate: Gate
+
+    func add(to routes: Router<ServerContext>) {
         routes.get("openapi.json") { [gate] request, context in
             Response(
                 .read(
@@ -27,17 +40,5 @@ struct HealthRoutes: Sendable {
                 )
             )
         }
-    }
-
-    private static var notReady: Problem {
-        Problem(.overloaded, "Ask again soon: the storage does not answer.", retryAfter: 1)
-    }
-
-    private static var healthy: Response {
-        Response(
-            status: .ok,
-            headers: [.contentType: WireAnswer.json, .cacheControl: "no-store"],
-            body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"}"#))
-        )
     }
 }

@@ -11,47 +11,81 @@ public enum KeyFile {
     /// A file that others may read is refused, and so is one that cannot be read: making new keys
     /// instead would sign everyone out.
     ///
-    /// - Parameter folder: The data folder, which exists.
+    /// - Parameters:
+    ///   - folder: The data folder, which exists.
+    ///   - mayBeNew: Whether keys that are missing are made. Default: yes. Say no where the storage
+    ///     has accounts, whom new keys would sign out.
     /// - Returns: The keys, which are in the file by then.
     /// - Throws: ``KeyFileError``.
-    public static func loadOrCreate(in folder: URL) throws(KeyFileError) -> SigningKeys {
+    public static func loadOrCreate(
+        in folder: URL,
+        mayBeNew: Bool = true
+    ) throws(KeyFileError) -> SigningKeys {
+        if let keys = try load(in: folder) { return keys }
         let path = folder.appending(path: name)
-        let file = OwnerFile(path)
+        guard mayBeNew else { throw .missing(path: path.path) }
+        let keys = SigningKeys()
         do throws(OwnerFileError) {
-            if let data = try file.read() {
-                guard let keys = SigningKeys(encoded: data) else {
-                    throw .unreadable(path: path.path)
-                }
-                return keys
-            }
-            let keys = SigningKeys()
-            try file.create(keys.encoded)
-            return keys
+            try OwnerFile(path).create(keys.encoded)
         } catch {
-            switch error {
-            case .readableByOthers(let path, let mode):
-                throw .readableByOthers(path: path, mode: mode)
-            case .unreadable(let path): throw .unreadable(path: path)
-            case .notWritten(let path, let reason): throw .notWritten(path: path, reason: reason)
-            }
+            throw KeyFileError(error)
         }
+        return keys
+    }
+
+    /// Whether there are keys, readable or not.
+    public static func exists(in folder: URL) -> Bool {
+        FileManager.default.fileExists(atPath: folder.appending(path: name).path)
+    }
+
+    /// Reads the keys, and makes nothing.
+    ///
+    /// - Returns: The keys, or `nil` if there is no file.
+    /// - Throws: ``KeyFileError``.
+    public static func load(in folder: URL) throws(KeyFileError) -> SigningKeys? {
+        let path = folder.appending(path: name)
+        let data: Data?
+        do throws(OwnerFileError) {
+            data = try OwnerFile(path).read()
+        } catch {
+            throw KeyFileError(error)
+        }
+        guard let data else { return nil }
+        guard let keys = SigningKeys(encoded: data) else { throw .unreadable(path: path.path) }
+        return keys
     }
 }
 
 /// A reason why the keys are not to be had.
 public enum KeyFileError: Error, Hashable {
+    /// The file is gone, although there are accounts whose sessions need it.
+    case missing(path: String)
     /// Others than the owner may read the file.
     case readableByOthers(path: String, mode: Int)
     /// The file is there, and its content is no keys.
     case unreadable(path: String)
     /// The file could not be written.
     case notWritten(path: String, reason: String)
+
+    fileprivate init(_ error: OwnerFileError) {
+        self =
+            switch error {
+            case .readableByOthers(let path, let mode): .readableByOthers(path: path, mode: mode)
+            case .unreadable(let path): .unreadable(path: path)
+            case .notWritten(let path, let reason): .notWritten(path: path, reason: reason)
+            }
+    }
 }
 
 extension KeyFileError: CustomStringConvertible {
     /// What happened, and what to do about it.
     public var description: String {
         switch self {
+        case .missing(let path):
+            """
+            The signing keys in \(path) are gone, and there are accounts: new keys would sign \
+            everyone out. Restore the file from a backup.
+            """
         case .readableByOthers(let path, let mode):
             """
             The signing keys in \(path) can be read by others (mode \(String(mode, radix: 8))). \

@@ -15,10 +15,13 @@ struct Housekeeping: Service {
     ///
     /// Where so many were dropped, the next turn sweeps again.
     static let sweepLimit = 1_000
+    /// How many looks at the holds there are to one look at the free space: every ten seconds.
+    static let looksPerSpace = 10
 
     let authority: Authority
     let uploads: UploadWatch
     let live: LiveHub
+    let freeBytes: Int
     let delay: any Clock<Duration>
     let logger: Logger
 
@@ -26,7 +29,11 @@ struct Housekeeping: Service {
         try? await cancelWhenGracefulShutdown {
             var look = 0
             var isSweepDue = false
+            var space = SpaceWatch(limit: freeBytes)
             while true {
+                if look % Self.looksPerSpace == 0 {
+                    warn(&space, at: Self.interval * look)
+                }
                 uploads.endTurn()
                 live.look()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
@@ -42,6 +49,25 @@ struct Housekeeping: Service {
                 look += 1
                 try await delay.sleep(for: Self.interval)
             }
+        }
+    }
+
+    /// Says once that the disk is filling up, and when there is room again.
+    private func warn(_ space: inout SpaceWatch, at now: Duration) {
+        let free = authority.storage.freeBytes
+        let metadata: Logger.Metadata = [
+            "freeBytes": "\(free ?? 0)", "limit": "\(freeBytes)",
+        ]
+        switch space.look(free, at: now) {
+        case .low:
+            logger.warning(
+                "The disk of the data folder is filling up: free some space",
+                metadata: metadata
+            )
+        case .enough:
+            logger.notice("The disk of the data folder has room again", metadata: metadata)
+        case nil:
+            break
         }
     }
 

@@ -8,10 +8,22 @@ import SanguineModel
 struct LoggedStorage: Storage {
     private let storage: any Storage
     private let logger: Logger
+    private let onFailure: @Sendable (StorageError) -> Void
 
-    init(_ storage: any Storage, logger: Logger) {
+    /// Creates the storage.
+    ///
+    /// - Parameters:
+    ///   - storage: What does the work.
+    ///   - logger: The log.
+    ///   - onFailure: Told of every error, also of those that are not logged.
+    init(
+        _ storage: any Storage,
+        logger: Logger,
+        onFailure: @escaping @Sendable (StorageError) -> Void
+    ) {
         self.storage = storage
         self.logger = logger
+        self.onFailure = onFailure
     }
 
     func perform<Outcome>(
@@ -117,13 +129,29 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func checkHealth() async throws(StorageError) {
+        do throws(StorageError) {
+            try await storage.checkHealth()
+        } catch {
+            throw logged(error, "checkHealth")
+        }
+    }
+
+    var freeBytes: Int64? { storage.freeBytes }
+
     func close() async { await storage.close() }
 
     private func logged(_ error: StorageError, _ action: String) -> StorageError {
+        onFailure(error)
         switch error {
-        case .failed(let reason):
+        case .failed(let reason), .full(let reason), .readOnly(let reason):
             logger.error(
                 "The storage failed",
+                metadata: ["action": "\(action)", "reason": "\(reason)"]
+            )
+        case .damaged(let reason):
+            logger.critical(
+                "The data is damaged: stop the server and run 'sanguine doctor'",
                 metadata: ["action": "\(action)", "reason": "\(reason)"]
             )
         case .unknownOutcome(let reason):

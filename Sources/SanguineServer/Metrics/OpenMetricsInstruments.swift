@@ -51,6 +51,22 @@ final class OpenMetricsCount: OpenMetricsInstrument {
     }
 }
 
+/// A number that goes up and down, and that somebody else keeps.
+final class OpenMetricsReading: OpenMetricsInstrument {
+    private let read: @Sendable () -> Double?
+
+    init(_ read: @escaping @Sendable () -> Double?) { self.read = read }
+
+    func append(to text: inout String, family: String, labels: String) {
+        OpenMetricsText.appendSample(
+            family,
+            labels: labels,
+            value: OpenMetricsText.number(read() ?? .nan),
+            to: &text
+        )
+    }
+}
+
 /// A floating-point number that only grows.
 final class OpenMetricsFloatingPointCounter: OpenMetricsInstrument, FloatingPointCounterHandler {
     private let value = AtomicDouble()

@@ -180,6 +180,16 @@ extension OpenMetricsRegistry {
         _ = instrument(label, [], .counter) { OpenMetricsCount(read) }
     }
 
+    /// Exposes a gauge that somebody else keeps: it is read when a scraper asks.
+    ///
+    /// - Parameters:
+    ///   - label: Its name.
+    ///   - read: Returns the value, or `nil` if it is not known, which is `NaN` to a scraper;
+    ///     called without a lock.
+    func expose(gauge label: String, _ read: @escaping @Sendable () -> Double?) {
+        _ = instrument(label, [], .gauge) { OpenMetricsReading(read) }
+    }
+
     /// Makes a counter of whole numbers.
     public func makeCounter(
         label: String,

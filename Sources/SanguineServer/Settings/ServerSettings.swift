@@ -130,6 +130,10 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 20 s.
         public var livePing: Duration = .seconds(20)
+        /// Free bytes on the data's disk below which the log warns; 0 never.
+        ///
+        /// Default: 1 GiB.
+        public var freeBytes = 1 << 30
         /// How long requests in flight may still take once the server is told to stop.
         ///
         /// Default: 30 s.

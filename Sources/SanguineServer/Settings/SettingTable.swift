@@ -139,6 +139,11 @@ extension Setting {
             "The time without an event after which a live connection gets a comment."
         ),
         Setting(
+            "limits.freeBytes",
+            .integer(\.limits.freeBytes, 0...(1 << 50)),
+            "The free bytes of the data's disk below which the log warns; 0 never."
+        ),
+        Setting(
             "limits.shutdownGrace",
             .duration(\.limits.shutdownGrace, .zero ... .seconds(3_600)),
             "The time that requests in flight still have when the server is told to stop."

@@ -1,12 +1,15 @@
 import Foundation
-import SanguineTesting
+import NIOCore
+import NIOPosix
 import TestSupport
 
 /// A running `sanguine serve`.
 struct ServeProcess: Sendable {
     let tool: Tool
     let port: Int
+    let adminPort: Int
     var api: API { API(port: port) }
+    var admin: API { API(port: adminPort) }
 
     static func with<Value: Sendable>(
         data: URL,
@@ -14,12 +17,38 @@ struct ServeProcess: Sendable {
         arguments: [String] = [],
         environment: [String: String] = ["SANGUINE_LOG_ACCESS": "false"],
         errors: Tool.Errors = .read,
+        shell: String? = nil,
         _ body: @Sendable (ServeProcess) async throws -> Value
     ) async throws -> Value {
-        let all = ["serve", "--data", data.path, "--port", "\(port)", "--admin-port", "0"]
-        return try await Tool.with(all + arguments, environment: environment, errors: errors) {
-            try await body(ServeProcess(tool: $0, port: try await $0.listeningPort()))
+        let adminPort = try await Self.freePort()
+        let all = [
+            "serve", "--data", data.path, "--port", "\(port)", "--admin-port", "\(adminPort)",
+        ]
+        return try await Tool.with(
+            all + arguments,
+            environment: environment,
+            errors: errors,
+            shell: shell
+        ) {
+            let port = try await $0.listeningPort()
+            return try await body(ServeProcess(tool: $0, port: port, adminPort: adminPort))
         }
+    }
+
+    /// A port that was free a moment ago: nobody says which one the admin port is.
+    private static func freePort() async throws -> Int {
+        let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = server.localAddress?.port ?? 0
+        try await server.close()
+        return port
+    }
+
+    /// What the admin port says of the metric, or `nil` if it is not there.
+    func metric(_ name: String) async throws -> Double? {
+        let text = try await admin.send(.GET, "/metrics").text
+        let line = text.split(separator: "\n").first { $0.hasPrefix(name + " ") }
+        return line?.split(separator: " ").last.flatMap { Double($0) }
     }
 
     /// Asks it to stop, and returns how it ended.

@@ -7,7 +7,11 @@ enum TemporaryFolder {
     ) async throws -> Value {
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "sanguine-e2e-\(UUID().uuidString)", directoryHint: .isDirectory)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
         defer { try? FileManager.default.removeItem(at: folder) }
         return try await body(folder)
     }

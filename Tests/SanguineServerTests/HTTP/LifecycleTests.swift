@@ -87,6 +87,45 @@ struct LifecycleTests {
         }
     }
 
+    @Test func `calls that outlast the grace are answered with 503, and their keys are kept`()
+        async throws
+    {
+        var setup = LiveServer.Setup()
+        setup.settings.limits.shutdownGrace = .seconds(2)
+        let device = "a-device-that-waits-long"
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest(device: device)
+            async let first = guest.echo("a", key: "a", delayMs: 10_000)
+            async let second = guest.echo("b", key: "b", delayMs: 10_000)
+            // The two, and the housekeeping.
+            try await setup.delay.waitForSleepers(3)
+            await server.group.triggerGracefulShutdown()
+            try await setup.delay.waitForSleepers(4)
+            for _ in 1...2 {
+                setup.delay.advance(by: .seconds(1))
+                try await setup.delay.waitForSleepers(2)
+            }
+            for reply in try await [first, second] {
+                #expect(reply.status == 503)
+                #expect(reply.code == "overloaded")
+                #expect(reply["Retry-After"] == "1")
+                #expect(reply.body.contains("same key"))
+            }
+        }
+        let held = try await setup.storage.openHolds(
+            expiringBy: Timestamp(millisecondsSince1970: .max),
+            limit: 10
+        )
+        #expect(held.count == 2)
+        #expect(try await setup.storage.verifyLedger().differences.isEmpty)
+        // What did not leave for anywhere owes nothing, and may be called again.
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest(device: device)
+            let balance = try await guest.balance()
+            #expect((balance.available, balance.held) == (100, 0))
+        }
+    }
+
     @Test func `run returns only when a call whose client is gone is settled`() async throws {
         let setup = LiveServer.Setup()
         try await LiveServer.with(setup) { server in

@@ -1,5 +1,6 @@
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import Synchronization
 
 /// A storage in memory that fails when told, and counts.
@@ -12,11 +13,18 @@ final class FaultyStorage: Storage {
         var fault: Fault
         var sweeps = 0
         var sweepResult: Int?
+        var healthChecks = 0
+        var healthFailure: StorageError?
+        var healthGate: WatchedState<Bool>?
     }
     private let state: Mutex<State>
+    let freeBytes: Int64?
 
     /// Fails whatever asks for keys with what the closure makes of them.
-    init(_ fault: @escaping Fault = { _ in nil }) { state = Mutex(State(fault: fault)) }
+    init(freeBytes: Int64? = nil, _ fault: @escaping Fault = { _ in nil }) {
+        state = Mutex(State(fault: fault))
+        self.freeBytes = freeBytes
+    }
 
     convenience init(_ failure: StorageError) { self.init { _ in failure } }
 
@@ -27,6 +35,25 @@ final class FaultyStorage: Storage {
 
     /// Says of each further sweep that it dropped so many rows, or what it did.
     func claimToSweep(_ rows: Int?) { state.withLock { $0.sweepResult = rows } }
+
+    /// How often it was asked to prove that it works.
+    var healthChecks: Int { state.withLock { $0.healthChecks } }
+
+    /// Fails to prove that it works, and nothing else.
+    func failHealth(_ failure: StorageError) { state.withLock { $0.healthFailure = failure } }
+
+    /// Proves nothing until the gate is open.
+    func holdHealth(until gate: WatchedState<Bool>) { state.withLock { $0.healthGate = gate } }
+
+    func checkHealth() async throws(StorageError) {
+        let (failure, gate) = state.withLock { state in
+            state.healthChecks += 1
+            return (state.healthFailure, state.healthGate)
+        }
+        try? await gate?.wait(for: "the gate of the health") { $0 }
+        if let failure { throw failure }
+        try await inner.checkHealth()
+    }
 
     private func check(_ keys: [Key]) throws(StorageError) {
         if let failure = state.withLock({ $0.fault })(keys) { throw failure }

@@ -1,0 +1,255 @@
+import SanguineAuthority
+import SanguineModel
+import SanguineSQLite
+import SanguineServer
+
+/// Judges what was seen of a data folder: facts in, findings out.
+struct Examination {
+    /// What is known of the keys.
+    enum Keys: Hashable {
+        case missing
+        case good
+        case bad(String)
+    }
+
+    /// What is known of the database.
+    enum Database: Hashable {
+        case missing
+        /// It cannot be opened, for this reason.
+        case unreadable(String)
+        /// It was read.
+        case read(Contents)
+    }
+
+    /// What is in a database.
+    struct Contents: Hashable {
+        var hasAccounts = false
+        /// When the last transfer or operation was made.
+        var newest: Timestamp?
+        /// What does not fit together, in SQLite's words.
+        var damage: [String] = []
+        var ledger = LedgerReport(accounts: 0, transfers: 0, differences: [])
+    }
+
+    var folder: String
+    var facts: SQLiteFolderFacts
+    var keys: Keys
+    var database: Database
+    /// Free bytes below which somebody should know.
+    var freeBytes: Int64
+    /// How many descriptors a server may open that is started as this was.
+    var descriptors: Int
+    var connections: Int
+    /// Connections to the upstream that are wanted.
+    var upstream: Int
+    var now: Timestamp
+
+    /// All findings, in the order in which they are worth reading.
+    var findings: [Finding] {
+        guard facts.folderMode != nil else {
+            let finding = "There is no folder \(folder)."
+            let remedy = "Check '--data', or start the server there once."
+            return [Finding("folder", .failed, finding, remedy: remedy)]
+        }
+        return [
+            permissions, keyFile, databaseFile, pairing, integrity, ledger, space, limits, clock,
+            lock,
+        ]
+    }
+
+    private var permissions: Finding {
+        let mode = facts.folderMode ?? 0
+        if mode & 0o077 != 0 {
+            return Finding(
+                "permissions",
+                .failed,
+                "The folder is open to others (mode \(String(mode, radix: 8))).",
+                remedy: "Run chmod 700 '\(folder)'."
+            )
+        }
+        let open = facts.fileModes.filter { $0.value & 0o077 != 0 }.keys.sorted()
+        if !open.isEmpty {
+            let files = open.map { "'\(folder)/\($0)'" }.joined(separator: " ")
+            return Finding(
+                "permissions",
+                .failed,
+                "Files are open to others: \(open.joined(separator: ", ")).",
+                remedy: "Run chmod 600 \(files)."
+            )
+        }
+        return Finding("permissions", .ok, "The folder and its files are their owner's alone.")
+    }
+
+    private var keyFile: Finding {
+        switch keys {
+        case .good:
+            Finding("keys", .ok, "The signing keys can be read.")
+        case .missing:
+            Finding("keys", .ok, "There are no signing keys yet.")
+        case .bad(let reason):
+            Finding("keys", .failed, reason, remedy: "Do as it says, then run this again.")
+        }
+    }
+
+    private var databaseFile: Finding {
+        switch database {
+        case .read:
+            Finding("database", .ok, "The database has the schema of this version.")
+        case .missing:
+            Finding("database", .ok, "There is no database yet.")
+        case .unreadable(let reason):
+            Finding("database", .failed, reason, remedy: "Do as it says, then run this again.")
+        }
+    }
+
+    private var pairing: Finding {
+        switch (keys, database) {
+        case (.missing, .read(let contents)) where contents.hasAccounts:
+            Finding(
+                "pairing",
+                .failed,
+                "There are accounts, and the signing keys are gone.",
+                remedy: """
+                    Restore \(KeyFile.name) from a backup, or start the server with \
+                    '--accept-new-keys', which signs everyone out.
+                    """
+            )
+        case (.good, .missing), (.bad, .missing):
+            Finding(
+                "pairing",
+                .failed,
+                "There are signing keys, and the database is gone.",
+                remedy: """
+                    Restore the database from a backup, or start the server with \
+                    '--accept-empty-database', which starts without its data.
+                    """
+            )
+        default:
+            Finding("pairing", .ok, "Keys and database are there together.")
+        }
+    }
+
+    private func checked(_ check: String, _ judge: (Contents) -> Finding) -> Finding {
+        guard case .read(let contents) = database else {
+            return Finding(check, .skipped, "There is no database that can be read.")
+        }
+        return judge(contents)
+    }
+
+    private var integrity: Finding {
+        checked("integrity") { contents in
+            guard let first = contents.damage.first else {
+                return Finding("integrity", .ok, "Every page and every index fits.")
+            }
+            return Finding(
+                "integrity",
+                .failed,
+                "\(contents.damage.count) findings, the first: \(first)",
+                remedy: "Stop the server, and restore the database from a backup."
+            )
+        }
+    }
+
+    private var ledger: Finding {
+        checked("ledger") { contents in
+            let report = contents.ledger
+            guard report.differences.isEmpty else {
+                return Finding(
+                    "ledger",
+                    .failed,
+                    "\(report.differences.count) balances are not the sum of their entries.",
+                    remedy: "Run 'sanguine ledger verify', which names them."
+                )
+            }
+            let counts = "\(report.accounts) accounts, \(report.transfers) transfers"
+            return Finding("ledger", .ok, "Every balance is the sum of its entries: \(counts).")
+        }
+    }
+
+    private var space: Finding {
+        if facts.isReadOnly {
+            return Finding(
+                "space",
+                .failed,
+                "The disk is mounted read-only.",
+                remedy: "Mount it writable, as with 'mount -o remount,rw'."
+            )
+        }
+        guard let free = facts.freeBytes else {
+            return Finding("space", .skipped, "The system does not say how much is free.")
+        }
+        let remedy = "Free some space on the disk, or move the folder to a larger one."
+        if free < SQLiteStorage.neededBytes {
+            return Finding("space", .failed, "\(free) bytes are free.", remedy: remedy)
+        }
+        if free < freeBytes {
+            let finding = "\(free) bytes are free, fewer than 'limits.freeBytes' (\(freeBytes))."
+            return Finding("space", .warning, finding, remedy: remedy)
+        }
+        return Finding("space", .ok, "\(free) bytes are free.")
+    }
+
+    private var limits: Finding {
+        do throws(Descriptors.TooFew) {
+            let shared = try Descriptors(
+                limit: descriptors,
+                connections: connections,
+                upstream: upstream
+            )
+            guard shared.connections < connections else {
+                return Finding("limits", .ok, "\(descriptors) files may be open here.")
+            }
+            return Finding(
+                "limits",
+                .warning,
+                """
+                \(descriptors) files may be open here: \(shared.connections) of \(connections) \
+                connections ('limits.connections').
+                """,
+                remedy: """
+                    Raise the limit where the server is started, as with 'ulimit -n \
+                    \(Descriptors.reserve + connections + upstream)', or lower 'limits.connections'.
+                    """
+            )
+        } catch {
+            return Finding(
+                "limits",
+                .failed,
+                "\(descriptors) files may be open here.",
+                remedy: "\(error)"
+            )
+        }
+    }
+
+    /// What no right clock shows any more: the beginning of 2026.
+    private static let past = Timestamp(millisecondsSince1970: 1_767_225_600_000)
+
+    private var clock: Finding {
+        let remedy = "Set the clock, and let a time server keep it."
+        if now < Self.past {
+            return Finding("clock", .failed, "The clock shows \(now).", remedy: remedy)
+        }
+        if case .read(let contents) = database, let newest = contents.newest,
+            newest > now + .seconds(5)
+        {
+            let finding = "The clock shows \(now), and the newest row is of \(newest)."
+            return Finding("clock", .failed, finding, remedy: remedy)
+        }
+        return Finding("clock", .ok, "The clock shows \(now), after everything that is stored.")
+    }
+
+    private var lock: Finding {
+        switch facts.holder {
+        case .nobody:
+            return Finding("lock", .ok, "No process has the folder open.")
+        case .process(let process):
+            let name = process.map { "Process \($0)" } ?? "A process"
+            return Finding(
+                "lock",
+                .warning,
+                "\(name) has the folder open.",
+                remedy: "Leave it alone, or stop it before you copy, restore or move anything."
+            )
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Foundation
+import SanguineAuthority
+import SanguineSQLite
+import SanguineServer
+
+/// A data folder's two halves, keys and database, of which neither is replaced without a word
+/// while the other is there.
+enum ServedData {
+    /// Opens both.
+    ///
+    /// - Parameters:
+    ///   - folder: The data folder.
+    ///   - acceptsNewKeys: Whether keys are made for accounts that are there.
+    ///   - acceptsEmptyDatabase: Whether a database is made for keys that are there.
+    /// - Returns: The open database, which is the caller's to close, and the keys.
+    /// - Throws: ``Failure``, `SQLiteStorageError`, `StorageError` or `KeyFileError`, with what to
+    ///   do.
+    static func open(
+        _ folder: URL,
+        acceptsNewKeys: Bool,
+        acceptsEmptyDatabase: Bool
+    ) async throws -> (SQLiteStorage, SigningKeys) {
+        let storage = try openDatabase(
+            folder,
+            mayBeEmpty: acceptsEmptyDatabase || !KeyFile.exists(in: folder)
+        )
+        do {
+            let hasAccounts = try await storage.hasAccounts()
+            return (storage, try openKeys(folder, mayBeNew: acceptsNewKeys || !hasAccounts))
+        } catch {
+            await storage.close()
+            throw error
+        }
+    }
+
+    private static func openDatabase(_ folder: URL, mayBeEmpty: Bool) throws -> SQLiteStorage {
+        do {
+            return try SQLiteStorage(folder: folder, mayBeEmpty: mayBeEmpty)
+        } catch .emptied(let path) {
+            throw Failure(
+                """
+                \(SQLiteStorageError.emptied(folder: path)) To start without its data, use \
+                '--accept-empty-database'.
+                """
+            )
+        }
+    }
+
+    private static func openKeys(_ folder: URL, mayBeNew: Bool) throws -> SigningKeys {
+        do {
+            return try KeyFile.loadOrCreate(in: folder, mayBeNew: mayBeNew)
+        } catch .missing(let path) {
+            throw Failure(
+                """
+                \(KeyFileError.missing(path: path)) To make new ones all the same, use \
+                '--accept-new-keys'.
+                """
+            )
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+
+/// Whether the server can do its work, found out by trying: it reads, and commits something that
+/// changes nothing.
+///
+/// Mutable state: `shared`, by its mutex. As many wait as there are connections, at most.
+final class Readiness: Sendable {
+    private struct Shared {
+        var state = ReadinessState()
+        var waiting: [CheckedContinuation<NotReady?, Never>] = []
+    }
+
+    private let shared = Mutex(Shared())
+    private let delay: any Clock<Duration>
+    private let elapsed: @Sendable () -> Duration
+
+    /// Creates one that has tried nothing.
+    ///
+    /// - Parameter delay: The clock that waits, and says when to try again.
+    init(delay: any Clock<Duration>) {
+        self.delay = delay
+        elapsed = Self.stopwatch(delay)
+    }
+
+    /// Notes that a call of the storage has failed.
+    func saw(_ error: StorageError) { shared.withLock { $0.state.saw(error) } }
+
+    /// Returns what keeps the server from its work, or `nil`: in ``ReadinessState/patience`` at
+    /// most.
+    func check(_ storage: any Storage) async -> NotReady? {
+        await withCheckedContinuation { caller in
+            let step = shared.withLock { shared in
+                let step = shared.state.asked(at: elapsed())
+                if case .answer = step { return step }
+                shared.waiting.append(caller)
+                return step
+            }
+            switch step {
+            case .answer(let found): caller.resume(returning: found)
+            case .probe: begin(storage)
+            case .wait: break
+            }
+        }
+    }
+
+    private func begin(_ storage: any Storage) {
+        let timer = Task {
+            guard (try? await delay.sleep(for: ReadinessState.patience)) != nil else { return }
+            answer { state in
+                state.ranOutOfPatience()
+                return .stalled
+            }
+        }
+        Task {
+            let found = await Self.fault(of: storage)
+            timer.cancel()
+            answer { $0.tried(found, at: elapsed()) }
+        }
+    }
+
+    private func answer(_ change: (inout ReadinessState) -> NotReady?) {
+        let (found, waiting) = shared.withLock { shared in
+            defer { shared.waiting = [] }
+            return (change(&shared.state), shared.waiting)
+        }
+        for caller in waiting { caller.resume(returning: found) }
+    }
+
+    private static func fault(of storage: any Storage) async -> NotReady? {
+        do throws(StorageError) {
+            _ = try await storage.load([.device("")])
+            try await storage.checkHealth()
+            return nil
+        } catch {
+            return NotReady(error)
+        }
+    }
+
+    private static func stopwatch(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
+    }
+}

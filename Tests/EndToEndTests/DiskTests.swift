@@ -1,0 +1,130 @@
+import Foundation
+import NIOHTTP1
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+extension EndToEnd {
+    /// Disks that are full, or that can only be read.
+    @Suite("Disks", .bounded(.seconds(120)))
+    struct DiskTests {
+        @Test(.enabled(if: Mounts.areAvailable, Mounts.reason))
+        func `a full disk makes the server unready, and room on it ready again`() async throws {
+            try await TemporaryFolder.with { data in
+                try await ServeProcess.with(
+                    data: data,
+                    shell: Mounts.disk(data, mebibytes: 8)
+                ) { server in
+                    let guest = try await server.api.guest()
+                    #expect(try await server.api.send(.GET, "/health/ready").status == 200)
+                    let free = try #require(try await server.metric("data_free_bytes"))
+                    #expect(free > 1_048_576)
+
+                    // The server's own view of its disk.
+                    let filler = URL(filePath: "/proc/\(server.tool.process)/root\(data.path)/x")
+                    try Self.fill(filler)
+                    #expect(try await server.metric("data_free_bytes") == 0.0)
+                    try await Self.untilReady(server, "disk_full")
+                    let refused = try await Self.spendUntilRefused(server, guest)
+                    #expect(refused.answer.status == 500)
+                    #expect(refused.answer.code == .internalFault)
+                    #expect(try await server.api.send(.GET, "/health/live").status == 200)
+
+                    try FileManager.default.removeItem(at: filler)
+                    try await Self.untilReady(server, nil)
+                    let spent = try await server.api.spend(1, "tea", key: refused.key, as: guest)
+                    #expect(spent.status == 200)
+                    let ended = try await server.stop()
+                    #expect(ended.status == 0)
+                    #expect(ended.errors.ranges(of: "is filling up").count == 1)
+                }
+            }
+        }
+
+        private static func fill(_ file: URL) throws {
+            try Data().write(to: file)
+            let handle = try FileHandle(forWritingTo: file)
+            defer { try? handle.close() }
+            for size in [1 << 16, 1 << 12] {
+                let block = Data(repeating: 0, count: size)
+                var blocks = 0
+                while (try? handle.write(contentsOf: block)) != nil { blocks += 1 }
+                guard blocks < 1 << 16 else { throw Unexpected("The disk has no end.") }
+            }
+        }
+
+        /// Spends until the storage refuses: what was reserved for the log lasts for a while.
+        private static func spendUntilRefused(
+            _ server: ServeProcess,
+            _ guest: API.Guest
+        ) async throws -> (key: String, answer: API.Answer) {
+            for number in 1...90 {
+                let key = "spend-\(number)"
+                let answer = try await server.api.spend(1, "tea", key: key, as: guest)
+                if answer.status != 200 { return (key, answer) }
+            }
+            throw Unexpected("The disk never filled up.")
+        }
+
+        private static func untilReady(_ server: ServeProcess, _ code: String?) async throws {
+            try await eventually(
+                "the server is ready, or \(code ?? "not")",
+                within: TestingLimits.longestWait
+            ) {
+                let answer = try await server.api.send(.GET, "/health/ready")
+                return answer.status == (code == nil ? 200 : 503) && answer.code?.rawValue == code
+            }
+        }
+
+        @Test(
+            .enabled(if: Mounts.areAvailable, Mounts.reason),
+            arguments: [
+                "after a clean end", "after a death", "after a death, without shared memory",
+            ]
+        )
+        func `a ledger on a disk that can only be read is verified, with all that was spent`(
+            state: String
+        ) async throws {
+            try await TemporaryFolder.with { data in
+                try await ServeProcess.with(data: data) { server in
+                    let guest = try await server.api.guest()
+                    for number in 1...3 {
+                        _ = try await server.api.spend(1, "tea", key: "\(number)", as: guest)
+                    }
+                    server.tool.signal(state == "after a clean end" ? SIGTERM : SIGKILL)
+                    _ = try await server.tool.ended()
+                }
+                if state == "after a death, without shared memory" {
+                    let memory = data.appending(path: "sanguine.sqlite-shm")
+                    try FileManager.default.removeItem(at: memory)
+                }
+                let verified = try await Self.run(["ledger", "verify"], on: data)
+                #expect(verified.status == 0, "\(verified.errors)")
+                #expect(verified.output == "1 accounts, 4 transfers, 0 differences\n")
+
+                let shown = try await Self.run(
+                    ["account", "show", "--device", "a-device-of-a-guest", "--json"],
+                    on: data
+                )
+                #expect(try shown.decode(JSONValue.self)["available"] == 97)
+
+                // The doctor reads it too, and says why no server can.
+                let examined = try await Self.run(["doctor"], on: data)
+                #expect(examined.status == 1)
+                #expect(examined.output.contains("ok       integrity"))
+                #expect(examined.output.contains("failed   space"))
+                let served = try await Self.run(["serve", "--port", "0"], on: data)
+                #expect(served.status == 1)
+                #expect(served.errors.contains("cannot be written"))
+            }
+        }
+
+        private static func run(_ command: [String], on data: URL) async throws -> Tool.Ended {
+            let shell = Mounts.readOnly(data)
+            return try await Tool.with(command + ["--data", data.path], shell: shell) {
+                try await $0.ended()
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import AsyncHTTPClient
+import Foundation
+import NIOHTTP1
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+extension EndToEnd {
+    /// SIGTERM while calls run that do not end.
+    @Suite("A stop is bounded", .bounded(.seconds(120)))
+    struct StopTests {
+        /// How long the end may take when the grace of 2 seconds is over.
+        ///
+        /// The last answers have 2 seconds to be written, the upstream's connections 5 to be
+        /// closed, and the log has one.
+        private static let bound = Duration.seconds(2 + 2 + 5 + 1)
+
+        private static let environment = [
+            "SANGUINE_LOG_ACCESS": "false", "SANGUINE_LIMITS_SHUTDOWN_GRACE": "2s",
+            "SANGUINE_LIMITS_FUNCTION_CALLS": "4000", "SANGUINE_ACCOUNTS_GRANT": "100000",
+        ]
+
+        /// Stops the server, and returns how it ended and how long that took.
+        private static func stop(_ server: ServeProcess) async throws -> (Tool.Ended, Duration) {
+            let clock = ContinuousClock()
+            let start = clock.now
+            let ended = try await server.stop()
+            return (ended, start.duration(to: clock.now))
+        }
+
+        @Test(arguments: [1, 1_000])
+        func `calls at an upstream that hangs get an answer, and their keys an end`(
+            calls: Int
+        ) async throws {
+            let isHanging = Watched(true)
+            let http = HTTPClient(
+                eventLoopGroupProvider: .singleton,
+                configuration: API.configuration(connections: calls)
+            )
+            try await TemporaryFolder.with { data in
+                try await ScriptedUpstream.with { _ in
+                    isHanging.value ? .silence : .answer("Sure.")
+                } _: { upstream in
+                    let arguments = ["--upstream", upstream.url]
+                    try await ServeProcess.with(
+                        data: data,
+                        arguments: arguments,
+                        environment: Self.environment
+                    ) { server in
+                        try await Self.stopWithCalls(calls, server, upstream, http)
+                    }
+                    isHanging.update { $0 = false }
+                    let verified = try await Tool.run("ledger", "verify", "--data", data.path)
+                    #expect(verified.status == 0, "\(verified.output)")
+                    try await ServeProcess.with(
+                        data: data,
+                        arguments: arguments,
+                        environment: Self.environment
+                    ) { server in
+                        try await Self.repeatCalls(calls, server)
+                        #expect(try await server.stop().status == 0)
+                    }
+                    // Nothing was asked twice under one key.
+                    #expect(upstream.requests.value.count == calls)
+                }
+                let verified = try await Tool.run("ledger", "verify", "--data", data.path)
+                #expect(verified.status == 0, "\(verified.output)")
+            }
+            try await http.shutdown()
+        }
+
+        private static func guest(_ number: Int, _ api: API) async throws -> API.Guest {
+            try await api.guest("a-device-of-guest-\(number % 10)")
+        }
+
+        private static func stopWithCalls(
+            _ calls: Int,
+            _ server: ServeProcess,
+            _ upstream: ScriptedUpstream,
+            _ http: HTTPClient
+        ) async throws {
+            let api = API(port: server.port, http: http)
+            let guests = try await concurrently(10) { try await guest($0, api) }
+            async let answers = concurrently(calls) { number in
+                try await api.ask("Is it late?", key: "\(number)", as: guests[number % 10])
+            }
+            try await upstream.requests.when("\(calls) calls at the upstream") {
+                $0.count == calls
+            }
+            let (ended, time) = try await stop(server)
+            #expect(ended.status == 0, "\(ended.errors)")
+            #expect(time < Self.bound, "It took \(time).")
+            for answer in try await answers {
+                #expect(answer.status == 503)
+                #expect(answer.code == .overloaded)
+                #expect(answer.header("Retry-After") == "1")
+            }
+        }
+
+        private static func repeatCalls(_ calls: Int, _ server: ServeProcess) async throws {
+            let guests = try await concurrently(10) { try await guest($0, server.api) }
+            let answers = try await concurrently(calls) { number in
+                try await server.api.ask("Is it late?", key: "\(number)", as: guests[number % 10])
+            }
+            // Each has an end: what left was cut, and nothing is charged for it.
+            var codes: [String: Int] = [:]
+            for answer in answers { codes[answer.code?.rawValue ?? "none", default: 0] += 1 }
+            #expect(codes == ["upstream_failed": calls])
+            for guest in guests {
+                let balance = try await server.api.balance(of: guest)
+                #expect(balance.available == 100_000)
+                #expect(balance.held == 0)
+            }
+        }
+
+        @Test func `requests that never end are cut when the grace is over, and the status is 0`()
+            async throws
+        {
+            try await TemporaryFolder.with { data in
+                try await ServeProcess.with(data: data, environment: Self.environment) { server in
+                    let half = try await PlainConnection.open(server.port)
+                    try await half.askIfAlive()
+                    try await half.send(
+                        """
+                        POST /v1/accounts/guest HTTP/1.1\r\nHost: a\r\n\
+                        Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{
+                        """
+                    )
+                    let guest = try await server.api.guest()
+                    let live = try await PlainConnection.open(server.port)
+                    try await live.send(
+                        """
+                        GET /v1/live HTTP/1.1\r\nHost: a\r\n\
+                        Authorization: Bearer \(guest.token)\r\n\r\n
+                        """
+                    )
+                    let (ended, time) = try await Self.stop(server)
+                    #expect(ended.status == 0, "\(ended.errors)")
+                    #expect(time < Self.bound, "It took \(time).")
+                }
+            }
+        }
+
+        @Test func `a stand-in that is asked to stop waits for no answer that is far away`()
+            async throws
+        {
+            let arguments = ["stand-in", "--port", "0", "--latency-ms", "600000"]
+            try await Tool.with(arguments) { standIn in
+                let port = try await standIn.listeningPort()
+                let body = #"{"model":"any","messages":[{"role":"user","content":"Late?"}]}"#
+                let asked = try await PlainConnection.open(port)
+                try await asked.send(
+                    """
+                    POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\
+                    Content-Length: \(body.utf8.count)\r\n\r\n\(body)
+                    """
+                )
+                #expect(try await API(port: port).send(.GET, "/v1/models").status == 200)
+                standIn.signal(SIGTERM)
+                #expect(try await standIn.ended().status == 0)
+                await asked.close()
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+import NIOCore
+import NIOPosix
+import SanguineTesting
+
+/// A connection that stays open, from an address of loopback.
+final class PlainConnection: Sendable {
+    private let channel: any Channel
+    private let received: Watched<String>
+
+    private init(_ channel: any Channel, _ received: Watched<String>) {
+        self.channel = channel
+        self.received = received
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    /// Connects to the port from 127.0.0.`address`.
+    static func open(_ port: Int, from address: Int = 1) async throws -> PlainConnection {
+        let received = Watched("")
+        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .bind(to: SocketAddress(ipAddress: "127.0.0.\(address)", port: 0))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Collector(received))
+                }
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+        return PlainConnection(channel, received)
+    }
+
+    func close() async { try? await channel.close() }
+
+    func send(_ text: String) async throws {
+        try await channel.writeAndFlush(ByteBuffer(string: text))
+    }
+
+    /// Asks whether the server lives, and waits for the answer.
+    func askIfAlive(fileID: String = #fileID, line: Int = #line) async throws {
+        received.update { $0 = "" }
+        try await send("GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        try await answered(fileID: fileID, line: line)
+    }
+
+    /// Waits for the answer to what was sent.
+    func answered(fileID: String = #fileID, line: Int = #line) async throws {
+        try await received.when("an answer", fileID: fileID, line: line) {
+            $0.hasPrefix("HTTP/1.1 200 ") && $0.hasSuffix(#"{"status":"ok"}"#)
+        }
+    }
+
+    private final class Collector: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private let received: Watched<String>
+
+        init(_ received: Watched<String>) { self.received = received }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let text = String(buffer: unwrapInboundIn(data))
+            received.update { $0 += text }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            context.close(promise: nil)
+        }
+    }
+}

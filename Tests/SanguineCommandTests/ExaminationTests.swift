@@ -1,0 +1,156 @@
+import SanguineAuthority
+import SanguineModel
+import SanguineSQLite
+import SanguineServer
+import TestSupport
+import Testing
+
+@testable import SanguineCommand
+
+@Suite("What the doctor finds", .bounded)
+struct ExaminationTests {
+    private static let now = Timestamp(millisecondsSince1970: 1_795_000_000_000)
+
+    /// A folder where all is well.
+    private func healthy() -> Examination {
+        var contents = Examination.Contents()
+        contents.hasAccounts = true
+        contents.newest = Self.now - .seconds(1)
+        return Examination(
+            folder: "/data",
+            facts: SQLiteFolderFacts(
+                folderMode: 0o700,
+                fileModes: ["keys.json": 0o600, "sanguine.sqlite": 0o600],
+                hasDatabase: true,
+                freeBytes: 1 << 40,
+                isReadOnly: false,
+                holder: .nobody
+            ),
+            keys: .good,
+            database: .read(contents),
+            freeBytes: 1 << 30,
+            descriptors: 65_536,
+            connections: 20_000,
+            upstream: 1_000,
+            now: Self.now
+        )
+    }
+
+    private func found(
+        _ check: String,
+        after change: (inout Examination) -> Void
+    ) -> Finding? {
+        var examination = healthy()
+        change(&examination)
+        let findings = examination.findings
+        // One fault is one finding, but for what could not be checked.
+        #expect(findings.filter { $0.status == .failed || $0.status == .warning }.count == 1)
+        return findings.first { $0.check == check }
+    }
+
+    @Test func `a folder where all is well has nothing to be done`() {
+        let findings = healthy().findings
+        #expect(findings.count == 10)
+        #expect(findings.allSatisfy { $0.status == .ok && $0.remedy == nil })
+    }
+
+    @Test func `a folder that is not there is the only finding`() {
+        var examination = healthy()
+        examination.facts.folderMode = nil
+        #expect(examination.findings.map(\.check) == ["folder"])
+        #expect(examination.findings.first?.status == .failed)
+    }
+
+    @Test func `what is open to others is named with the command to run`() {
+        let folder = found("permissions") { $0.facts.folderMode = 0o750 }
+        #expect(folder?.status == .failed)
+        #expect(folder?.remedy == "Run chmod 700 '/data'.")
+        let file = found("permissions") { $0.facts.fileModes["admin-token"] = 0o644 }
+        #expect(file?.status == .failed)
+        #expect(file?.remedy == "Run chmod 600 '/data/admin-token'.")
+    }
+
+    @Test func `keys without a database, and a database without keys, name the flag`() {
+        let lost = found("pairing") { $0.keys = .missing }
+        #expect(lost?.status == .failed)
+        #expect(lost?.remedy?.contains("'--accept-new-keys'") == true)
+        let emptied = found("pairing") { $0.database = .missing }
+        #expect(emptied?.status == .failed)
+        #expect(emptied?.remedy?.contains("'--accept-empty-database'") == true)
+    }
+
+    @Test func `a folder that nothing was kept in yet is well`() {
+        var examination = healthy()
+        examination.keys = .missing
+        examination.database = .missing
+        #expect(!examination.findings.contains { $0.status == .failed })
+        examination.database = .read(Examination.Contents())
+        #expect(!examination.findings.contains { $0.status == .failed })
+    }
+
+    @Test func `damage, and balances that are not their entries' sums, are found`() {
+        let damage = found("integrity") { examination in
+            examination.change { $0.damage = ["Page 7 is never used", "Page 8 is never used"] }
+        }
+        #expect(damage?.finding == "2 findings, the first: Page 7 is never used")
+        let ledger = found("ledger") { examination in
+            let account = Identifier(at: Self.now)
+            let difference = LedgerReport.Difference(account: account, finding: "1 is not 2")
+            examination.change { $0.ledger.differences = [difference] }
+        }
+        #expect(ledger?.remedy?.contains("sanguine ledger verify") == true)
+    }
+
+    @Test func `a database that cannot be opened says why, and what hangs on it is skipped`() {
+        let database = found("database") { $0.database = .unreadable("It is too new.") }
+        #expect(database?.finding == "It is too new.")
+        var examination = healthy()
+        examination.database = .unreadable("It is too new.")
+        let skipped = examination.findings.filter { $0.status == .skipped }
+        #expect(skipped.map(\.check) == ["integrity", "ledger"])
+    }
+
+    @Test func `little space is a warning, none and a read-only disk are failures`() {
+        let little = found("space") { $0.facts.freeBytes = 1 << 29 }
+        #expect(little?.status == .warning)
+        let none = found("space") { $0.facts.freeBytes = 1_000 }
+        #expect(none?.status == .failed)
+        let mounted = found("space") { $0.facts.isReadOnly = true }
+        #expect(mounted?.status == .failed)
+    }
+
+    @Test func `few descriptors are a warning with the number that is enough, too few a failure`() {
+        let few = found("limits") { $0.descriptors = 1_024 }
+        #expect(few?.status == .warning)
+        #expect(few?.remedy?.contains("ulimit -n \(Descriptors.reserve + 21_000)") == true)
+        let none = found("limits") { $0.descriptors = 64 }
+        #expect(none?.status == .failed)
+    }
+
+    @Test func `a clock behind what is stored, or behind this version, is a failure`() {
+        let behind = found("clock") { examination in
+            examination.change { $0.newest = Self.now + .seconds(60) }
+        }
+        #expect(behind?.status == .failed)
+        let reset = found("clock") { examination in
+            examination.now = Timestamp(millisecondsSince1970: 1_000)
+            examination.change { $0.newest = nil }
+        }
+        #expect(reset?.status == .failed)
+    }
+
+    @Test func `a process that has the folder open is named, and no failure`() {
+        let lock = found("lock") { $0.facts.holder = .process(4_711) }
+        #expect(lock?.status == .warning)
+        #expect(lock?.finding.contains("4711") == true)
+    }
+}
+
+extension Examination {
+    /// Changes what is in the database.
+    fileprivate mutating func change(_ body: (inout Contents) -> Void) {
+        guard case .read(var contents) = database else { return }
+        body(&contents)
+        database = .read(contents)
+    }
+}

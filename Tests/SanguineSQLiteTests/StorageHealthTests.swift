@@ -1,0 +1,238 @@
+import Foundation
+import GRDB
+import SanguineAuthority
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineSQLite
+
+/// Disks that are full, read-only or damaged, and folders that are not what they were.
+@Suite("SQLite storage: health", .bounded)
+struct StorageHealthTests {
+    @Test func `the proof of health is a commit, and changes nothing`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.spend(from: account, key: "a")
+        let before = try folder.size(of: "sanguine.sqlite-wal") ?? 0
+        let version = try await storage.valueOnWriter("PRAGMA user_version")
+        try await storage.checkHealth()
+        #expect(try folder.size(of: "sanguine.sqlite-wal") ?? 0 > before)
+        #expect(try await storage.valueOnWriter("PRAGMA user_version") == version)
+        #expect(try await storage.available(account) == 999_999)
+        await storage.close()
+        await #expect(throws: StorageError.closed) { try await storage.checkHealth() }
+    }
+
+    @Test func `a full disk is called one`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        let pages = try await storage.valueOnWriter("PRAGMA page_count")
+        try await storage.onWriter("PRAGMA max_page_count = \(pages ?? "1")")
+        let error = await #expect(throws: StorageError.self) {
+            for number in 1...1_000 {
+                let reason = String(repeating: "x", count: 200)
+                try await storage.spend(from: account, key: "\(number)", reason: reason)
+            }
+        }
+        guard case .full = error else {
+            Issue.record("It is called \(String(describing: error)).")
+            return
+        }
+        await storage.close()
+    }
+
+    @Test func `a database that cannot be written is called read-only`() async throws {
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        let storage = try SQLiteStorage(folder: folder.url)
+        try await storage.checkHealth()
+        try await storage.onWriter("PRAGMA query_only = ON")
+        for attempt in [
+            { try await storage.checkHealth() },
+            { _ = try await storage.spend(from: account, key: "a") },
+        ] as [@Sendable () async throws -> Void] {
+            let error = await #expect(throws: StorageError.self) { try await attempt() }
+            guard case .readOnly = error else {
+                Issue.record("It is called \(String(describing: error)).")
+                continue
+            }
+        }
+        await storage.close()
+    }
+
+    @Test func `pages that do not fit are found at opening, and make it unhealthy`() async throws {
+        let folder = TestFolder()
+        try await folder.fill()
+        try folder.damage()
+        let damaged = try SQLiteStorage(folder: folder.url)
+        let error = await #expect(throws: StorageError.self) { try await damaged.checkHealth() }
+        guard case .damaged = error else {
+            Issue.record("It is called \(String(describing: error)).")
+            return
+        }
+        await damaged.close()
+
+        // A larger one is not read from end to end before it serves.
+        var options = SQLiteStorageOptions()
+        options.checkedBytes = 4_096
+        let large = try SQLiteStorage(folder: folder.url, options: options)
+        try await large.checkHealth()
+        await large.close()
+    }
+
+    @Test func `a page that does not read back is called damage`() async throws {
+        let folder = TestFolder()
+        try await folder.fill()
+        try folder.damage()
+        let storage = try SQLiteStorage(folder: folder.url)
+        let error = await #expect(throws: StorageError.self) { try await storage.verifyLedger() }
+        guard case .damaged = error else {
+            Issue.record("It is called \(String(describing: error)).")
+            return
+        }
+        await storage.close()
+        let inspection = try SQLiteStorage.inspect(folder: folder.url)
+        #expect(try await !inspection.integrityFindings().isEmpty)
+        await inspection.close()
+    }
+
+    @Test func `the folder's free bytes are known`() async throws {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        #expect(try #require(storage.freeBytes) > 0)
+        #expect(DiskSpace(of: folder.url.path)?.isReadOnly == false)
+        #expect(DiskSpace(of: "/no such folder") == nil)
+        await storage.close()
+    }
+
+    @Test(arguments: [0o755, 0o750, 0o701, 0o770])
+    func `a folder that is open to others is refused, with the command to run`(
+        mode: Int
+    ) async throws {
+        let folder = TestFolder()
+        await (try SQLiteStorage(folder: folder.url)).close()
+        #expect(try folder.mode() == 0o700)
+        let path = DataFolder(folder.url).path
+        #expect(chmod(path, mode_t(mode)) == 0)
+        let refusal = SQLiteStorageError.openToOthers(folder: path, mode: mode)
+        #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
+        #expect(refusal.description.contains("chmod 700 '\(path)'"))
+        #expect(chmod(path, 0o700) == 0)
+        await (try SQLiteStorage(folder: folder.url)).close()
+    }
+
+    @Test(arguments: ["gone", "empty", "never written"])
+    func `where data must be, an empty database is refused and not made`(
+        state: String
+    ) async throws {
+        let folder = TestFolder()
+        let data = DataFolder(folder.url)
+        try data.create()
+        if state != "gone" { try Data().write(to: folder.file("sanguine.sqlite")) }
+        if state == "never written" {
+            let schema = Schema(steps: [])
+            let options = SQLiteStorageOptions()
+            let queue = try Connections.writer(
+                in: data,
+                options: options,
+                mayBeEmpty: true,
+                schema: schema
+            )
+            try queue.close()
+        }
+        let refusal = SQLiteStorageError.emptied(folder: data.path)
+        for _ in 1...2 {
+            #expect(throws: refusal) {
+                _ = try SQLiteStorage(folder: folder.url, mayBeEmpty: false)
+            }
+        }
+        #expect(data.hasDatabase == (state != "gone"))
+        await (try SQLiteStorage(folder: folder.url)).close()
+        await (try SQLiteStorage(folder: folder.url, mayBeEmpty: false)).close()
+    }
+
+    @Test func `whoever has the folder open is seen from outside, and not disturbed`()
+        async throws
+    {
+        let folder = TestFolder()
+        #expect(SQLiteFolderFacts(of: folder.url).folderMode == nil)
+        let storage = try SQLiteStorage(folder: folder.url)
+        let facts = SQLiteFolderFacts(of: folder.url)
+        #expect(facts.holder == .process(ProcessInfo.processInfo.processIdentifier))
+        #expect(facts.folderMode == 0o700)
+        #expect(facts.fileModes["sanguine.sqlite"] == 0o600)
+        #expect(facts.hasDatabase)
+        try await storage.checkHealth()
+        await storage.close()
+        #expect(SQLiteFolderFacts(of: folder.url).holder == .nobody)
+        await (try SQLiteStorage(folder: folder.url)).close()
+    }
+
+    @Test func `the newest row's time and whether there are accounts can be looked up`()
+        async throws
+    {
+        let folder = TestFolder()
+        let storage = try SQLiteStorage(folder: folder.url)
+        #expect(try await !storage.hasAccounts())
+        let inspection = try SQLiteStorage.inspect(folder: folder.url)
+        #expect(try await inspection.newestMoment() == nil)
+        try await storage.onWriter(
+            """
+            INSERT INTO transfers VALUES (1, x'00', x'00', 1, 1, 1, 1, 0, 'a', 5000);
+            INSERT INTO operations VALUES (x'00', 'a', x'00', 1, NULL, 200, 1, x'00', 7000);
+            INSERT INTO accounts VALUES
+                (x'00', 'guest', NULL, 'UTC', 'en', NULL, 'free', x'00', 1, 1);
+            """
+        )
+        #expect(try await storage.hasAccounts())
+        #expect(try await inspection.hasAccounts())
+        let newest = try await inspection.newestMoment()
+        #expect(newest == Timestamp(millisecondsSince1970: 7_000))
+        await inspection.close()
+        await storage.close()
+    }
+}
+
+extension TestFolder {
+    /// Makes a database with some hundred pages.
+    fileprivate func fill() async throws {
+        let storage = try SQLiteStorage(folder: url)
+        let reason = String(repeating: "x", count: 200)
+        await withTaskGroup(of: Void.self) { group in
+            for number in 1...1_000 {
+                group.addTask {
+                    _ = try? await storage.spend(
+                        from: .numbered(UInt64(number)),
+                        key: "\(number)",
+                        reason: reason
+                    )
+                }
+            }
+        }
+        await storage.close()
+    }
+
+    /// Overwrites pages in the middle of the database.
+    fileprivate func damage() throws {
+        let file = try FileHandle(forWritingTo: file("sanguine.sqlite"))
+        let pages = try #require(try size(of: "sanguine.sqlite")) / 4_096
+        for page in stride(from: pages / 4, to: pages, by: 3) {
+            try file.seek(toOffset: UInt64(page * 4_096))
+            try file.write(contentsOf: Data(repeating: 0xA5, count: 4_096))
+        }
+        try file.close()
+    }
+}
+
+extension Identifier {
+    /// The id whose last bytes are that number.
+    fileprivate static func numbered(_ number: UInt64) -> Identifier {
+        let bytes = (0..<16).map {
+            $0 < 8 ? 0 : UInt8(truncatingIfNeeded: number >> (56 - ($0 - 8) * 8))
+        }
+        return Identifier(bytes: bytes) ?? .fresh()
+    }
+}
