@@ -230,6 +230,10 @@ enum LimitTexts {
         let options = SQLiteStorageOptions()
         return [
             ("SQLiteStorageOptions.queuedCommands", count(options.queuedCommands)),
+            (
+                "SQLiteStorageOptions.queuedCommandsPerAccount",
+                count(options.queuedCommandsPerAccount)
+            ),
             ("SQLiteStorageOptions.batchedCommands", count(options.batchedCommands)),
             ("SQLiteStorageOptions.queuedReads", count(options.queuedReads)),
             ("SQLiteStorageOptions.readers", count(options.readers)),

@@ -106,6 +106,9 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// last decision counts.
     public let decide: @Sendable (Loaded, any RecordReader) throws(Problem) -> Decision<Outcome>
 
+    /// The account that the command is about, if its keys name one.
+    package var account: Identifier? { keys.lazy.compactMap(\.account).first }
+
     /// Creates a command.
     public init(
         keys: [Key],
