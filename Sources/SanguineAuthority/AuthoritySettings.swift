@@ -76,7 +76,8 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
-    /// How long it is known that a session ended: longer than any access token of it can live.
+    /// How long a session's row is kept after it ended or expired: longer than any access token of
+    /// it can live.
     ///
     /// Such a token may have been issued a moment after the end, its life rounded up to seconds.
     var endedSessionsKept: Duration { accessTokenLife + .seconds(60) }

@@ -14,7 +14,6 @@ final class ReadConnection {
     private let transfers: SQLStatement
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
-    private let endedSessions: SQLStatement
     private let accountByEmail: SQLStatement
     private let feed: SQLStatement
     private let lists: ListStatements
@@ -45,13 +44,6 @@ final class ReadConnection {
             """
             SELECT \(OperationRow.columns) FROM operations
             WHERE state = 0 AND (account, key) > (?, ?) ORDER BY account, key LIMIT ?
-            """,
-            on: handle
-        )
-        endedSessions = try SQLStatement(
-            """
-            SELECT \(SessionRow.columns) FROM sessions
-            WHERE ended_at IS NOT NULL AND ended_at >= ? ORDER BY ended_at DESC, id DESC LIMIT ?
             """,
             on: handle
         )
@@ -159,12 +151,6 @@ final class ReadConnection {
         runningOperations.bind(position?.key ?? "")
         runningOperations.bind(limit: limit)
         return try runningOperations.all(OperationRow.init(from:))
-    }
-
-    func sessionsEnded(since moment: Timestamp, limit: Int) throws(SQLFailure) -> [SessionRow] {
-        endedSessions.bind(moment)
-        endedSessions.bind(limit: limit)
-        return try endedSessions.all(SessionRow.init(from:))
     }
 
     func account(email: String) throws(SQLFailure) -> AccountRow? {

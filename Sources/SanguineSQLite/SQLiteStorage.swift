@@ -153,17 +153,6 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Returns sessions that were ended at or after the moment, latest first.
-    public func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try checkOpen()
-        return try await readers.read { connection throws(SQLFailure) in
-            try connection.sessionsEnded(since: moment, limit: limit)
-        }
-    }
-
     /// Returns the account with that e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()

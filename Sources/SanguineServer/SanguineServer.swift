@@ -73,7 +73,7 @@ public struct SanguineServer: Service {
         let authoritySettings = AuthoritySettings(settings, registering: types)
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
-        authority = try await Authority(
+        authority = Authority(
             storage: LoggedStorage(storage, logger: logger),
             keys: keys,
             settings: authoritySettings,
@@ -102,7 +102,7 @@ public struct SanguineServer: Service {
             delay: delay,
             metrics: registry
         ) { [authority] in
-            authority.tokens.isLive($0.session)
+            authority.tokens.isValid($0)
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry

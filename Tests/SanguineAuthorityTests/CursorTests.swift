@@ -34,7 +34,7 @@ struct CursorTests {
 
     @Test func `pages follow each other without gap or repeat`() async throws {
         let clock = ManualClock()
-        let authority = try await Authority(
+        let authority = Authority(
             storage: MemoryStorage(),
             keys: SigningKeys(),
             clock: clock
@@ -72,7 +72,7 @@ struct CursorTests {
     func `a page has one to a hundred lines`(limit: Int?, count: Int) async throws {
         var settings = AuthoritySettings()
         settings.grant = 1_000
-        let authority = try await Authority(
+        let authority = Authority(
             storage: MemoryStorage(),
             keys: SigningKeys(),
             settings: settings,

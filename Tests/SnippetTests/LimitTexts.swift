@@ -219,6 +219,7 @@ enum LimitTexts {
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
             ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
             ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AccessTokens.capacity", count(AccessTokens.capacity)),
             ("AuthoritySettings.sessionsPerAccount", count(settings.sessionsPerAccount)),
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),

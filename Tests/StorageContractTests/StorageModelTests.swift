@@ -81,9 +81,6 @@ struct StorageModelTests {
         let running = try await storage.runningOperations(after: nil, limit: 1_000)
         #expect(Set(running) == model.running && running.count == model.running.count, place)
 
-        let ended = try await storage.sessionsEnded(since: moment, limit: 1_000)
-        #expect(Set(ended) == model.ended(since: moment), place)
-
         let report = try await storage.verifyLedger()
         #expect(report.transfers == model.transfers.count, place)
 
@@ -128,14 +125,6 @@ private struct Model {
         var found: Set<OperationRow> = []
         for case .operation(let row) in rows.values {
             if case .running = row.state { found.insert(row) }
-        }
-        return found
-    }
-
-    func ended(since moment: Timestamp) -> Set<SessionRow> {
-        var found: Set<SessionRow> = []
-        for case .session(let row) in rows.values {
-            if let end = row.endedAt, end >= moment { found.insert(row) }
         }
         return found
     }

@@ -144,21 +144,6 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Returns sessions that were ended at or after the moment, latest first.
-    public func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try withState { state in
-            let ended = state.sessions.compactMap { row in
-                row.endedAt.map { (at: $0, row: row) }
-            }
-            return ended.filter { $0.at >= moment }
-                .first(limit) { ($0.at, $0.row.id) > ($1.at, $1.row.id) }
-                .map(\.row)
-        }
-    }
-
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in

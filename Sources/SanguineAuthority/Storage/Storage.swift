@@ -66,12 +66,6 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [OperationRow]
 
-    /// Returns sessions that were ended at or after the moment, at most `limit`, latest first.
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow]
-
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 

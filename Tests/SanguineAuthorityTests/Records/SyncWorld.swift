@@ -15,7 +15,7 @@ struct SyncWorld {
         var settings = AuthoritySettings()
         settings.schema = .test
         change(&settings)
-        authority = try await Authority(
+        authority = Authority(
             storage: storage,
             keys: SigningKeys(),
             settings: settings,
