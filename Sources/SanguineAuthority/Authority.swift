@@ -24,6 +24,7 @@ public final class Authority: Sendable {
     let clock: any WallClock
     let keys: SigningKeys
     let encoder: AnswerEncoder
+    let cursors: CursorSeal
     let listeners = HeadListeners()
 
     /// Creates an authority over a storage.
@@ -44,6 +45,7 @@ public final class Authority: Sendable {
         self.settings = settings
         self.clock = clock
         encoder = AnswerEncoder(unit: settings.unit)
+        cursors = CursorSeal(keys: keys)
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 
