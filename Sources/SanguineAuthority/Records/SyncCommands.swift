@@ -219,7 +219,12 @@ struct PushDraft {
             guard old?.isLive == true else { return nil }
             return Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
         }
-        let (json, fields) = try Self.checked(value)
+        // The order of a list that others read is not the writer's to choose.
+        let createdAt = old?.isLive == true ? old?.createdAt ?? now : now
+        let (json, fields) = try Self.checked(
+            value,
+            createdAt: collection.isStamped ? createdAt : nil
+        )
         if let old, old.isLive, old.value == json { return nil }
         let indexed = try entries(key.id, fields, collection).get()
         return Edit(
@@ -239,11 +244,15 @@ struct PushDraft {
         collection.entries(of: id, owner: balance.account, fields)
     }
 
-    private static func checked(_ value: RecordValue) throws -> ([UInt8], RecordFields) {
-        let fields: RecordFields
+    private static func checked(
+        _ value: RecordValue,
+        createdAt: Timestamp?
+    ) throws -> ([UInt8], RecordFields) {
+        var fields: RecordFields
         let json: [UInt8]
         do {
             fields = try value.fields()
+            if let createdAt { fields["createdAt"] = createdAt.json }
             json = Array(try RecordValue(fields).json())
         } catch {
             throw Refusal(.invalidContent, "Give the record members that JSON can hold.")
