@@ -203,6 +203,7 @@ package struct MemoryAuthority: Sendable {
         try perform(
             Command(keys: [.balance(account), .feed(account)]) { loaded in
                 var feed = loaded.feed(account) ?? FeedRow(account: account)
+                for row in dead { feed.drop(row) }
                 feed.horizon = max(
                     feed.horizon,
                     min(number, loaded.balance(account)?.head ?? 0)

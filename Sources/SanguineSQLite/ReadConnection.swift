@@ -15,7 +15,7 @@ final class ReadConnection {
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
-    private let feed: SQLStatement
+    private let feed: FeedStatements
     private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
@@ -54,13 +54,7 @@ final class ReadConnection {
             """,
             on: handle
         )
-        feed = try SQLStatement(
-            """
-            SELECT \(RecordRow.columns) FROM records
-            WHERE owner = ? AND seq > ? AND (? = 0 OR deleted_at IS NULL) ORDER BY seq
-            """,
-            on: handle
-        )
+        feed = try FeedStatements(on: handle)
     }
 
     /// Returns a part of a feed.
@@ -68,13 +62,11 @@ final class ReadConnection {
         try inSnapshot { () throws(SQLFailure) in
             var slice = FeedSlice(loaded: Loaded(), records: [], hasMore: false)
             for row in try found(query.keys) { slice.loaded.add(row) }
-            feed.bind(query.account)
-            feed.bind(query.after)
-            feed.bind(query.liveOnly ? 1 : 0 as Int64)
-            defer { feed.reset() }
+            let path = feed.path(query)
+            defer { path.reset() }
             var cut = query.cut
-            while try feed.step() {
-                let row = try RecordRow(from: feed)
+            while try path.step() {
+                let row = try RecordRow(from: path)
                 guard cut.takes(seq: row.seq, through: row.through, row.value.count) else {
                     slice.hasMore = true
                     break

@@ -213,7 +213,10 @@ enum LimitTexts {
                 settings.schema.allCollections.map(\.name).joined(separator: ", ")
             ),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
+            ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
+            ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),
             ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
+            ("AuthoritySettings.tombstonesPerAccount", count(settings.tombstonesPerAccount)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),

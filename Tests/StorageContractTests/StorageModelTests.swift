@@ -180,7 +180,7 @@ private struct Model {
                 rows[key] = nil
                 var feed = FeedRow(account: row.owner)
                 if case .feed(let known) = rows[.feed(row.owner)] { feed = known }
-                feed.horizon = max(feed.horizon, row.seq)
+                feed.drop(row)
                 rows[.feed(row.owner)] = .feed(feed)
             default:
                 continue
@@ -235,7 +235,15 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             )
         )
     case 8:
-        return .feed(FeedRow(account: account, records: amount, horizon: amount % 7))
+        return .feed(
+            FeedRow(
+                account: account,
+                records: amount,
+                tombstones: amount % 5,
+                bytes: amount * 9,
+                horizon: amount % 7
+            )
+        )
     case 0: return .account(.sample(account, seq: amount))
     case 1: return .balance(.sample(account, available: amount))
     case 2:

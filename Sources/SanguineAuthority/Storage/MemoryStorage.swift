@@ -275,7 +275,7 @@ extension MemoryStorage.State {
             records.set(row.name, to: nil)
             var feed = FeedRow(account: row.owner)
             if case .feed(let known) = self.rows[.feed(row.owner)] { feed = known }
-            feed.horizon = max(feed.horizon, row.seq)
+            feed.drop(row)
             set(.feed(row.owner), to: .feed(feed))
         }
         return rows.count

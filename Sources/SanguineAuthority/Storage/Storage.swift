@@ -72,8 +72,8 @@ public protocol Storage: Sendable {
     /// Drops what has served its time: answers of operations done before `answers` (one whose
     /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
     /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
-    /// before `holds`, and records that were deleted before `tombstones`: the largest feed number
-    /// among an account's becomes its ``FeedRow/horizon``, if it is larger.
+    /// before `holds`, and what is left of records that were deleted before `tombstones`: the
+    /// account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult

@@ -46,6 +46,29 @@ struct SyncRouteTests {
         }
     }
 
+    @Test func `an account that has no room is told so for one operation, and may delete`()
+        async throws
+    {
+        try await LiveServer.with {
+            $0.settings.limits.accountBytes = 300
+        } _: { server in
+            let guest = try await server.guest()
+            let delete = operation(13, "record.delete", #"{"collection":"notes","id":"r10"}"#)
+            let reply = try await push(
+                guest,
+                create(10, "notes", #"{"title":"Tea"}"#),
+                create(11, "notes", #"{"title":"Milk"}"#),
+                create(12, "notes", #"{"title":"\#(String(repeating: "x", count: 100))"}"#),
+                delete
+            )
+            #expect(reply.status == 200)
+            let results = try reply.decode(PushAnswer.self).results
+            #expect(results.map(\.status) == [.applied, .applied, .refused, .applied])
+            #expect(results[2].problem?.code == .storageFull)
+            #expect(results[2].problem?.status == 422)
+        }
+    }
+
     @Test func `a pull has what was pushed, privately and with a tag`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
