@@ -7,7 +7,7 @@ public import SanguineModel
 /// types, which are pure.
 ///
 /// ```swift
-/// let authority = try await Authority(storage: MemoryStorage(), keys: SigningKeys())
+/// let authority = Authority(storage: MemoryStorage(), keys: SigningKeys())
 /// let guest = try await authority.guest(request)
 /// ```
 ///
@@ -24,6 +24,7 @@ public final class Authority: Sendable {
     let clock: any WallClock
     let keys: SigningKeys
     let encoder: AnswerEncoder
+    let cursors: CursorSeal
     let listeners = HeadListeners()
 
     /// Creates an authority over a storage.
@@ -33,39 +34,19 @@ public final class Authority: Sendable {
     ///   - keys: The secrets that tokens are made with.
     ///   - settings: The rules.
     ///   - clock: The present.
-    /// - Throws: ``StorageError`` if the storage cannot be read.
     public init(
         storage: any Storage,
         keys: SigningKeys,
         settings: AuthoritySettings = AuthoritySettings(),
         clock: any WallClock = SystemWallClock()
-    ) async throws(StorageError) {
-        self.storage = storage
-        self.keys = keys
-        self.settings = settings
-        self.clock = clock
-        encoder = AnswerEncoder(unit: settings.unit)
-        tokens = AccessTokens(keys: keys, settings: settings, clock: clock)
-        // Sessions that ended before a restart stay ended for as long as their tokens could live.
-        let since = clock.now() - settings.endedSessionsKept
-        for row in try await storage.sessionsEnded(since: since, limit: AccessTokens.capacity) {
-            tokens.end(row.id, at: row.endedAt ?? since)
-        }
-    }
-
-    /// Creates an authority over a storage in memory that nothing was put into yet.
-    package init(
-        over storage: MemoryStorage,
-        keys: SigningKeys,
-        settings: AuthoritySettings,
-        clock: any WallClock
     ) {
         self.storage = storage
         self.keys = keys
         self.settings = settings
         self.clock = clock
         encoder = AnswerEncoder(unit: settings.unit)
-        tokens = AccessTokens(keys: keys, settings: settings, clock: clock)
+        cursors = CursorSeal(keys: keys)
+        tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 
     /// Calls the closure after every commit that has added to an account's feed, whatever it was.

@@ -33,10 +33,21 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 200,000.
     public var recordsPerAccount: Int64 = 200_000
+    /// How many bytes an account's records may take: their values, and
+    /// ``RecordRow/overheadBytes`` for each record and each deleted one that is still known.
+    ///
+    /// Operations that would take more are refused with `storage_full`; what does not grow, above
+    /// all deleting, is always possible. Default: 64 MiB.
+    public var bytesPerAccount: Int64 = 64 << 20
     /// How long it is known of a record that it was deleted.
     ///
     /// A device that was away for longer reads everything anew. Default: 30 days.
     public var tombstonesKept = Duration.seconds(30 * 86_400)
+    /// Of how many records of an account it is known that they were deleted; one more, and the
+    /// oldest deletion is forgotten early.
+    ///
+    /// Default: 10,000.
+    public var tombstonesPerAccount: Int64 = 10_000
 
     /// The `iss` of access tokens.
     ///
@@ -76,7 +87,8 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
-    /// How long it is known that a session ended: longer than any access token of it can live.
+    /// How long a session's row is kept after it ended or expired: longer than any access token of
+    /// it can live.
     ///
     /// Such a token may have been issued a moment after the end, its life rounded up to seconds.
     var endedSessionsKept: Duration { accessTokenLife + .seconds(60) }

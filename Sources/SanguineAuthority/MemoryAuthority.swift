@@ -13,7 +13,7 @@ package struct MemoryAuthority: Sendable {
     /// Creates an authority without an account.
     package init(keys: SigningKeys, settings: AuthoritySettings, clock: any WallClock) {
         storage = MemoryStorage()
-        authority = Authority(over: storage, keys: keys, settings: settings, clock: clock)
+        authority = Authority(storage: storage, keys: keys, settings: settings, clock: clock)
     }
 
     // MARK: - Accounts
@@ -84,7 +84,7 @@ package struct MemoryAuthority: Sendable {
     /// An access token of a new session.
     package func accessToken(for account: Identifier) async throws(Problem) -> String {
         let done = try perform(authority.identity.signIn(account))
-        for session in done.ended { authority.tokens.end(session.id, at: authority.clock.now()) }
+        for session in done.ended { authority.tokens.end(session.id) }
         return try await authority.issue(done.session).accessToken
     }
 
@@ -94,7 +94,7 @@ package struct MemoryAuthority: Sendable {
         do { sessions = try storage.liveSessions() } catch { throw Problem(error) }
         for session in sessions {
             try perform(authority.identity.signOut(session))
-            authority.tokens.end(session, at: authority.clock.now())
+            authority.tokens.end(session)
         }
     }
 
@@ -203,6 +203,7 @@ package struct MemoryAuthority: Sendable {
         try perform(
             Command(keys: [.balance(account), .feed(account)]) { loaded in
                 var feed = loaded.feed(account) ?? FeedRow(account: account)
+                for row in dead { feed.drop(row) }
                 feed.horizon = max(
                     feed.horizon,
                     min(number, loaded.balance(account)?.head ?? 0)

@@ -2,6 +2,7 @@ import DequeModule
 import Foundation
 import GRDB
 import SanguineAuthority
+import SanguineModel
 import Synchronization
 
 /// The one thread that changes the database, and the bounded queue before it.
@@ -15,9 +16,12 @@ import Synchronization
 /// 2. Every piece of work that was taken in is answered exactly once, also while closing.
 /// 3. The connection and its statements are touched by the thread alone.
 /// 4. The lock file is released after the connection is closed, not before.
+/// 5. Of the commands that were taken in and not answered there are at most `queuedCommands`, and
+///    of one account `queuedCommandsPerAccount`. Everything else in the queue is the server's own:
+///    a sweep at a time.
 ///
-/// Mutable state: one `State`, guarded by its mutex. `wake` is signalled once for each time that
-/// `isAsleep` becomes false. The counters are atomic.
+/// Mutable state: one `State`, guarded by its mutex; `places` guards its own. `wake` is signalled
+/// once for each time that `isAsleep` becomes false. The counters are atomic.
 final class GroupWriter: Sendable {
     private struct State {
         var queue = Deque<QueuedWork>()
@@ -46,12 +50,17 @@ final class GroupWriter: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let options: SQLiteStorageOptions
     private let cache: CommittedCache
+    private let places: SharedPool
     private let commitCount = Atomic(0)
     private let commandCount = Atomic(0)
 
     init(options: SQLiteStorageOptions, cache: CommittedCache) {
         self.options = options
         self.cache = cache
+        places = SharedPool(
+            limit: options.queuedCommands,
+            accountShare: options.queuedCommandsPerAccount
+        )
     }
 
     /// How many transactions of commands were committed.
@@ -94,19 +103,35 @@ final class GroupWriter: Sendable {
 
     // MARK: - Queue
 
-    /// Takes work in, or answers it with a refusal at once.
+    /// Performs the command, and returns when it is committed or refused.
+    ///
+    /// Cancelling the calling task does not abort it.
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        let place: SharedPool.Place
+        do throws(SharedPool.Refusal) {
+            place = try places.take(account: command.account)
+        } catch {
+            throw .overloaded(retryAfterSeconds: options.retryAfterSeconds)
+        }
+        defer { place.leave() }
+        let answer = await withCheckedContinuation { caller in
+            enqueue(.command(WaitingCommand(command: command, caller: caller)))
+        }
+        return try answer.get()
+    }
+
+    /// Takes work in, or answers it at once that no more is taken.
     func enqueue(_ work: QueuedWork) {
-        let (refusal, mustWake) = state.withLock { state -> (StorageError?, Bool) in
-            guard !state.isClosing else { return (.closed, false) }
-            guard state.queue.count < options.queuedCommands else {
-                return (.overloaded(retryAfterSeconds: options.retryAfterSeconds), false)
-            }
+        let (isTaken, mustWake) = state.withLock { state -> (Bool, Bool) in
+            guard !state.isClosing else { return (false, false) }
             state.queue.append(work)
             defer { state.isAsleep = false }
-            return (nil, state.isAsleep)
+            return (true, state.isAsleep)
         }
         if mustWake { wake.signal() }
-        if let refusal { work.fail(refusal) }
+        if !isTaken { work.fail(.closed) }
     }
 
     /// Performs the body on the writer's thread, between transactions of commands.

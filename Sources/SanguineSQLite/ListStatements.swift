@@ -5,6 +5,7 @@ import SanguineModel
 ///
 /// One for each reading connection. A list is followed along one index, entry by entry, and each
 /// record on it is looked at: so a page costs what it shows, or at most the query's `looks`.
+/// Deleted records are in none of these indexes.
 final class ListStatements {
     private let rows: RowReader
     private let byID: Directed
@@ -29,11 +30,11 @@ final class ListStatements {
         self.rows = rows
         byID = try Directed(
             """
-            SELECT id FROM records
+            SELECT id FROM records INDEXED BY records_live_by_name
             WHERE collection = ? AND scope = ? AND id > ? AND deleted_at IS NULL ORDER BY id
             """,
             """
-            SELECT id FROM records
+            SELECT id FROM records INDEXED BY records_live_by_name
             WHERE collection = ? AND scope = ? AND id < ? AND deleted_at IS NULL ORDER BY id DESC
             """,
             on: connection
@@ -72,9 +73,10 @@ final class ListStatements {
         return list
     }
 
+    /// The statement that steps through the entries, from the query's place.
     // No id is smaller than the empty text, or larger than one of a byte that UTF-8 does not have;
     // no key than no bytes, or than one that begins with 255.
-    private func path(_ query: RecordQuery) -> SQLStatement {
+    func path(_ query: RecordQuery) -> SQLStatement {
         let isDescending = query.isDescending
         let statement: SQLStatement
         if let (list, key) = query.path {

@@ -15,9 +15,8 @@ final class ReadConnection {
     private let transfers: SQLStatement
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
-    private let endedSessions: SQLStatement
     private let accountByEmail: SQLStatement
-    private let feed: SQLStatement
+    private let feed: FeedStatements
     private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
@@ -50,13 +49,6 @@ final class ReadConnection {
             """,
             on: handle
         )
-        endedSessions = try SQLStatement(
-            """
-            SELECT \(SessionRow.columns) FROM sessions
-            WHERE ended_at IS NOT NULL AND ended_at >= ? ORDER BY ended_at DESC, id DESC LIMIT ?
-            """,
-            on: handle
-        )
         accountByEmail = try SQLStatement(
             """
             SELECT \(AccountRow.columns) FROM accounts
@@ -64,13 +56,7 @@ final class ReadConnection {
             """,
             on: handle
         )
-        feed = try SQLStatement(
-            """
-            SELECT \(RecordRow.columns) FROM records
-            WHERE owner = ? AND seq > ? AND (? = 0 OR deleted_at IS NULL) ORDER BY seq
-            """,
-            on: handle
-        )
+        feed = try FeedStatements(on: handle)
     }
 
     /// Returns a part of a feed.
@@ -78,13 +64,11 @@ final class ReadConnection {
         try inSnapshot { () throws(SQLFailure) in
             var slice = FeedSlice(loaded: Loaded(), records: [], hasMore: false)
             for row in try found(query.keys) { slice.loaded.add(row) }
-            feed.bind(query.account)
-            feed.bind(query.after)
-            feed.bind(query.liveOnly ? 1 : 0 as Int64)
-            defer { feed.reset() }
+            let path = feed.path(query)
+            defer { path.reset() }
             var cut = query.cut
-            while try feed.step() {
-                let row = try RecordRow(from: feed)
+            while try path.step() {
+                let row = try RecordRow(from: path)
                 guard cut.takes(seq: row.seq, through: row.through, row.value.count) else {
                     slice.hasMore = true
                     break
@@ -161,12 +145,6 @@ final class ReadConnection {
         runningOperations.bind(position?.key ?? "")
         runningOperations.bind(limit: limit)
         return try runningOperations.all(OperationRow.init(from:))
-    }
-
-    func sessionsEnded(since moment: Timestamp, limit: Int) throws(SQLFailure) -> [SessionRow] {
-        endedSessions.bind(moment)
-        endedSessions.bind(limit: limit)
-        return try endedSessions.all(SessionRow.init(from:))
     }
 
     /// What is wrong with pages and indexes; empty if nothing is.

@@ -7,6 +7,7 @@ import SanguineModel
 final class RecordStatements: RecordReader {
     private let rows: RowReader
     private let ids: SQLStatement
+    private let tombstones: SQLStatement
     private var fault: SQLFailure?
 
     init(_ rows: RowReader, on connection: OpaquePointer) throws(SQLFailure) {
@@ -15,6 +16,13 @@ final class RecordStatements: RecordReader {
             """
             SELECT id FROM record_index
             WHERE collection = ? AND scope = ? AND field = ? AND value = ? ORDER BY id LIMIT ?
+            """,
+            on: connection
+        )
+        tombstones = try SQLStatement(
+            """
+            SELECT \(RecordRow.columns) FROM records INDEXED BY records_deleted_by_feed
+            WHERE owner = ? AND deleted_at IS NOT NULL ORDER BY seq LIMIT ?
             """,
             on: connection
         )
@@ -33,6 +41,14 @@ final class RecordStatements: RecordReader {
             ids.bind(key.bytes)
             ids.bind(limit: limit)
             return try ids.all { row throws(SQLFailure) in try row.recordID(0) }
+        }
+    }
+
+    func tombstones(of account: Identifier, limit: Int) throws -> [RecordRow] {
+        try noting { () throws(SQLFailure) in
+            tombstones.bind(account)
+            tombstones.bind(limit: limit)
+            return try tombstones.all(RecordRow.init(from:))
         }
     }
 

@@ -153,6 +153,12 @@ final class SQLStatement {
         bindingCode = SQLITE_OK
     }
 
+    /// How many steps of SQLite's virtual machine were made since this was last asked: what the
+    /// statement has cost, whatever the machine.
+    func takeSteps() -> Int {
+        Int(sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1))
+    }
+
     // MARK: - Columns
 
     func integer(_ column: Int32) -> Int64 {

@@ -92,15 +92,13 @@ public final class SQLiteStorage: Storage {
 
     /// Performs the command, and returns when its changes are on the disk.
     ///
-    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait; more are refused with
+    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait, and of an account at most
+    /// ``SQLiteStorageOptions/queuedCommandsPerAccount``; more are refused with
     /// ``StorageError/overloaded(retryAfterSeconds:)``.
     public func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
-        let answer = await withCheckedContinuation { caller in
-            writer.enqueue(.command(WaitingCommand(command: command, caller: caller)))
-        }
-        return try answer.get()
+        try await writer.perform(command)
     }
 
     /// Loads committed rows as of one moment.
@@ -166,17 +164,6 @@ public final class SQLiteStorage: Storage {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
             try connection.runningOperations(after: position, limit: limit)
-        }
-    }
-
-    /// Returns sessions that were ended at or after the moment, latest first.
-    public func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try checkOpen()
-        return try await readers.read { connection throws(SQLFailure) in
-            try connection.sessionsEnded(since: moment, limit: limit)
         }
     }
 

@@ -2,10 +2,14 @@
 ///
 /// The defaults are for one server with a disk of its own.
 public struct SQLiteStorageOptions: Hashable, Sendable {
-    /// Commands that may wait for the writer; more are refused.
+    /// Commands that may wait for the writer, or be with it; more are refused.
     ///
     /// Default: 10,000.
     public var queuedCommands = 10_000
+    /// How many of them may be one account's; more are refused.
+    ///
+    /// Default: 1,250.
+    public var queuedCommandsPerAccount = 1_250
     /// Commands that one transaction takes at most.
     ///
     /// Default: 512.

@@ -42,11 +42,13 @@ extension RecordRow: StoredRow {
 extension FeedRow: StoredRow {
     static let table = "feeds"
     static let keyColumns = ["account"]
-    static let valueColumns = ["records", "horizon"]
+    static let valueColumns = ["records", "tombstones", "bytes", "horizon"]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)
         statement.bind(records)
+        statement.bind(tombstones)
+        statement.bind(bytes)
         statement.bind(horizon)
     }
 
@@ -54,7 +56,9 @@ extension FeedRow: StoredRow {
         self.init(
             account: try statement.identifier(0),
             records: statement.integer(1),
-            horizon: statement.integer(2)
+            tombstones: statement.integer(2),
+            bytes: statement.integer(3),
+            horizon: statement.integer(4)
         )
     }
 }

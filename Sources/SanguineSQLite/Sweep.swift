@@ -50,33 +50,52 @@ struct Sweep {
         return try statement.all { _ in () }.count
     }
 
+    /// What is noted of a tombstone that goes.
+    private struct Tombstone {
+        let number: Int64
+        let owner: Identifier
+        let seq: Int64
+        let bytes: Int64
+    }
+
     private func sweepTombstones(on connection: WriteConnection) throws(SQLFailure) -> Int {
         let deleted = try connection.statement(
             """
-            SELECT number, owner, seq FROM records
+            SELECT number, owner, seq, length(value) + ? FROM records
             WHERE deleted_at IS NOT NULL AND deleted_at < ?
             ORDER BY deleted_at, collection, scope, id LIMIT ?
             """
         )
+        deleted.bind(RecordRow.overheadBytes)
         deleted.bind(horizon.tombstones)
         deleted.bind(limit: limit)
-        let tombstones = try deleted.all {
-            (row) throws(SQLFailure) -> (number: Int64, owner: Identifier, seq: Int64) in
-            (row.integer(0), try row.identifier(1), row.integer(2))
+        let tombstones = try deleted.all { row throws(SQLFailure) in
+            Tombstone(
+                number: row.integer(0),
+                owner: try row.identifier(1),
+                seq: row.integer(2),
+                bytes: row.integer(3)
+            )
         }
         let delete = try connection.statement("DELETE FROM records WHERE number = ?")
-        let raise = try connection.statement(
+        // As `FeedRow.drop` does.
+        let note = try connection.statement(
             """
-            INSERT INTO feeds (account, records, horizon) VALUES (?, 0, max(0, ?))
-            ON CONFLICT (account) DO UPDATE SET horizon = max(horizon, excluded.horizon)
+            INSERT INTO feeds (account, records, horizon, tombstones, bytes)
+            VALUES (?1, 0, max(0, ?2), 0, 0)
+            ON CONFLICT (account) DO UPDATE SET
+                horizon = max(horizon, excluded.horizon),
+                tombstones = max(0, tombstones - 1),
+                bytes = max(0, bytes - ?3)
             """
         )
         for tombstone in tombstones {
             delete.bind(tombstone.number)
             try delete.run()
-            raise.bind(tombstone.owner)
-            raise.bind(tombstone.seq)
-            try raise.run()
+            note.bind(tombstone.owner)
+            note.bind(tombstone.seq)
+            note.bind(tombstone.bytes)
+            try note.run()
         }
         return tombstones.count
     }

@@ -80,7 +80,7 @@ public struct SanguineServer: Service {
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
-        authority = try await Authority(
+        authority = Authority(
             storage: LoggedStorage(storage, logger: logger) { readiness.saw($0) },
             keys: keys,
             settings: authoritySettings,
@@ -99,7 +99,7 @@ public struct SanguineServer: Service {
             delay: delay,
             metrics: registry
         ) { [authority] in
-            authority.tokens.isLive($0.session)
+            authority.tokens.isValid($0)
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.registry = registry
@@ -434,6 +434,7 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         quotas = Dictionary(

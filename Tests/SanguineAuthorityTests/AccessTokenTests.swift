@@ -16,11 +16,18 @@ struct AccessTokenTests {
 
     private func tokens(
         _ change: (inout AuthoritySettings) -> Void = { _ in },
-        capacity: Int = AccessTokens.capacity
+        capacity: Int = AccessTokens.capacity,
+        isLive: @escaping AccessTokens.SessionLookup = { _ in true }
     ) async -> AccessTokens {
         var settings = AuthoritySettings()
         change(&settings)
-        return AccessTokens(keys: keys, settings: settings, clock: clock, capacity: capacity)
+        return AccessTokens(
+            keys: keys,
+            settings: settings,
+            clock: clock,
+            capacity: capacity,
+            isLive: isLive
+        )
     }
 
     private func refused(_ token: String, _ tokens: AccessTokens) async -> ProblemCode? {
@@ -177,23 +184,12 @@ struct AccessTokenTests {
             for: Identity(account: identity.account, session: .numbered(3))
         )
         _ = try await tokens.verify(token)
-        tokens.end(identity.session, at: clock.now())
+        tokens.end(identity.session)
 
         #expect(await refused(token, tokens) == .sessionEnded)
         #expect(await refused(other, tokens) == nil)
         clock.advance(by: .seconds(900))
         #expect(await refused(token, tokens) == .tokenExpired)
-    }
-
-    @Test func `ended sessions stay known however many end after them`() async throws {
-        let tokens = await tokens()
-        let token = try await tokens.issue(for: identity)
-        tokens.end(identity.session, at: clock.now())
-        for number in UInt64(10)..<3_000 {
-            tokens.end(.numbered(number), at: clock.now() + .seconds(899))
-        }
-
-        #expect(await refused(token, tokens) == .sessionEnded)
     }
 
     @Test func `no more tokens are remembered than the capacity, the newest`() async throws {

@@ -251,7 +251,7 @@ struct CallRecoveryTests {
     private let storage = MemoryStorage()
 
     private func authority() async throws -> (Authority, Identifier) {
-        let authority = try await Authority(storage: storage, keys: SigningKeys(), clock: clock)
+        let authority = Authority(storage: storage, keys: SigningKeys(), clock: clock)
         let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
         let request = GuestRequest(deviceId: "device-0123456789", deviceSecret: secret)
         return (authority, try await authority.guest(request).signedIn.account.id)

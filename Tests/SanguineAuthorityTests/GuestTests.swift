@@ -15,7 +15,7 @@ struct GuestTests {
         _ storage: MemoryStorage = MemoryStorage(),
         _ settings: AuthoritySettings = AuthoritySettings()
     ) async throws -> Authority {
-        try await Authority(
+        Authority(
             storage: storage,
             keys: SigningKeys(),
             settings: settings,

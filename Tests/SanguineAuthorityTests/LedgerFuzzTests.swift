@@ -23,7 +23,7 @@ struct LedgerFuzzTests {
 
     @Test func `of a hundred simultaneous spends as many succeed as can be paid`() async throws {
         let storage = MemoryStorage()
-        let authority = try await Authority(
+        let authority = Authority(
             storage: storage,
             keys: SigningKeys(),
             clock: ManualClock()

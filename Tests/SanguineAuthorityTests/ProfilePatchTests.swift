@@ -122,7 +122,7 @@ struct ProfilePatchTests {
     @Test func `a patch takes a number of the feed if it changes something, and none if not`()
         async throws
     {
-        let authority = try await Authority(
+        let authority = Authority(
             storage: MemoryStorage(),
             keys: SigningKeys(),
             clock: ManualClock()

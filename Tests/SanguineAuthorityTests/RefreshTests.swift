@@ -16,7 +16,7 @@ struct RefreshTests {
     private func authority(sessionsPerAccount: Int? = nil) async throws -> Authority {
         var settings = AuthoritySettings()
         settings.sessionsPerAccount = sessionsPerAccount ?? settings.sessionsPerAccount
-        return try await Authority(storage: storage, keys: keys, settings: settings, clock: clock)
+        return Authority(storage: storage, keys: keys, settings: settings, clock: clock)
     }
 
     private func guest(_ authority: Authority) async throws -> Session {
@@ -238,7 +238,7 @@ struct RefreshTests {
     @Test func `tokens of a server with other keys are refused`() async throws {
         let ours = try await authority()
         let session = try await guest(ours)
-        let theirs = try await Authority(storage: storage, keys: SigningKeys(), clock: clock)
+        let theirs = Authority(storage: storage, keys: SigningKeys(), clock: clock)
 
         #expect(await refused(session.refreshToken, theirs) == .refreshInvalid)
         let refusal = await problem { () throws(Problem) in

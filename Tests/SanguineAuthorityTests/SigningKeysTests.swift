@@ -12,12 +12,13 @@ struct SigningKeysTests {
         let read = try #require(SigningKeys(encoded: keys.encoded))
         let clock = ManualClock()
         let identity = Identity(account: .numbered(1), session: .numbered(2))
-        let token = try await AccessTokens(keys: keys, settings: .init(), clock: clock)
-            .issue(for: identity)
+        func tokens(_ keys: SigningKeys) -> AccessTokens {
+            AccessTokens(keys: keys, settings: .init(), clock: clock) { _ in true }
+        }
+        let token = try await tokens(keys).issue(for: identity)
 
         #expect(read.keyID == keys.keyID)
-        let verified = try await AccessTokens(keys: read, settings: .init(), clock: clock)
-            .verify(token)
+        let verified = try await tokens(read).verify(token)
         #expect(verified == identity)
         let refresh = RefreshToken(session: .numbered(2), generation: 4).text(key: keys.refreshKey)
         #expect(RefreshToken(refresh, key: read.refreshKey)?.generation == 4)

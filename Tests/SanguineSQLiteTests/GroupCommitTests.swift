@@ -199,6 +199,32 @@ struct GroupCommitTests {
         await storage.close()
     }
 
+    @Test func `one account does not get the whole queue, and has its share again when answered`()
+        async throws
+    {
+        var options = SQLiteStorageOptions()
+        options.queuedCommands = 5
+        options.queuedCommandsPerAccount = 2
+        let storage = try SQLiteStorage(folder: folder.url, options: options)
+        let (greedy, other) = (Identifier.fresh(), Identifier.fresh())
+        let gate = try await storage.blockWriter()
+        let calls = (0..<2).map { number in
+            Task { try await storage.spend(from: greedy, key: "key \(number)") }
+        }
+        try await storage.untilQueued(2)
+        await #expect(throws: StorageError.overloaded(retryAfterSeconds: 1)) {
+            try await storage.spend(from: greedy, key: "one too many")
+        }
+        let theirs = (0..<2).map { number in
+            Task { try await storage.spend(from: other, key: "key \(number)") }
+        }
+        try await storage.untilQueued(4)
+        gate.open()
+        for call in calls + theirs { _ = try await call.finished() }
+        #expect(try await storage.spend(from: greedy, key: "again") == 999_997)
+        await storage.close()
+    }
+
     @Test func `more reads than may wait are refused`() async throws {
         var options = SQLiteStorageOptions()
         options.queuedReads = 0

@@ -43,7 +43,15 @@ struct RecordReadTests {
     }
 
     @Test(arguments: [
-        ("SELECT id FROM records WHERE owner = ? AND seq > ? ORDER BY seq", "records_by_feed"),
+        (
+            "SELECT id FROM records WHERE owner = ? AND seq > ? AND deleted_at IS NULL"
+                + " ORDER BY seq",
+            "records_live_by_feed"
+        ),
+        (
+            "SELECT id FROM records WHERE owner = ? AND deleted_at IS NOT NULL ORDER BY seq",
+            "records_deleted_by_feed"
+        ),
         (
             "SELECT id FROM record_index WHERE collection = ? AND scope = ? AND field = ?"
                 + " AND (value, id) > (?, ?) ORDER BY value, id",

@@ -90,7 +90,7 @@ struct HousekeepingTests {
         }()
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest()
-            let authority = try await Authority(storage: storage, keys: setup.keys)
+            let authority = Authority(storage: storage, keys: setup.keys)
             for key in ["a", "b"] {
                 let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
                 _ = try await authority.start(

@@ -222,12 +222,16 @@ enum LimitTexts {
                 settings.schema.allCollections.map(\.name).joined(separator: ", ")
             ),
             ("AuthoritySettings.recordsPerAccount", count(settings.recordsPerAccount)),
+            ("AuthoritySettings.bytesPerAccount", bytes(Int(settings.bytesPerAccount))),
+            ("RecordRow.overheadBytes", bytes(Int(RecordRow.overheadBytes))),
             ("AuthoritySettings.tombstonesKept", time(settings.tombstonesKept)),
+            ("AuthoritySettings.tombstonesPerAccount", count(settings.tombstonesPerAccount)),
             ("AuthoritySettings.issuer", settings.issuer),
             ("AuthoritySettings.audience", settings.audience),
             ("AuthoritySettings.accessTokenLife", time(settings.accessTokenLife)),
             ("AuthoritySettings.refreshTokenLife", time(settings.refreshTokenLife)),
             ("AuthoritySettings.rotationGrace", time(settings.rotationGrace)),
+            ("AccessTokens.capacity", count(AccessTokens.capacity)),
             ("AuthoritySettings.sessionsPerAccount", count(settings.sessionsPerAccount)),
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
@@ -239,6 +243,10 @@ enum LimitTexts {
         let options = SQLiteStorageOptions()
         return [
             ("SQLiteStorageOptions.queuedCommands", count(options.queuedCommands)),
+            (
+                "SQLiteStorageOptions.queuedCommandsPerAccount",
+                count(options.queuedCommandsPerAccount)
+            ),
             ("SQLiteStorageOptions.batchedCommands", count(options.batchedCommands)),
             ("SQLiteStorageOptions.queuedReads", count(options.queuedReads)),
             ("SQLiteStorageOptions.readers", count(options.readers)),

@@ -101,7 +101,7 @@ enum SampleRows {
                 updatedAt: .at(12)
             )
         ),
-        .feed(FeedRow(account: id, records: 14, horizon: 15)),
+        .feed(FeedRow(account: id, records: 14, tombstones: 16, bytes: 17, horizon: 15)),
     ]
 
     /// The same keys, with no optional used.
@@ -225,7 +225,15 @@ enum SampleRows {
                 updatedAt: first
             )
         ),
-        .feed(FeedRow(account: other, records: .max, horizon: .min)),
+        .feed(
+            FeedRow(
+                account: other,
+                records: .max,
+                tombstones: .min,
+                bytes: .max,
+                horizon: .min
+            )
+        ),
     ]
 
     private static var day: CalendarDay {

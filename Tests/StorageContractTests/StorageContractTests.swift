@@ -253,7 +253,6 @@ struct StorageContractTests {
                 { _ = try await storage.transfers(of: .numbered(1), before: nil, limit: 1) },
                 { _ = try await storage.openHolds(expiringBy: .at(0), limit: 1) },
                 { _ = try await storage.runningOperations(after: nil, limit: 1) },
-                { _ = try await storage.sessionsEnded(since: .at(0), limit: 1) },
                 { _ = try await storage.account(email: "a@b.org") },
                 { _ = try await storage.sweep(horizon, limit: 1) },
                 { _ = try await storage.verifyLedger() },

@@ -129,23 +129,6 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `ended sessions come latest first, since the moment`(
-        driver: StorageDriver
-    ) async throws {
-        try await driver.withEmptyStorage { storage in
-            let sessions = [5, 9, 7, 7, 3].enumerated().map { index, end in
-                SessionRow.sample(.numbered(UInt64(index + 1)), endedAt: .at(end))
-            }
-            try await storage.store(sessions.map { .put(.session($0)) })
-            try await storage.store(.put(.session(.sample())))
-            let ended = try await storage.sessionsEnded(since: .at(5), limit: 10)
-            #expect(ended == [sessions[1], sessions[3], sessions[2], sessions[0]])
-            let latest = try await storage.sessionsEnded(since: .at(5), limit: 1)
-            #expect(latest == [sessions[1]])
-        }
-    }
-
-    @Test(arguments: StorageDriver.allCases)
     func `an account is found by its address alone`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let ana = AccountRow.sample(.numbered(1), email: "ana@example.org")
@@ -177,7 +160,6 @@ struct StorageListsContractTests {
             for limit in [0, -1, .min] {
                 #expect(try await storage.openHolds(expiringBy: .at(9_999), limit: limit) == [])
                 #expect(try await storage.runningOperations(after: nil, limit: limit) == [])
-                #expect(try await storage.sessionsEnded(since: .at(0), limit: limit) == [])
                 #expect(try await storage.transfers(of: account, before: nil, limit: limit) == [])
                 #expect(try await storage.sweep(horizon, limit: limit) == 0)
             }

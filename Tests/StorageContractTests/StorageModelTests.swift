@@ -81,9 +81,6 @@ struct StorageModelTests {
         let running = try await storage.runningOperations(after: nil, limit: 1_000)
         #expect(Set(running) == model.running && running.count == model.running.count, place)
 
-        let ended = try await storage.sessionsEnded(since: moment, limit: 1_000)
-        #expect(Set(ended) == model.ended(since: moment), place)
-
         let report = try await storage.verifyLedger()
         #expect(report.transfers == model.transfers.count, place)
 
@@ -128,14 +125,6 @@ private struct Model {
         var found: Set<OperationRow> = []
         for case .operation(let row) in rows.values {
             if case .running = row.state { found.insert(row) }
-        }
-        return found
-    }
-
-    func ended(since moment: Timestamp) -> Set<SessionRow> {
-        var found: Set<SessionRow> = []
-        for case .session(let row) in rows.values {
-            if let end = row.endedAt, end >= moment { found.insert(row) }
         }
         return found
     }
@@ -191,7 +180,7 @@ private struct Model {
                 rows[key] = nil
                 var feed = FeedRow(account: row.owner)
                 if case .feed(let known) = rows[.feed(row.owner)] { feed = known }
-                feed.horizon = max(feed.horizon, row.seq)
+                feed.drop(row)
                 rows[.feed(row.owner)] = .feed(feed)
             default:
                 continue
@@ -246,7 +235,15 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             )
         )
     case 8:
-        return .feed(FeedRow(account: account, records: amount, horizon: amount % 7))
+        return .feed(
+            FeedRow(
+                account: account,
+                records: amount,
+                tombstones: amount % 5,
+                bytes: amount * 9,
+                horizon: amount % 7
+            )
+        )
     case 0: return .account(.sample(account, seq: amount))
     case 1: return .balance(.sample(account, available: amount))
     case 2:

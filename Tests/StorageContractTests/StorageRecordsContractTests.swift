@@ -80,6 +80,39 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
+    func `an owner's tombstones come by their numbers, up to the limit`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let dead = [7, 3, 9, 5].map { number in
+                RecordRow.sample("d\(number)", of: owner, seq: Int64(number), deletedAt: .at(9))
+            }
+            try await storage.store(dead.map { .put(.record($0)) })
+            try await storage.store(
+                .put(.record(.sample("live", of: owner, seq: 1))),
+                .put(.record(.sample("other", of: .numbered(2), seq: 1, deletedAt: .at(0))))
+            )
+            let read = Command(
+                keys: [],
+                reading: { [owner] _, reader throws(Problem) in
+                    Decision((-1...5).map { try? reader.tombstones(of: owner, limit: $0) })
+                }
+            )
+
+            let found = try await storage.perform(read).get()
+            let all = dead.sorted { $0.seq < $1.seq }
+            #expect(found == (-1...5).map { Array(all.prefix(max(0, $0))) })
+            // One that lives again, and one that is dropped, are none.
+            try await storage.store(
+                .put(.record(.sample("d3", of: owner, seq: 10))),
+                .delete(.record(.sample("d5")))
+            )
+            let left = try await storage.perform(read).get().last
+            #expect(left == [all[2], all[3]])
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
     func `the feed has an owner's records after a number, in order`(
         driver: StorageDriver
     ) async throws {
@@ -140,9 +173,10 @@ struct StorageRecordsContractTests {
     func `a sweep drops old tombstones, and remembers the largest number`(
         driver: StorageDriver
     ) async throws {
+        let before = FeedRow(account: owner, records: 7, tombstones: 5, bytes: 750, horizon: 2)
         try await driver.withEmptyStorage { storage in
             try await storage.store(
-                .put(.feed(FeedRow(account: owner, records: 7, horizon: 2))),
+                .put(.feed(before)),
                 .put(.record(.sample("a", of: owner, seq: 4, deletedAt: .at(1)))),
                 .put(.record(.sample("b", of: owner, seq: 3, deletedAt: .at(2)))),
                 .put(.record(.sample("c", of: owner, seq: 9, deletedAt: .at(5)))),
@@ -162,9 +196,9 @@ struct StorageRecordsContractTests {
                 FeedQuery(of: owner, after: 0, limit: 9, keys: [.feed(owner), .feed(.numbered(2))])
             )
             #expect(left.records.map(\.name.id) == ["e", "c"])
-            let feed = FeedRow(account: owner, records: 7, horizon: 4)
+            let feed = FeedRow(account: owner, records: 7, tombstones: 3, bytes: 550, horizon: 4)
             #expect(left.loaded.feed(owner) == feed)
-            #expect(left.loaded.feed(.numbered(2))?.horizon == 8)
+            #expect(left.loaded.feed(.numbered(2)) == FeedRow(account: .numbered(2), horizon: 8))
         }
     }
 

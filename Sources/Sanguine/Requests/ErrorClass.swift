@@ -82,6 +82,7 @@ enum ErrorTable {
         .holdSettled: .refused,
         .recordExists: .refused,
         .recordTooLarge: .refused,
+        .storageFull: .refused,
         .mutatorUnknown: .defect,
         .mutatorFailed: .refused,
         .idempotencyMismatch: .defect,

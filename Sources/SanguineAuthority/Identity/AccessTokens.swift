@@ -25,24 +25,42 @@ public struct AccessPass: Hashable, Sendable {
     public var identity: Identity
     /// When the access token expires that it was opened with.
     public var expiresAt: Timestamp
+    /// How many ends of sessions this process had counted when the session was last seen to live.
+    var asOf: Int
 
     /// Creates a pass.
     public init(identity: Identity, expiresAt: Timestamp) {
+        self.init(identity: identity, expiresAt: expiresAt, asOf: 0)
+    }
+
+    init(identity: Identity, expiresAt: Timestamp, asOf: Int) {
         self.identity = identity
         self.expiresAt = expiresAt
+        self.asOf = asOf
     }
 }
 
 /// Issues and verifies access tokens: JWTs (RFC 7519) signed with Ed25519 (RFC 8037).
 ///
 /// Algorithm, key id, issuer and audience are pinned: a token that names others is refused before
-/// its signature is looked at. A verified token is remembered until it expires, so that signature
-/// checks do not bound the throughput. Ending a session ends its access tokens at once.
+/// its signature is looked at. A verified token is remembered until it expires, so that neither
+/// signature checks nor the storage bound the throughput. Ending a session ends its access tokens
+/// at once.
 ///
-/// Invariants: a remembered token was verified by this process; no more than ``capacity`` are
-/// remembered; a session that ended is known here for as long as an access token of it could live.
+/// Whether a session goes on is asked of the storage when a token of it comes for the first time.
+/// From then on this process sees its end: the ends are counted, and the last ones are known. A
+/// pass says which ends its answer of the storage is older than; if not all of those are known any
+/// more, the storage is asked again.
+///
+/// Invariants:
+/// 1. A remembered token was verified by this process. No more than ``capacity`` are remembered.
+/// 2. `ended` has the sessions whose ends were counted after `forgotten`, and no others; no more
+///    than ``capacity``.
+/// 3. A session that ended before the storage was asked for a pass is not live by that answer; one
+///    that ended later was counted after ``AccessPass/asOf``, because it is counted once its end
+///    is stored. So a pass with `asOf` from `forgotten` on is valid if `ended` lacks its session.
 public final class AccessTokens: Sendable {
-    /// How many verified tokens are remembered; the oldest go first.
+    /// How many verified tokens are remembered, and how many ends of sessions; the oldest go first.
     public static let capacity = 100_000
 
     private struct Claims: JWTPayload {
@@ -61,10 +79,15 @@ public final class AccessTokens: Sendable {
     private struct State {
         var verified: OrderedDictionary<String, AccessPass> = [:]
         var verifiedLimit = 1_024  // Past it, what has expired is looked for.
-        var ended: [Identifier: Timestamp] = [:]
-        var endedLimit = 1_024  // Past it, what has served its time is looked for.
+        /// The sessions that ended last, in the order in which they did.
+        var ended: OrderedSet<Identifier> = []
+        /// How many ends were counted before those of `ended`.
+        var forgotten = 0
         /// What expires by then has expired already.
         var cutoff = Timestamp(millisecondsSince1970: .min)
+
+        /// How many ends were counted.
+        var ends: Int { forgotten + ended.count }
     }
 
     private let state = Mutex(State())
@@ -73,16 +96,22 @@ public final class AccessTokens: Sendable {
     private let keyID: String
     private let settings: AuthoritySettings
     private let clock: any WallClock
+    private let isStored: SessionLookup
 
     private let capacity: Int
+
+    /// Says whether the storage has a session that has not ended.
+    typealias SessionLookup = @Sendable (Identity) async throws(Problem) -> Bool
 
     init(
         keys signing: SigningKeys,
         settings: AuthoritySettings,
         clock: any WallClock,
-        capacity: Int = AccessTokens.capacity
+        capacity: Int = AccessTokens.capacity,
+        isLive: @escaping SessionLookup
     ) {
         self.capacity = capacity
+        isStored = isLive
         keyID = signing.keyID
         keys = Task {
             await JWTKeyCollection().add(
@@ -110,7 +139,9 @@ public final class AccessTokens: Sendable {
 
     /// Returns whose token it is.
     ///
-    /// - Throws: `unauthenticated`, `token_expired` or `session_ended`, in this order.
+    /// - Throws: `unauthenticated`, `token_expired` or `session_ended`, in this order; before the
+    ///   last `overloaded` or `internal_fault`, if the storage cannot say whether the session goes
+    ///   on.
     public func verify(_ token: String) async throws(Problem) -> Identity {
         try await pass(token).identity
     }
@@ -119,9 +150,10 @@ public final class AccessTokens: Sendable {
     ///
     /// - Throws: As ``verify(_:)`` does.
     public func pass(_ token: String) async throws(Problem) -> AccessPass {
-        let now = clock.now()
-        if let verified = remembered(token) {
-            return try check(verified, now)
+        if let known = remembered(token) {
+            let pass = try await confirmed(known)
+            if pass != known { remember(pass, for: token) }
+            return pass
         }
         guard let verified = await verifySignature(of: token) else {
             throw Problem(
@@ -129,30 +161,43 @@ public final class AccessTokens: Sendable {
                 "Send 'Authorization: Bearer' with an access token that this server issued."
             )
         }
-        let pass = try check(verified, now)
-        remember(verified, for: token, now)
+        _ = try isKnown(verified)  // Throws for one that has expired, before anybody is asked.
+        let pass = try await asked(verified)
+        remember(pass, for: token)
         return pass
     }
 
-    /// Returns whose token it is if that is known already, without looking at the signature.
+    /// Returns whose token it is if that is known already, without looking at the signature or into
+    /// the storage.
     public func verifyRemembered(_ token: String) throws(Problem) -> Identity? {
-        guard let verified = remembered(token) else { return nil }
-        return try check(verified, clock.now()).identity
+        guard let known = remembered(token), try isKnown(known) else { return nil }
+        return known.identity
     }
 
-    /// Throws unless the pass is still valid.
+    /// Returns the pass if it is still valid; asks the storage if this process does not know.
     ///
-    /// - Throws: `token_expired` or `session_ended`.
-    public func check(_ pass: AccessPass) throws(Problem) { _ = try check(pass, clock.now()) }
+    /// - Throws: As ``verify(_:)`` does.
+    func confirmed(_ pass: AccessPass) async throws(Problem) -> AccessPass {
+        try isKnown(pass) ? pass : try await asked(pass)
+    }
+
+    /// Whether the pass is valid, as far as this process knows without asking the storage.
+    ///
+    /// A pass that was valid when it was made is, until its token expires or its session ends, or
+    /// more than ``capacity`` other sessions have ended.
+    public func isValid(_ pass: AccessPass) -> Bool { (try? isKnown(pass)) == true }
 
     /// Makes the access tokens of a session worthless from now on.
-    func end(_ session: Identifier, at moment: Timestamp) {
-        let forgotten = moment - settings.endedSessionsKept
+    ///
+    /// To be called when its end is stored.
+    func end(_ session: Identifier) {
         state.withLock { state in
-            state.ended[session] = moment
-            guard state.ended.count > state.endedLimit else { return }
-            state.ended = state.ended.filter { $0.value >= forgotten }
-            state.endedLimit = max(1_024, 2 * state.ended.count)
+            state.ended.append(session)
+            guard state.ended.count > capacity else { return }
+            // A quarter at once: removing from the front of an ordered set is linear.
+            let count = max(1, capacity / 4)
+            state.ended.removeFirst(count)
+            state.forgotten += count
         }
     }
 
@@ -165,19 +210,18 @@ public final class AccessTokens: Sendable {
         state.withLock { $0.cutoff = max($0.cutoff, cutoff) }
     }
 
-    /// Whether a session goes on, as far as access tokens of it could still be valid.
-    public func isLive(_ session: Identifier) -> Bool {
-        state.withLock { $0.ended[session] == nil }
-    }
-
     /// How many verified tokens are remembered now.
     var rememberedCount: Int { state.withLock { $0.verified.count } }
+
+    /// How many ends of sessions are known now.
+    var endedCount: Int { state.withLock { $0.ended.count } }
 
     private func remembered(_ token: String) -> AccessPass? {
         state.withLock { $0.verified[token] }
     }
 
-    private func remember(_ verified: AccessPass, for token: String, _ now: Timestamp) {
+    private func remember(_ verified: AccessPass, for token: String) {
+        let now = clock.now()
         state.withLock { state in
             state.verified[token] = verified
             if state.verified.count > state.verifiedLimit {
@@ -191,17 +235,34 @@ public final class AccessTokens: Sendable {
         }
     }
 
-    private func check(_ verified: AccessPass, _ now: Timestamp) throws(Problem) -> AccessPass {
-        let (cutoff, isLive) = state.withLock {
-            ($0.cutoff, $0.ended[verified.identity.session] == nil)
+    /// Whether the pass is known to be valid; `false` if too much has ended since the storage was
+    /// asked.
+    ///
+    /// - Throws: `token_expired` or `session_ended`.
+    private func isKnown(_ pass: AccessPass) throws(Problem) -> Bool {
+        let (cutoff, hasEnded, isKnown) = state.withLock { state in
+            (
+                state.cutoff, state.ended.contains(pass.identity.session),
+                pass.asOf >= state.forgotten
+            )
         }
-        guard now < verified.expiresAt, cutoff < verified.expiresAt else {
+        guard clock.now() < pass.expiresAt, cutoff < pass.expiresAt else {
             throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
         }
-        guard isLive else {
-            throw Problem(.sessionEnded, "Sign in again: this session was ended.")
-        }
-        return verified
+        guard !hasEnded else { throw .sessionOver }
+        return isKnown
+    }
+
+    /// The pass as the storage's answer makes it.
+    private func asked(_ pass: AccessPass) async throws(Problem) -> AccessPass {
+        var pass = pass
+        repeat {
+            // Counted before the storage is asked: invariant 3.
+            pass.asOf = state.withLock { $0.ends }
+            guard try await isStored(pass.identity) else { throw .sessionOver }
+            // It may have ended meanwhile.
+        } while try !isKnown(pass)
+        return pass
     }
 
     private func verifySignature(of token: String) async -> AccessPass? {
@@ -234,5 +295,34 @@ public final class AccessTokens: Sendable {
             let header = try? JSONDecoder().decode(Header.self, from: Data(json))
         else { return false }
         return header.alg == "EdDSA" && header.kid == keyID
+    }
+}
+
+extension Problem {
+    fileprivate static var sessionOver: Problem {
+        Problem(.sessionEnded, "Sign in again: this session was ended.")
+    }
+}
+
+extension AccessTokens {
+    /// Creates the tokens of the sessions that a storage keeps.
+    convenience init(
+        keys: SigningKeys,
+        settings: AuthoritySettings,
+        clock: any WallClock,
+        capacity: Int = AccessTokens.capacity,
+        over storage: any Storage
+    ) {
+        self.init(keys: keys, settings: settings, clock: clock, capacity: capacity) {
+            identity throws(Problem) in
+            do throws(StorageError) {
+                let row = try await storage.load([.session(identity.session)])
+                    .session(identity.session)
+                // One that was swept away has ended, or expired longer ago than any token of it.
+                return row?.account == identity.account && row?.endedAt == nil
+            } catch {
+                throw Problem(error)
+            }
+        }
     }
 }

@@ -52,7 +52,7 @@ extension Authority {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
-            tokens.end(session.id, at: clock.now())
+            tokens.end(session.id)
             throw Problem(
                 .refreshReused,
                 "Sign in again: the token was used before, so this session was ended for safety."
@@ -63,7 +63,7 @@ extension Authority {
     /// Ends the session, and with it its access and refresh tokens.
     public func signOut(_ identity: Identity) async throws(Problem) {
         try await perform(self.identity.signOut(identity.session))
-        tokens.end(identity.session, at: clock.now())
+        tokens.end(identity.session)
     }
 
     /// The owner's account, and the head of its feed.
@@ -153,7 +153,7 @@ extension Authority {
 
     private func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
         let done = try await perform(identity.signIn(account))
-        for session in done.ended { tokens.end(session.id, at: clock.now()) }
+        for session in done.ended { tokens.end(session.id) }
         let signedIn = SignedIn(
             account: done.account.profile,
             session: try await issue(done.session)

@@ -115,19 +115,22 @@ extension Authority {
         cursor: String? = nil
     ) async throws(Problem) -> ListPage<LedgerEntry> {
         let limit = min(max(1, limit ?? WireLimits.defaultPage), WireLimits.largestPage)
-        let position: Cursor? =
-            if let cursor { try Cursor(cursor, list: "ledger", account: account) } else { nil }
-        let number = try position?.number
+        let number: Int64? =
+            if let cursor {
+                try cursors.number(cursor, list: "ledger", account: account)
+            } else { nil }
         let found = try await read { storage throws(StorageError) in
             try await storage.transfers(of: account, before: number, limit: limit + 1)
         }
         let page = found.prefix(limit)
-        let hasMore = found.count > limit
+        var next: String?
+        if found.count > limit, let last = page.last {
+            next = try cursors.text(last.number, list: "ledger", account: account)
+        }
         return ListPage(
             items: page.map(\.transfer.entry),
-            hasMore: hasMore,
-            nextCursor: hasMore
-                ? page.last.map { Cursor($0.number, list: "ledger", account: account).text } : nil
+            hasMore: next != nil,
+            nextCursor: next
         )
     }
 

@@ -61,9 +61,7 @@ extension Authority {
         try query.take(request, collection)
         let list = query.name
         if let text = request.cursor {
-            let position = try Cursor(text, list: list, account: account).recordPosition
-            guard let position else { throw .cursorInvalid }
-            query.after = position
+            query.after = try cursors.recordPosition(text, list: list, account: account)
         }
         let asked = query
         let found = try await read { storage throws(StorageError) in
@@ -71,11 +69,11 @@ extension Authority {
         }
         var items: [RecordChange] = []
         for row in found.records { items.append(try row.asItem()) }
-        return ListPage(
-            items: items,
-            hasMore: found.next != nil,
-            nextCursor: found.next.map { Cursor($0, list: list, account: account).text }
-        )
+        var next: String?
+        if let last = found.next {
+            next = try cursors.text(last, list: list, account: account)
+        }
+        return ListPage(items: items, hasMore: next != nil, nextCursor: next)
     }
 
     /// One record that the account may read.
@@ -166,19 +164,28 @@ extension RecordQuery {
     }
 }
 
-extension Cursor {
-    fileprivate init(_ position: RecordPosition, list: String, account: Identifier) {
+extension CursorSeal {
+    fileprivate func text(
+        _ position: RecordPosition,
+        list: String,
+        account: Identifier
+    ) throws(Problem) -> String {
         let key = Base64URL.encode(position.key?.bytes ?? [])
         let id = Base64URL.encode(position.id.text.utf8)
-        self.init(at: "\(key).\(id)", list: list, account: account)
+        return try text("\(key).\(id)", list: list, account: account)
     }
 
-    fileprivate var recordPosition: RecordPosition? {
-        let parts = position.split(separator: ".", omittingEmptySubsequences: false)
+    fileprivate func recordPosition(
+        _ text: String,
+        list: String,
+        account: Identifier
+    ) throws(Problem) -> RecordPosition {
+        let parts = try position(text, list: list, account: account)
+            .split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let key = Base64URL.decode(parts[0]),
             let text = Base64URL.decode(parts[1]),
             let id = RecordID(String(decoding: text, as: UTF8.self))
-        else { return nil }
+        else { throw .cursorInvalid }
         return RecordPosition(key.isEmpty ? nil : IndexKey(bytes: key), id)
     }
 }

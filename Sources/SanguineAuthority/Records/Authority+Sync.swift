@@ -129,6 +129,7 @@ extension Authority {
             least: query.least,
             head: balance.head,
             horizon: slice.loaded.feed(account)?.horizon ?? 0,
+            begunAt: read.begunAt(balance.head),
             isReset: read.isReset
         )
         page.operations = read.operations?.map { id in
@@ -173,10 +174,6 @@ extension Authority {
     static let pageBytes = 1 << 20
 
     var sync: SyncCommands {
-        SyncCommands(
-            schema: settings.schema,
-            limit: settings.recordsPerAccount,
-            now: clock.now()
-        )
+        SyncCommands(settings: settings, now: clock.now())
     }
 }

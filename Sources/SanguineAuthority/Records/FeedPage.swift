@@ -29,6 +29,7 @@ struct FeedPage: Sendable {
     ///   - least: The number up to which everything was read, and the cut takes it.
     ///   - head: The newest number of the feed.
     ///   - horizon: The number up to which deletions are forgotten.
+    ///   - begunAt: The head when a reader on the way from the start began; 0 for any other.
     ///   - isReset: Whether the reader must forget its records first.
     init(
         _ slice: FeedSlice,
@@ -37,10 +38,10 @@ struct FeedPage: Sendable {
         least: Int64,
         head: Int64,
         horizon: Int64,
+        begunAt: Int64,
         isReset: Bool
     ) {
         self.head = head
-        self.horizon = horizon
         self.isReset = isReset
         next = head
         var cut = cut
@@ -56,6 +57,8 @@ struct FeedPage: Sendable {
             entries.append(entry)
         }
         hasMore = hasMore || slice.hasMore
+        // What was deleted before the reader began, it was not given.
+        self.horizon = hasMore ? max(horizon, begunAt) : horizon
         // Nothing need lie at that number.
         if hasMore { next = max(entries.last?.through ?? 0, least) }
     }

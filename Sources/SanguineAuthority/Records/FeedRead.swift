@@ -43,6 +43,17 @@ struct FeedRead: Sendable {
         )
     }
 
+    /// The head when the reader began, as far as it is known; 0 unless it is on its way from the
+    /// start.
+    ///
+    /// The reader has none of the records that were deleted before, so it misses nothing if those
+    /// deletions are forgotten while it is on its way.
+    func begunAt(_ head: Int64) -> Int64 {
+        if query.after == 0 { return head }
+        let told = min(request.horizon ?? 0, head)
+        return query.after < told ? told : 0
+    }
+
     /// Takes what the query has found.
     ///
     /// - Returns: Whether that is enough; if not, ``query`` says what to read instead.

@@ -25,6 +25,15 @@ struct PushSource: RecordSource {
         try changed[name] ?? reader.record(name)
     }
 
+    /// The oldest tombstones of the account, as the operations have left them.
+    func tombstones(limit: Int) throws -> [RecordRow] {
+        // All that was changed has larger numbers than what was not.
+        let changed = changed.values.filter { !$0.isLive }.sorted { $0.seq < $1.seq }
+        let stored = try reader.tombstones(of: account, limit: limit + self.changed.count)
+            .filter { self.changed[$0.name] == nil }
+        return Array((stored + changed).prefix(limit))
+    }
+
     /// Takes in what an operation has changed.
     mutating func set(_ row: RecordRow) { changed[row.name] = row }
 

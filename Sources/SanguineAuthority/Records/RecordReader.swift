@@ -14,6 +14,11 @@ public protocol RecordReader {
     ///
     /// - Throws: as ``record(_:)``.
     func ids(in list: IndexList, at key: IndexKey, limit: Int) throws -> [RecordID]
+
+    /// What is left of an account's deleted records, by their feed numbers, at most `limit`.
+    ///
+    /// - Throws: as ``record(_:)``.
+    func tombstones(of account: Identifier, limit: Int) throws -> [RecordRow]
 }
 
 /// A part of an account's feed to read, and the rows to read with it, as of the same moment.

@@ -71,6 +71,13 @@ public struct RecordRow: Hashable, Sendable {
         self.createdAt = createdAt
         self.updatedAt = updatedAt
     }
+
+    /// What a record counts for besides its value, and what is left of a deleted one: its name, its
+    /// numbers and its entries in indexes.
+    public static let overheadBytes: Int64 = 100
+
+    /// What the record takes of the bytes that its owner may keep.
+    public var storedBytes: Int64 { Int64(value.count) + Self.overheadBytes }
 }
 
 /// What is known of an account's records as a whole.
@@ -79,15 +86,34 @@ public struct FeedRow: Hashable, Sendable {
     public var account: Identifier
     /// How many records the account has, without the deleted.
     public var records: Int64
+    /// Of how many records it is known that they were deleted.
+    public var tombstones: Int64
+    /// The ``RecordRow/storedBytes`` of both.
+    public var bytes: Int64
     /// The largest feed number of a deletion that was dropped; 0 if none was.
     ///
     /// Who has read only up to a smaller number may have missed deletions.
     public var horizon: Int64
 
     /// Creates the row.
-    public init(account: Identifier, records: Int64 = 0, horizon: Int64 = 0) {
+    public init(
+        account: Identifier,
+        records: Int64 = 0,
+        tombstones: Int64 = 0,
+        bytes: Int64 = 0,
+        horizon: Int64 = 0
+    ) {
         self.account = account
         self.records = records
+        self.tombstones = tombstones
+        self.bytes = bytes
         self.horizon = horizon
+    }
+
+    /// Takes note that what is left of a deleted record is dropped.
+    public mutating func drop(_ tombstone: RecordRow) {
+        tombstones = max(0, tombstones - 1)
+        bytes = max(0, bytes - tombstone.storedBytes)
+        horizon = max(horizon, tombstone.seq)
     }
 }

@@ -3,9 +3,7 @@ import SanguineModel
 
 /// The commands of records: a whole push is one.
 struct SyncCommands: Sendable {
-    let schema: RecordSchema
-    /// How many records an account may have.
-    let limit: Int64
+    let settings: AuthoritySettings
     let now: Timestamp
 
     /// Decides the operations one after another, each over what those before it have changed.
@@ -25,6 +23,7 @@ struct SyncCommands: Sendable {
                 for operation in batch.operations {
                     results[operation.id] = try draft.decide(operation, known[operation.key])
                 }
+                try draft.dropTombstones()
                 let answer = PushAnswer(
                     results: batch.ids.compactMap { results[$0] },
                     head: draft.balance.head
@@ -49,6 +48,7 @@ struct SyncCommands: Sendable {
                 var draft = try begin(account, loaded, reader)
                 do {
                     try draft.put(changes)
+                    try draft.dropTombstones()
                 } catch let refusal as Refusal {
                     return Decision(.failure(refusal))
                 } catch {
@@ -68,8 +68,8 @@ struct SyncCommands: Sendable {
         return PushDraft(
             balance: balance,
             feed: loaded.feed(account) ?? FeedRow(account: account),
-            source: PushSource(account: account, schema: schema, reader: reader),
-            limit: limit,
+            source: PushSource(account: account, schema: settings.schema, reader: reader),
+            settings: settings,
             now: now
         )
     }
@@ -82,32 +82,62 @@ struct SyncCommands: Sendable {
 /// 1. The numbers that changed records took rise one by one, from the head that was loaded to the
 ///    present one.
 /// 2. A refused operation has changed nothing but its own row.
+/// 3. The feed's row counts the account's records and tombstones as they will be stored. There are
+///    at most ``AuthoritySettings/tombstonesPerAccount``, if there were before.
 struct PushDraft {
     private(set) var balance: BalanceRow
     private var feed: FeedRow
     private var source: PushSource
     private var stored: [Change] = []
-    private var hasRecords = false
-    private let limit: Int64
+    /// How many records were changed, each as often as it was.
+    private var changed = 0
+    private let settings: AuthoritySettings
     private let now: Timestamp
 
-    init(balance: BalanceRow, feed: FeedRow, source: PushSource, limit: Int64, now: Timestamp) {
+    init(
+        balance: BalanceRow,
+        feed: FeedRow,
+        source: PushSource,
+        settings: AuthoritySettings,
+        now: Timestamp
+    ) {
         self.balance = balance
         self.feed = feed
         self.source = source
-        self.limit = limit
+        self.settings = settings
         self.now = now
     }
 
     /// What must be stored, in order.
     var changes: [Change] {
-        hasRecords ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
+        changed > 0 ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
     }
 
     /// Changes records without an operation; `nil` deletes.
     ///
     /// - Throws: ``Refusal`` for what no operation could do, or what the storage failed with.
     mutating func put(_ changes: [RecordKey: RecordValue?]) throws { apply(try edits(changes)) }
+
+    /// Drops the oldest tombstones past those that the account may have.
+    ///
+    /// An account that had far more, by an earlier setting, loses them over several pushes, so that
+    /// each costs what it changes.
+    ///
+    /// - Throws: what the storage failed with; its driver aborts the command then.
+    mutating func dropTombstones() throws(Problem) {
+        let surplus = feed.tombstones - max(0, settings.tombstonesPerAccount)
+        guard changed > 0, surplus > 0 else { return }
+        let oldest: [RecordRow]
+        do {
+            oldest = try source.tombstones(limit: Int(min(surplus, 2 * Int64(changed))))
+        } catch {
+            throw Problem(.internalFault, "Send the operations again: they take effect once.")
+        }
+        for row in oldest {
+            feed.drop(row)
+            stored.append(.delete(.record(row.name)))
+        }
+    }
 
     /// Decides one operation.
     ///
@@ -191,13 +221,32 @@ struct PushDraft {
         for (key, value) in changes.sorted(by: { $0.key < $1.key }) {
             if let edit = try edit(key, to: value) { edits.append(edit) }
         }
-        let growth = edits.reduce(into: 0 as Int64) { sum, edit in
-            sum += (edit.value == nil ? 0 : 1) - (edit.old?.isLive == true ? 1 : 0)
-        }
-        guard growth <= 0 || feed.records + growth <= limit else {
-            throw Refusal(.invalidContent, "Delete records first: keep at most \(limit).")
-        }
+        try checkRoom(for: edits)
         return edits
+    }
+
+    /// What does not grow is always possible: deleting above all.
+    private func checkRoom(for edits: [Edit]) throws(Refusal) {
+        var (records, bytes) = (0 as Int64, 0 as Int64)
+        for edit in edits {
+            records += (edit.value == nil ? 0 : 1) - (edit.old?.isLive == true ? 1 : 0)
+            bytes += Int64(edit.value?.count ?? 0) + RecordRow.overheadBytes
+            bytes -= edit.old?.storedBytes ?? 0
+        }
+        let limit = settings.recordsPerAccount
+        guard records <= 0 || feed.records + records <= limit else {
+            throw Refusal(.storageFull, "Delete records first: keep at most \(limit).")
+        }
+        guard bytes <= 0 || feed.bytes + bytes <= settings.bytesPerAccount else {
+            throw Refusal(
+                .storageFull,
+                """
+                Delete records first: they may take \(settings.bytesPerAccount) bytes in all. A \
+                record that is deleted gives back its content at once, and the rest, \
+                \(RecordRow.overheadBytes) bytes, when the deletion is forgotten.
+                """
+            )
+        }
     }
 
     private func edit(_ key: RecordKey, to value: RecordValue?) throws -> Edit? {
@@ -219,7 +268,12 @@ struct PushDraft {
             guard old?.isLive == true else { return nil }
             return Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
         }
-        let (json, fields) = try Self.checked(value)
+        // The order of a list that others read is not the writer's to choose.
+        let createdAt = old?.isLive == true ? old?.createdAt ?? now : now
+        let (json, fields) = try Self.checked(
+            value,
+            createdAt: collection.isStamped ? createdAt : nil
+        )
         if let old, old.isLive, old.value == json { return nil }
         let indexed = try entries(key.id, fields, collection).get()
         return Edit(
@@ -239,11 +293,15 @@ struct PushDraft {
         collection.entries(of: id, owner: balance.account, fields)
     }
 
-    private static func checked(_ value: RecordValue) throws -> ([UInt8], RecordFields) {
-        let fields: RecordFields
+    private static func checked(
+        _ value: RecordValue,
+        createdAt: Timestamp?
+    ) throws -> ([UInt8], RecordFields) {
+        var fields: RecordFields
         let json: [UInt8]
         do {
             fields = try value.fields()
+            if let createdAt { fields["createdAt"] = createdAt.json }
             json = Array(try RecordValue(fields).json())
         } catch {
             throw Refusal(.invalidContent, "Give the record members that JSON can hold.")
@@ -272,11 +330,13 @@ struct PushDraft {
                 updatedAt: now
             )
             feed.records += (row.isLive ? 1 : 0) - (edit.old?.isLive == true ? 1 : 0)
+            feed.tombstones += (row.isLive ? 0 : 1) - (edit.old?.isLive == false ? 1 : 0)
+            feed.bytes += row.storedBytes - (edit.old?.storedBytes ?? 0)
             source.set(row)
             stored += edit.unindexed.map(Change.unindex)
             stored.append(.put(.record(row)))
             stored += edit.indexed.map(Change.index)
-            hasRecords = true
+            changed += 1
         }
     }
 }

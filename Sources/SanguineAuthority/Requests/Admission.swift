@@ -38,8 +38,8 @@ package struct Admission: Sendable {
     package func live(
         _ request: any WireRequest,
         _ pass: AccessPass
-    ) throws(Problem) -> AccessPass {
-        try tokens.check(pass)
+    ) async throws(Problem) -> AccessPass {
+        let pass = try await tokens.confirmed(pass)
         try checkClaim(request, pass.identity)
         try request.admit(pass.identity)
         return pass

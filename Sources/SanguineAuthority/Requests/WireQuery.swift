@@ -61,7 +61,7 @@ struct WireListQuery: Sendable {
     init(_ query: WireQuery) throws(Problem) {
         limit = try query.number("limit", from: 1).map { Int(clamping: $0) }
         cursor = query["cursor"]
-        if let cursor { try Cursor.checkForm(cursor) }
+        if let cursor { try CursorSeal.checkForm(cursor) }
         let names = query["fields"].map { Set($0.split(separator: ",").map(String.init)) }
         fields = names?.isEmpty == false ? names : nil
     }

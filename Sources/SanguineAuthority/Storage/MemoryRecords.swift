@@ -16,6 +16,11 @@ struct MemoryRecords: RecordReader {
         return Array(found.sorted().prefix(max(0, limit)))
     }
 
+    func tombstones(of account: Identifier, limit: Int) -> [RecordRow] {
+        let dead = (owned[account] ?? []).compactMap { rows[$0] }.filter { !$0.isLive }
+        return Array(dead.sorted { $0.seq < $1.seq }.prefix(max(0, limit)))
+    }
+
     /// The one door through which records change.
     mutating func set(_ name: RecordName, to row: RecordRow?) {
         if let old = rows[name] { owned[old.owner]?.remove(name) }

@@ -144,21 +144,6 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Returns sessions that were ended at or after the moment, latest first.
-    public func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try withState { state in
-            let ended = state.sessions.compactMap { row in
-                row.endedAt.map { (at: $0, row: row) }
-            }
-            return ended.filter { $0.at >= moment }
-                .first(limit) { ($0.at, $0.row.id) > ($1.at, $1.row.id) }
-                .map(\.row)
-        }
-    }
-
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in
@@ -298,7 +283,7 @@ extension MemoryStorage.State {
             records.set(row.name, to: nil)
             var feed = FeedRow(account: row.owner)
             if case .feed(let known) = self.rows[.feed(row.owner)] { feed = known }
-            feed.horizon = max(feed.horizon, row.seq)
+            feed.drop(row)
             set(.feed(row.owner), to: .feed(feed))
         }
         return rows.count

@@ -24,6 +24,18 @@ public enum Key: Hashable, Sendable {
     case feed(Identifier)
 }
 
+extension Key {
+    /// The account that the key names; `nil` for what is found before its account is known.
+    package var account: Identifier? {
+        switch self {
+        case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
+            .feed(let id):
+            id
+        case .device, .session, .hold, .record: nil
+        }
+    }
+}
+
 /// One stored row.
 ///
 /// Its key is part of it.

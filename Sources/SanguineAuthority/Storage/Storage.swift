@@ -66,20 +66,14 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [OperationRow]
 
-    /// Returns sessions that were ended at or after the moment, at most `limit`, latest first.
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow]
-
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
     /// Drops what has served its time: answers of operations done before `answers` (one whose
     /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
     /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
-    /// before `holds`, and records that were deleted before `tombstones`: the largest feed number
-    /// among an account's becomes its ``FeedRow/horizon``, if it is larger.
+    /// before `holds`, and what is left of records that were deleted before `tombstones`: the
+    /// account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult
@@ -115,6 +109,9 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// Performs no I/O but by the reader, and reads no clock: a driver may ask again, and only the
     /// last decision counts.
     public let decide: @Sendable (Loaded, any RecordReader) throws(Problem) -> Decision<Outcome>
+
+    /// The account that the command is about, if its keys name one.
+    package var account: Identifier? { keys.lazy.compactMap(\.account).first }
 
     /// Creates a command.
     public init(

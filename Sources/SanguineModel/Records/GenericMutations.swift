@@ -29,7 +29,9 @@ public struct CreateRecord: RecordMutation, Hashable {
         }
         var fields = fields
         fields["id"] = nil
-        if records.isIndexed(collection, "createdAt"), fields["createdAt"] == nil {
+        if records.isStamped(collection)
+            || records.isIndexed(collection, "createdAt") && fields["createdAt"] == nil
+        {
             fields["createdAt"] = records.operation.moment.json
         }
         records.put(RecordValue(fields), for: key)
@@ -40,6 +42,8 @@ public struct CreateRecord: RecordMutation, Hashable {
 ///
 /// A member that is set to `null` is removed. Refused with `not_found` if there is no such record, and
 /// with `invalid_content` if a member has a name that is canonically equivalent in other bytes.
+/// A `createdAt` that is the server's stays as it is; see
+/// ``RecordCollection/init(_:access:indexes:)``.
 public struct SetFields: RecordMutation, Hashable {
     /// `record.set`.
     public static let name = "record.set"
@@ -62,7 +66,9 @@ public struct SetFields: RecordMutation, Hashable {
         let key = RecordKey(collection, id)
         guard let value = records.value(key) else { throw Refusal.noRecord(key) }
         var members = try value.fields()
-        for (name, member) in fields where name != "id" {
+        let isStamped = records.isStamped(collection)
+        for (name, member) in fields
+        where name != "id" && !(isStamped && name == "createdAt") {
             if let twin = members.twin(of: name) { throw Refusal.twin(twin) }
             members[name] = member == .null ? nil : member
         }
@@ -163,6 +169,10 @@ extension DeleteRecord {
 }
 
 extension Records {
+    func isStamped(_ collection: String) -> Bool {
+        schema.collection(collection)?.isStamped ?? false
+    }
+
     func isIndexed(_ collection: String, _ field: String) -> Bool {
         schema.collection(collection)?.indexes.contains(field) ?? false
     }

@@ -39,12 +39,19 @@ public struct RecordCollection: Hashable, Sendable {
     ///   - name: A small letter, then at most 63 of `a–z A–Z 0–9 _ -`.
     ///   - access: Who may read. Default: the owner alone.
     ///   - indexes: The members by whose values records are found and ordered, at most 8. An
-    ///     index on `createdAt` has the moment filled in where a new record has none.
+    ///     index on `createdAt` has the moment filled in where a new record has none. Where
+    ///     everyone may read, the member is the server's: a text in RFC 3339, the moment at which
+    ///     the server created the record, whatever the client says. Until then the client shows
+    ///     its own moment.
     public init(_ name: String, access: Access = .owner, indexes: [String] = []) {
         self.name = name
         self.access = access
         self.indexes = indexes
     }
+
+    /// Whether the server says when a record was created, so that nobody puts theirs on top of a
+    /// list that others read.
+    package var isStamped: Bool { access == .everyone && indexes.contains("createdAt") }
 
     /// What is wrong with the declaration, in a sentence; `nil` if nothing is.
     public var fault: String? {

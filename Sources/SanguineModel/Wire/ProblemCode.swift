@@ -66,6 +66,8 @@ public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
     public static let idempotencyExpired = Self(rawValue: "idempotency_expired")
     /// 422: the JSON is well-formed and its content is not valid.
     public static let invalidContent = Self(rawValue: "invalid_content")
+    /// 422: the account's records would take more room than they may; delete some.
+    public static let storageFull = Self(rawValue: "storage_full")
     /// 429: too many requests.
     public static let rateLimited = Self(rawValue: "rate_limited")
     /// 500: a fault of the server.
@@ -169,6 +171,7 @@ extension ProblemCode {
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
         .idempotencyExpired: (422, "The operation's answer is no longer kept."),
         .invalidContent: (422, "The content is not valid."),
+        .storageFull: (422, "The account has no room for more."),
         .rateLimited: (429, "There are too many requests."),
         .internalFault: (500, "The server has a fault."),
         .upstreamFailed: (502, "The upstream failed."),

@@ -20,7 +20,7 @@ struct LiveRoutes: Sendable {
         let position = FeedPosition(number: try Endpoints.livePosition(wire))
         let pass =
             if let ticket = wire.query["ticket"] {
-                try gate.admission.live(wire, try redeem(ticket, wire))
+                try await gate.admission.live(wire, try redeem(ticket, wire))
             } else {
                 try await gate.admission.live(wire)
             }

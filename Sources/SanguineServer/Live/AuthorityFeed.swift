@@ -15,9 +15,11 @@ struct AuthorityFeed: FeedReading {
             Authority.PullRequest(
                 since: position.number,
                 limit: limit,
-                horizon: position.horizon
+                // A reader whose horizon is kept need not get past it in one page.
+                horizon: position.horizon ?? 0
             )
         )
-        return FeedPart(answer: answer, horizon: answer.horizon ?? position.horizon)
+        let horizon = answer.hasMore ? answer.horizon ?? position.horizon : answer.horizon
+        return FeedPart(answer: answer, horizon: horizon)
     }
 }

@@ -40,7 +40,7 @@ final class LiveHub: Sendable {
     private let places: SharedPool
     private let clock: any WallClock
     private let uptime: @Sendable () -> Duration
-    private let isLive: @Sendable (Identity) -> Bool
+    private let isLive: @Sendable (AccessPass) -> Bool
     private let gauge: Meter
     private let events: Counter
 
@@ -52,14 +52,14 @@ final class LiveHub: Sendable {
     ///   - clock: The time of day, for the expiry of access tokens.
     ///   - delay: What measures waits.
     ///   - metrics: Where connections and events are counted.
-    ///   - isLive: Whether the identity's session goes on.
+    ///   - isLive: Whether the session goes on with which a connection was opened.
     init(
         feed: any FeedReading,
         limits: Limits,
         clock: any WallClock,
         delay: any Clock<Duration>,
         metrics: any MetricsFactory,
-        isLive: @escaping @Sendable (Identity) -> Bool
+        isLive: @escaping @Sendable (AccessPass) -> Bool
     ) {
         self.feed = feed
         self.limits = limits
@@ -121,7 +121,7 @@ final class LiveHub: Sendable {
     }
 
     private func endIfOver(_ connection: LiveConnection, at moment: Timestamp) {
-        if connection.pass.expiresAt <= moment || !isLive(connection.pass.identity) {
+        if connection.pass.expiresAt <= moment || !isLive(connection.pass) {
             connection.end(.unauthenticated)
         }
         if guarded.withLock({ $0.isStopped }) { connection.end(.shutdown) }

@@ -94,17 +94,6 @@ struct LoggedStorage: Storage {
         }
     }
 
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        do throws(StorageError) {
-            return try await storage.sessionsEnded(since: moment, limit: limit)
-        } catch {
-            throw logged(error, "sessionsEnded")
-        }
-    }
-
     func account(email: String) async throws(StorageError) -> AccountRow? {
         do throws(StorageError) {
             return try await storage.account(email: email)

@@ -114,6 +114,11 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 64 MiB.
         public var receivedBytes = 64 << 20
+        /// Bytes that the records of an account may take; an operation that would take more is
+        /// refused with `storage_full`.
+        ///
+        /// Default: 64 MiB.
+        public var accountBytes = 64 << 20
         /// Calls of functions at a time; more are refused with 503.
         ///
         /// One address gets half of them. Default: 1,000.

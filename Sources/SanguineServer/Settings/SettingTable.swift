@@ -119,6 +119,11 @@ extension Setting {
             "The bytes of all bodies that are being received; who sends more gets 503."
         ),
         Setting(
+            "limits.accountBytes",
+            .integer(\.limits.accountBytes, 0...(1 << 40)),
+            "The bytes of an account's records, and 100 for each; what would take more gets 422."
+        ),
+        Setting(
             "limits.functionCalls",
             .integer(\.limits.functionCalls, 1...100_000),
             "The calls of functions at a time; more get 503."

@@ -216,6 +216,50 @@ struct PullHorizonTests {
         #expect(second.changes.map(\.collection) == ["$balance"])
     }
 
+    @Test func `who is on the way from the start is not sent back by what is deleted meanwhile`()
+        async throws
+    {
+        let world = try await SyncWorld { $0.tombstonesPerAccount = 2 }
+        let ids = (0..<40).map { RecordID("n\($0)") }.compactMap { $0 }
+        for id in ids { try await world.push(CreateRecord(.note(id), [:])) }
+        // Deleted before the reader begins: it is never given these.
+        for id in ids.prefix(10) { try await world.push(DeleteRecord(.note(id))) }
+        var (since, horizon): (Int64, Int64) = (0, 0)
+        var (found, pages): (Set<RecordID>, Int) = ([], 0)
+        repeat {
+            let answer = try await world.pull(since, limit: 5, horizon: horizon)
+            #expect(!answer.reset, "page \(pages)")
+            for change in answer.changes where !change.collection.hasPrefix("$") {
+                if change.deleted { found.remove(change.id) } else { found.insert(change.id) }
+            }
+            (since, horizon) = (answer.next, answer.horizon ?? 0)
+            if !answer.hasMore { break }
+            pages += 1
+            // Each of these makes one deletion from before the beginning forgotten.
+            if pages <= 2 {
+                let head = try await world.pull(0, limit: 1, horizon: 0).head
+                try await world.push(DeleteRecord(.note(ids[9 + pages])))
+                #expect(try await world.pull(0, limit: 1, horizon: 0).head == head + 1)
+            }
+        } while pages < 100
+
+        #expect(found == Set(ids.dropFirst(12)))
+    }
+
+    @Test func `who is on the way is sent back if what it was given is deleted and forgotten`()
+        async throws
+    {
+        let world = try await SyncWorld { $0.tombstonesPerAccount = 2 }
+        let ids = (0..<20).map { RecordID("n\($0)") }.compactMap { $0 }
+        for id in ids { try await world.push(CreateRecord(.note(id), [:])) }
+        let first = try await world.pull(0, limit: 10, horizon: 0)
+        for id in ids.prefix(5) { try await world.push(DeleteRecord(.note(id))) }
+
+        let second = try await world.pull(first.next, limit: 10, horizon: first.horizon)
+
+        #expect(first.hasMore && second.reset)
+    }
+
     @Test func `who says nothing gets past the horizon at once`() async throws {
         let (world, old) = try await world()
 

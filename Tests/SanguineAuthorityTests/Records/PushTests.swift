@@ -280,7 +280,7 @@ struct PushRefusalTests {
         )
 
         let codes = results.map { $0.problem?.code }
-        #expect(codes == [nil, .invalidContent, nil, nil, nil])
+        #expect(codes == [nil, .storageFull, nil, nil, nil])
     }
 
     @Test func `a request that no device may send is refused whole`() async throws {

@@ -12,12 +12,14 @@ struct RecordListTests {
         try await world.push(
             CreateRecord(.note("a"), ["day": "mon"]),
             CreateRecord(.note("b"), ["day": "tue"]),
-            CreateRecord(.post("p1"), ["tag": 1, "createdAt": "2"]),
-            CreateRecord(.post("p2"), ["tag": 2, "createdAt": "1"])
+            CreateRecord(.post("p2"), ["tag": 2])
         )
+        world.clock.advance(by: .seconds(1))
+        try await world.push(CreateRecord(.post("p1"), ["tag": 1]))
+        world.clock.advance(by: .seconds(1))
         try await world.push(
             CreateRecord(.note("a"), ["day": "sun"]),
-            CreateRecord(.post("p3"), ["tag": 1, "createdAt": "3"]),
+            CreateRecord(.post("p3"), ["tag": 1]),
             by: stranger
         )
         return (world, stranger)

@@ -15,7 +15,7 @@ struct SyncWorld {
         var settings = AuthoritySettings()
         settings.schema = .test
         change(&settings)
-        authority = try await Authority(
+        authority = Authority(
             storage: storage,
             keys: SigningKeys(),
             settings: settings,
@@ -102,7 +102,7 @@ extension RecordSchema {
             RecordCollection("notes", indexes: ["day"]),
             RecordCollection("posts", access: .everyone, indexes: ["createdAt", "tag"]),
         ],
-        mutations: [CreateMany.self, CountByDay.self, Stumble.self]
+        mutations: [CreateMany.self, CountByDay.self, Stumble.self, PutPost.self]
     )
 }
 
@@ -114,6 +114,17 @@ struct CreateMany: RecordMutation {
 
     func apply(to records: inout Records) throws {
         for id in ids { records.put(RecordValue(["text": .string(text)]), for: .note(id)) }
+    }
+}
+
+/// Creates a post with a moment of its own, or replaces it.
+struct PutPost: RecordMutation {
+    static let name = "test.post"
+    let id: RecordID
+    let createdAt: String
+
+    func apply(to records: inout Records) throws {
+        records.put(RecordValue(["createdAt": .string(createdAt)]), for: .post(id))
     }
 }
 

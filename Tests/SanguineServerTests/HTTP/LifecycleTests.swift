@@ -150,7 +150,7 @@ struct LifecycleTests {
         try await LiveServer.with(setup) { server in
             // What a process leaves behind that dies between a call's acceptance and its end.
             let guest = try await server.guest(device: device)
-            let authority = try await Authority(storage: setup.storage, keys: setup.keys)
+            let authority = Authority(storage: setup.storage, keys: setup.keys)
             let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
             let request: JSONValue = ["input": ["text": "a", "delayMs": 0]]
             let submission = Submission(

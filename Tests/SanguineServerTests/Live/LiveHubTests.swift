@@ -37,8 +37,8 @@ struct LiveHubTests {
             clock: wall,
             delay: delay,
             metrics: registry
-        ) { [ended] identity in
-            ended.sessions.withLock { !$0.contains(identity.session) }
+        ) { [ended] pass in
+            ended.sessions.withLock { !$0.contains(pass.identity.session) }
         }
     }
 

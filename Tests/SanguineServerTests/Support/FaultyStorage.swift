@@ -103,13 +103,6 @@ final class FaultyStorage: Storage {
         try await inner.runningOperations(after: position, limit: limit)
     }
 
-    func sessionsEnded(
-        since moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [SessionRow] {
-        try await inner.sessionsEnded(since: moment, limit: limit)
-    }
-
     func account(email: String) async throws(StorageError) -> AccountRow? {
         try await inner.account(email: email)
     }

@@ -4,29 +4,76 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Cursor", .bounded)
-struct CursorTests {
+@Suite("Cursors", .bounded)
+struct CursorSealTests {
     private let account = Identifier.numbered(1)
+    private let seal = CursorSeal(keys: SigningKeys())
 
-    private func refused(_ text: String) -> ProblemCode? {
-        refusal { () throws(Problem) in try Cursor(text, list: "ledger", account: account) }?.code
+    private func cursor(_ number: Int64 = 1, list: String = "ledger") throws -> String {
+        try seal.text(number, list: list, account: account)
+    }
+
+    private func refused(_ text: String, of account: Identifier? = nil) -> ProblemCode? {
+        refusal { () throws(Problem) in
+            try seal.number(text, list: "ledger", account: account ?? self.account)
+        }?.code
     }
 
     @Test(arguments: [0, 1, Int64.max, -1])
     func `a cursor reads back in its own list`(number: Int64) throws {
-        let text = Cursor(number, list: "ledger", account: account).text
+        let text = try cursor(number)
 
-        #expect(try Cursor(text, list: "ledger", account: account).number == number)
+        #expect(try seal.number(text, list: "ledger", account: account) == number)
     }
 
-    @Test func `a cursor of another list or account is refused`() {
-        #expect(refused(Cursor(1, list: "records", account: account).text) == .malformedRequest)
-        #expect(refused(Cursor(1, list: "ledger", account: .numbered(2)).text) == .malformedRequest)
+    @Test func `a cursor of another list or account is refused`() throws {
+        #expect(refused(try cursor(list: "records")) == .malformedRequest)
+        #expect(refused(try cursor(), of: .numbered(2)) == .malformedRequest)
+    }
+
+    @Test func `a cursor of another server is refused, one of the same keys is not`() throws {
+        let keys = SigningKeys()
+        let text = try CursorSeal(keys: keys).text(7, list: "ledger", account: account)
+
+        #expect(refused(text) == .malformedRequest)
+        let restarted = CursorSeal(keys: keys)
+        #expect(try restarted.number(text, list: "ledger", account: account) == 7)
+    }
+
+    @Test func `a cursor says nothing of its place, list or account, not even by its length`()
+        throws
+    {
+        let texts = try [1, 12_345, Int64.max].map { try cursor($0) }
+
+        #expect(Set(texts.map(\.utf8.count)).count == 1)
+        for (text, number) in zip(texts, ["1", "12345", "9223372036854775807"]) {
+            let bytes = try #require(Base64URL.decode(text))
+            let read = String(decoding: bytes, as: UTF8.self)
+            for part in ["ledger", account.description, ":\(number)"] {
+                #expect(!read.contains(part))
+            }
+        }
+    }
+
+    @Test func `equal places have equal cursors, so that an answer keeps its tag`() throws {
+        #expect(try cursor(5) == cursor(5))
+        #expect(try cursor(5) != cursor(6))
+    }
+
+    @Test func `a cursor of which any byte was changed is refused`() throws {
+        let bytes = try #require(Base64URL.decode(try cursor()))
+        for index in bytes.indices {
+            var changed = bytes
+            changed[index] ^= 1
+            #expect(refused(Base64URL.encode(changed)) == .malformedRequest, "byte \(index)")
+        }
     }
 
     @Test(arguments: [
         "", "1", "!", "bGVkZ2Vy", String(repeating: "A", count: 257),
-        Base64URL.encode("ledger::1".utf8), Base64URL.encode([0xFF, 0xFE]),
+        String(repeating: "A", count: 4_000), Base64URL.encode("ledger::1".utf8),
+        Base64URL.encode("ledger:00000000-0000-0000-0000-000000000001:1".utf8),
+        Base64URL.encode([0xFF, 0xFE]), Base64URL.encode([UInt8](repeating: 0, count: 28)),
     ])
     func `text that is no cursor is refused`(text: String) {
         #expect(refused(text) == .malformedRequest)
@@ -34,7 +81,7 @@ struct CursorTests {
 
     @Test func `pages follow each other without gap or repeat`() async throws {
         let clock = ManualClock()
-        let authority = try await Authority(
+        let authority = Authority(
             storage: MemoryStorage(),
             keys: SigningKeys(),
             clock: clock
@@ -72,7 +119,7 @@ struct CursorTests {
     func `a page has one to a hundred lines`(limit: Int?, count: Int) async throws {
         var settings = AuthoritySettings()
         settings.grant = 1_000
-        let authority = try await Authority(
+        let authority = Authority(
             storage: MemoryStorage(),
             keys: SigningKeys(),
             settings: settings,
