@@ -125,7 +125,7 @@ if (exec 3<>/dev/tcp/127.0.0.1/8080) 2>/dev/null; then
     echo "Port 8080 is taken: the guide's program was built, and is not run."
 else
     rm -rf /tmp/records-from-nothing "$files"
-    expect "1 wait for the next run"
+    expect "2 wait for the next run"
     "$build/server/debug/OwnServer" "$files" >"$build/served.log" 2>&1 &
     server=$!
     for _ in $(seq 100); do

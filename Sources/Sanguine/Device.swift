@@ -120,6 +120,17 @@ final class Device: Sendable {
         MainActor.assumeIsolated { models.applyNewest(keys) }
     }
 
+    /// Has all models follow the present user, before this returns if the main actor calls.
+    ///
+    /// So that nobody who comes back from a sign-out finds the former user in a model.
+    func userChanged() {
+        guard MainTurn.isNow else {
+            return turn.schedule({ [models] in models.userChanged() }, for: turn.newOwner())
+        }
+        MainActor.assumeIsolated { models.userChanged() }
+        records.applyNow()
+    }
+
     /// Has models of temporary ids go on with the real ones, in the main actor's next turn.
     func idsReplaced() {
         turn.schedule({ [models] in models.applyNewest() }, for: turn.newOwner())

@@ -152,6 +152,11 @@ where Item.ID: Sendable {
         applyNewest()
     }
 
+    func userChanged() {
+        isOfFormerID = false
+        applyNewest()
+    }
+
     func applyNewest() {
         if let next = id?.next(), next !== source {
             (source, span, isOfFormerID) = (next, nil, true)

@@ -4,6 +4,13 @@ import OrderedCollections
 @MainActor
 protocol FollowingModel: AnyObject {
     func applyNewest()
+
+    /// Lets go of what it shows of a user who has left, and takes over what is known now.
+    func userChanged()
+}
+
+extension FollowingModel {
+    func userChanged() { applyNewest() }
 }
 
 /// The models that are in use, so that all views of one query share one.
@@ -44,6 +51,11 @@ final class ModelTable {
     /// Has all models take over what is known now.
     func applyNewest() {
         for entry in entries.values { (entry.model as? any FollowingModel)?.applyNewest() }
+    }
+
+    /// Has all models follow the user who is there now.
+    func userChanged() {
+        for entry in entries.values { (entry.model as? any FollowingModel)?.userChanged() }
     }
 
     /// The model in use of that key and type, or a new one.

@@ -90,6 +90,11 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         applyNewest()
     }
 
+    func userChanged() {
+        isOfFormerID = false
+        applyNewest()
+    }
+
     // The newest state, and not the one that was told of: it may have been overtaken since.
     func applyNewest() {
         if let next = id?.next(), next.key != query.key {

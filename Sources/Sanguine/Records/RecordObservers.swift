@@ -100,12 +100,16 @@ final class RecordObservers: Sendable {
     }
 
     /// Has the models that records concern follow before this returns, if the main actor calls.
-    func applyNow(_ keys: Set<RecordKey>) {
+    ///
+    /// - Parameter keys: The records. Default: all.
+    func applyNow(_ keys: Set<RecordKey>? = nil) {
         guard MainTurn.isNow else { return }
-        let collections = Set(keys.map(\.collection))
+        let collections = keys.map { Set($0.map(\.collection)) }
         let models = state.withLock { state in
             state.observers.sorted { $0.key < $1.key }.map(\.value)
-                .filter { !$0.collections.isDisjoint(with: collections) }
+                .filter { observer in
+                    collections.map { !observer.collections.isDisjoint(with: $0) } ?? true
+                }
                 .compactMap(\.applyNow)
         }
         MainActor.assumeIsolated { for apply in models { apply() } }

@@ -75,6 +75,7 @@ enum ErrorTable {
         .insufficientTokens: .refused,
         .quotaExhausted: .refused,
         .identityMismatch: .defect,
+        .foreignRequest: .defect,
         .notOwner: .refused,
         .notFound: .gone,
         .methodNotAllowed: .defect,

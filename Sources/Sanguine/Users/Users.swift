@@ -266,6 +266,7 @@ package final class Users: Sendable {
                 device.records.userChanged()
                 device.outboxNews.changed()
                 device.restores.tell(1)
+                device.userChanged()
             }
             return ended.session
         }

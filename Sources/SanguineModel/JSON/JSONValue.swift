@@ -2,9 +2,9 @@
 ///
 /// Numbers without a fraction that fit in 64 bits stay integers, so that ids and amounts survive.
 ///
-/// Text is bytes: strings and names are equal if their UTF-8 is. Swift's own strings are equal, too,
-/// if they are canonically equivalent (`é` as one scalar or as two), and so they are as the names in
-/// an `object`: whoever adds a member by a name from outside looks at ``twin(of:)`` first.
+/// Text is bytes: strings and names are equal if their UTF-8 is. Swift's own strings are equal,
+/// too, if they are canonically equivalent (`é` as one scalar or as two), and so they are as the
+/// names in an `object`: whoever adds a member by a name from outside looks at ``twin(of:)`` first.
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null

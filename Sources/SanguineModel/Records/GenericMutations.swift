@@ -40,8 +40,8 @@ public struct CreateRecord: RecordMutation, Hashable {
 
 /// Sets named members of a record and leaves the others; `record.set`.
 ///
-/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record, and
-/// with `invalid_content` if a member has a name that is canonically equivalent in other bytes.
+/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record,
+/// and with `invalid_content` if a member has a name that is canonically equivalent in other bytes.
 /// A `createdAt` that is the server's stays as it is; see
 /// ``RecordCollection/init(_:access:indexes:)``.
 public struct SetFields: RecordMutation, Hashable {

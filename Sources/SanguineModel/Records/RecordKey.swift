@@ -8,8 +8,8 @@
 /// let id = try RecordID(derivedFrom: habit, day)  // 0199f3c8-…:2026-11-21
 /// ```
 ///
-/// The characters are those that a URL's path and a query take unchanged (RFC 3986, `pchar`). `.` and
-/// `..` are no ids: a path takes them away (section 5.2.4).
+/// The characters are those that a URL's path and a query take unchanged (RFC 3986, `pchar`). `.`
+/// and `..` are no ids: a path takes them away (section 5.2.4).
 public struct RecordID: Hashable, Sendable {
     /// The id as it stands on the wire.
     public let text: String
@@ -99,7 +99,8 @@ extension RecordID: Comparable, CustomStringConvertible, Codable {
             throw DecodingError.dataCorruptedError(
                 in: container,
                 debugDescription: """
-                    A record's id is 1 to 128 characters of A–Z a–z 0–9 -._~:@$, and not '.' or '..'.
+                    A record's id is 1 to 128 characters of A–Z a–z 0–9 -._~:@$, and not '.' or \
+                    '..'.
                     """
             )
         }

@@ -239,9 +239,14 @@ public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     public var nextCursor: String?
 
     /// Creates a page.
-    public init(items: [Item], hasMore: Bool = false, nextCursor: String? = nil) {
+    ///
+    /// - Parameters:
+    ///   - items: The items.
+    ///   - hasMore: Whether more follow. Default: whether there is a cursor for more.
+    ///   - nextCursor: The cursor for more. Default: none.
+    public init(items: [Item], hasMore: Bool? = nil, nextCursor: String? = nil) {
         self.items = items
-        self.hasMore = hasMore
+        self.hasMore = hasMore ?? (nextCursor != nil)
         self.nextCursor = nextCursor
     }
 }

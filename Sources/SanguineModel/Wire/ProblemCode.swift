@@ -2,12 +2,17 @@
 ///
 /// Programs decide by the code, never by the text. A newer server may send a code that this
 /// version does not know; it decodes all the same.
-public struct ProblemCode: RawRepresentable, Hashable, Codable, Sendable {
+public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashable, Codable,
+    Sendable
+{
     /// The code as it stands on the wire.
     public let rawValue: String
 
     /// Creates a code from its text on the wire.
     public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Creates a code from a literal, so that an app's own is compared as text: `code == "locked"`.
+    public init(stringLiteral value: String) { self.init(rawValue: value) }
 
     /// 400: the body is no JSON object in UTF-8.
     public static let malformedBody = Self(rawValue: "malformed_body")

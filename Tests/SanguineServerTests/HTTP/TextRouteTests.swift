@@ -12,8 +12,9 @@ private let decomposed = "e\u{301}"
 struct TextRouteTests {
     private func operation(_ number: Int, _ mutator: String, _ arguments: String) -> String {
         #"""
-        {"id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6\#(number)","sequence":\#(number),"lane":"\#(number)",\#
-        "mutator":"record.\#(mutator)","arguments":{"collection":"notes",\#(arguments)}}
+        {"id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6\#(number)","sequence":\#(number),\#
+        "lane":"\#(number)","mutator":"record.\#(mutator)",\#
+        "arguments":{"collection":"notes",\#(arguments)}}
         """#
     }
 

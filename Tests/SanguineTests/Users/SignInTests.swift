@@ -35,6 +35,22 @@ struct SignInTests {
         #expect(client.userID == "ada")
     }
 
+    @MainActor
+    @Test func `a model shows nothing of the former user when a sign-out returns`() async throws {
+        let client = try await clientOfAda()
+        let (said, list) = (client.model(.said), client.model(.tracks))
+        client.set([Track(id: 1, title: "ada-row")], for: .tracks)
+        await list.refresh()
+        #expect(said.value?.words.contains("ada-deed") == true && list.items.count == 1)
+        let outbox = client.outbox.model
+        #expect(outbox.isAllSent == false)
+
+        await client.signOut()
+        #expect(said.value == nil && list.items.isEmpty && outbox.isAllSent)
+        try people.signIn("bob", to: client)
+        #expect(said.value == nil && list.items.isEmpty)
+    }
+
     @Test func `what was kept in memory knows its user, too`() throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.transport = ScriptedTransport()

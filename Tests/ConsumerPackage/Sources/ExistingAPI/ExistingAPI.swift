@@ -36,19 +36,25 @@ actor Tokens {
     struct NotSignedIn: Error {}
     struct Renewed: Decodable { var accessToken: String }
 
-    private(set) var access: String?
+    private(set) var accessToken: String?
     private let refreshURL: URL
 
-    init(access: String?, refreshURL: URL) {
-        self.access = access
+    init(accessToken: String?, refreshURL: URL) {
+        self.accessToken = accessToken
         self.refreshURL = refreshURL
     }
 
+    // At a sign-in, and with nil at a sign-out.
+    func set(_ token: String?) { accessToken = token }
+
     func renew() async throws {
-        let (data, _) = try await URLSession.shared.data(from: refreshURL)
+        let (data, response) = try await URLSession.shared.data(from: refreshURL)
+        guard (response as? HTTPURLResponse)?.statusCode == 200 else {
+            throw URLError(.badServerResponse)  // Tried again, as any failure of the network.
+        }
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
-        access = try decoder.decode(Renewed.self, from: data).accessToken
+        accessToken = try decoder.decode(Renewed.self, from: data).accessToken
     }
 }
 
@@ -59,7 +65,7 @@ func makeClient(_ api: URL, _ tokens: Tokens) throws -> SanguineClient {
     configuration.decoder.keyDecodingStrategy = .convertFromSnakeCase
     configuration.encoder.keyEncodingStrategy = .convertToSnakeCase
     configuration.authorize = { request in
-        guard let token = await tokens.access else { throw Tokens.NotSignedIn() }
+        guard let token = await tokens.accessToken else { throw Tokens.NotSignedIn() }
         request.headers["Authorization"] = "Bearer \(token)"
     }
     configuration.refresh = { try await tokens.renew() }
@@ -127,6 +133,7 @@ struct AddComment: RequestMutation {
             as: Comment.self
         )
         request.replaceID(comment.id, by: made.id)
+        request.settle(.comments(of: article), row: made)
     }
 }
 
