@@ -83,7 +83,7 @@ enum HTTPBenchmarks {
         }
     }
 
-    private static func spend(_ token: String, key: String) -> String {
+    static func spend(_ token: String, key: String) -> String {
         let body = #"{"amount":1,"reason":"bench"}"#
         return """
             POST /v1/spend HTTP/1.1\r
@@ -97,7 +97,7 @@ enum HTTPBenchmarks {
             """
     }
 
-    private static func balance(_ token: String) -> String {
+    static func balance(_ token: String) -> String {
         """
         GET /v1/balance HTTP/1.1\r
         Host: localhost\r

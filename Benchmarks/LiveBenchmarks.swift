@@ -217,19 +217,35 @@ enum LiveBenchmarks {
         }
     }
 
-    private static func signIn(number: Int, port: Int) async throws -> String {
+    static func signIn(number: Int, port: Int) async throws -> String {
         let body = GuestRequest(
             deviceId: "live-device-\(100_000 + number)",
             deviceSecret: String(repeating: "A", count: 43)
         )
-        guard let url = URL(string: "http://127.0.0.1:\(port)/v1/accounts/guest") else {
+        let (data, _) = try await post(
+            "/v1/accounts/guest",
+            nil,
+            try JSONEncoder().encode(body),
+            port: port
+        )
+        return try JSONDecoder().decode(SignedIn.self, from: data).session.accessToken
+    }
+
+    static func post(
+        _ path: String,
+        _ token: String?,
+        _ body: Data,
+        port: Int
+    ) async throws -> (Data, Int) {
+        guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else {
             throw BenchmarkError.noServer("no port")
         }
         var request = URLRequest(url: url)
         request.httpMethod = "POST"
         request.setValue("application/json", forHTTPHeaderField: "Content-Type")
-        request.httpBody = try JSONEncoder().encode(body)
-        let (data, _) = try await URLSession.shared.data(for: request)
-        return try JSONDecoder().decode(SignedIn.self, from: data).session.accessToken
+        if let token { request.setValue("Bearer \(token)", forHTTPHeaderField: "Authorization") }
+        request.httpBody = body
+        let (data, response) = try await URLSession.shared.data(for: request)
+        return (data, (response as? HTTPURLResponse)?.statusCode ?? 0)
     }
 }

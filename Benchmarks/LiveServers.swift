@@ -21,10 +21,24 @@ enum LiveServers {
         let process: Process
         let port: Int
 
-        init(_ argument: String) throws {
+        /// Starts it.
+        ///
+        /// - Parameters:
+        ///   - argument: What it is started as.
+        ///   - openFiles: How many files it may open. Default: as many as this process.
+        ///   - errors: What its log goes to. Default: where this process's goes.
+        /// - Throws: ``BenchmarkError`` if it does not say on which port it listens.
+        init(_ argument: String, openFiles: Int? = nil, errors: Pipe? = nil) throws {
             process = Process()
-            process.executableURL = URL(filePath: CommandLine.arguments[0])
-            process.arguments = [argument]
+            if let openFiles {
+                process.executableURL = URL(filePath: "/bin/sh")
+                let script = "ulimit -n \(openFiles) && exec \"$0\" \"$1\""
+                process.arguments = ["-c", script, CommandLine.arguments[0], argument]
+            } else {
+                process.executableURL = URL(filePath: CommandLine.arguments[0])
+                process.arguments = [argument]
+            }
+            if let errors { process.standardError = errors }
             let output = Pipe()
             process.standardOutput = output
             try process.run()

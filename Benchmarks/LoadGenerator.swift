@@ -15,6 +15,10 @@ struct LoadGenerator {
     let port: Int
     let connections: Int
     let group: any EventLoopGroup
+    /// From where requests come.
+    var address = "127.0.0.1"
+    /// How long each connection waits between an answer and the next request; `nil` for not at all.
+    var pace: TimeAmount?
 
     /// The processor time that this process has used, in microseconds.
     private static var processorTime: Double {
@@ -30,6 +34,14 @@ struct LoadGenerator {
         ///
         /// The server's and the generator's. What else runs on the machine changes it little.
         var processorTime: Double
+        /// How long each answer took, in milliseconds, the shortest first.
+        var latencies: [Double]
+
+        /// The latency below which so many of a hundred are; infinite where nothing was answered.
+        func percentile(_ part: Int) -> Double {
+            latencies.isEmpty
+                ? .infinity : latencies[min(latencies.count - 1, latencies.count * part / 100)]
+        }
     }
 
     /// Runs for the time, after which answers under way are not waited for.
@@ -46,10 +58,11 @@ struct LoadGenerator {
             let counter = counters[connection]
             let channel = try await ClientBootstrap(group: group)
                 .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .bind(to: SocketAddress(ipAddress: address, port: 0))
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHandler(
-                            Exchange(expecting: status, counter: counter) { number in
+                            Exchange(expecting: status, counter: counter, pace: pace) { number in
                                 request(connection, number)
                             }
                         )
@@ -63,6 +76,7 @@ struct LoadGenerator {
         let start = clock.now
         let startTime = Self.processorTime
         let before = counters.reduce(0) { $0 + $1.answered.load(ordering: .relaxed) }
+        for counter in counters { counter.latencies.withLock { $0 = [] } }
         try await clock.sleep(for: time)
         let answered = counters.reduce(0) { $0 + $1.answered.load(ordering: .relaxed) } - before
         let seconds = start.duration(to: clock.now) / .seconds(1)
@@ -72,7 +86,8 @@ struct LoadGenerator {
             answered: answered,
             failed: counters.reduce(0) { $0 + $1.failed.load(ordering: .relaxed) },
             perSecond: Double(answered) / seconds,
-            processorTime: (spentTime - startTime) / Double(max(1, answered))
+            processorTime: (spentTime - startTime) / Double(max(1, answered)),
+            latencies: counters.flatMap { $0.latencies.withLock { $0 } }.sorted()
         )
     }
 
@@ -80,6 +95,7 @@ struct LoadGenerator {
     private final class Counter: Sendable {
         let answered = Atomic(0)
         let failed = Atomic(0)
+        let latencies = Mutex<[Double]>([])
     }
 
     /// One connection: sends, waits for the whole answer, sends again.
@@ -90,12 +106,20 @@ struct LoadGenerator {
         private let expected: [UInt8]
         private let counter: Counter
         private let next: (Int) -> String
+        private let pace: TimeAmount?
         private var number = 0
         private var received = ByteBuffer()
+        private var sent = NIODeadline.now()
 
-        init(expecting status: String, counter: Counter, next: @escaping (Int) -> String) {
+        init(
+            expecting status: String,
+            counter: Counter,
+            pace: TimeAmount?,
+            next: @escaping (Int) -> String
+        ) {
             expected = Array("HTTP/1.1 \(status)".utf8)
             self.counter = counter
+            self.pace = pace
             self.next = next
         }
 
@@ -111,7 +135,14 @@ struct LoadGenerator {
                 counter.failed.add(1, ordering: .relaxed)
             }
             received.clear()
-            send(context)
+            let took = Double((NIODeadline.now() - sent).nanoseconds) / 1_000_000
+            counter.latencies.withLock { $0.append(took) }
+            guard let pace else { return send(context) }
+            let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+            context.eventLoop.scheduleTask(in: pace) {
+                let (exchange, context) = bound.value
+                exchange.send(context)
+            }
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -121,6 +152,7 @@ struct LoadGenerator {
         private func send(_ context: ChannelHandlerContext) {
             let request = next(number)
             number += 1
+            sent = .now()
             let bytes = context.channel.allocator.buffer(string: request)
             context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
         }

@@ -2,12 +2,13 @@ import Foundation
 
 let isAsked = try await MemoryBenchmarks.serveIfAsked()
 let isLive = isAsked ? true : try await LiveServers.serveIfAsked()
-let isServer = isLive ? true : try await HabitBenchmarks.serveIfAsked()
+let isHabits = isLive ? true : try await HabitBenchmarks.serveIfAsked()
+let isServer = isHabits ? true : try await AbuseBenchmarks.serveIfAsked()
 if !isServer {
     let isQuick = CommandLine.arguments.contains("--quick")
-    // `--only=http`, `client`, `memory`, `live` or `habits`; all of them without it.
+    // `--only=http`, `client`, `memory`, `live`, `habits` or `abuse`; all of them without it.
     var only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
-        .first { ["http", "client", "memory", "live", "habits"].contains($0) }
+        .first { ["http", "client", "memory", "live", "habits", "abuse"].contains($0) }
     // `--figure=callers`: of the client's figures those with the text in their name.
     let figure = CommandLine.arguments.first { $0.hasPrefix("--figure=") }
         .map { String($0.dropFirst("--figure=".count)) }
@@ -27,6 +28,7 @@ if !isServer {
         report.figures += try await LiveBenchmarks.run()
     }
     if only == nil || only == "habits" { report.figures += try await HabitBenchmarks.run() }
+    if only == nil || only == "abuse" { report.figures += try await AbuseBenchmarks.run() }
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",

@@ -1,0 +1,156 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import SanguineSQLite
+import SanguineServer
+import Synchronization
+
+/// What one honest user notices of an attack: the same server and the same requests, without it and
+/// with it.
+///
+/// The server is a process of its own, at its default limits or with few open files, and nobody
+/// reads its log. The victim comes from one address, the attackers from another.
+enum AbuseBenchmarks {
+    static let serverArgument = "--abuse-server"
+    /// What the server may have in memory under any of the attacks, in MB.
+    static let memory = 512.0
+    /// How much longer a hundredth of the victim's answers may take.
+    static let slowdown = 3.0
+
+    private static let victims = 4
+
+    private struct Measured {
+        let alone: LoadGenerator.Outcome
+        let attacked: LoadGenerator.Outcome
+        let megabytes: Double
+    }
+
+    static func run() async throws -> [Figure] {
+        LiveServers.raiseDescriptorLimit()
+        var figures: [Figure] = []
+        for openFiles in [nil, 1_024] {
+            for attack in Attack.all {
+                let measured = try await measure(attack, openFiles)
+                let name = attack.name + (openFiles.map { ", \($0) open files" } ?? "")
+                figures += Self.figures(name, measured)
+                for figure in figures.suffix(4) {
+                    print(
+                        figure.name,
+                        Figure.short(figure.baselineValue),
+                        "→",
+                        Figure.short(figure.value),
+                        figure.unit
+                    )
+                }
+            }
+        }
+        return figures
+    }
+
+    private static func figures(_ name: String, _ measured: Measured) -> [Figure] {
+        [50, 95, 99].map { part in
+            Figure(
+                cost: "\(name): p\(part)",
+                measured.attacked.percentile(part),
+                unit: "ms",
+                of: "the victim alone",
+                measured.alone.percentile(part),
+                atMost: part == 99 ? slowdown : nil
+            )
+        } + [
+            Figure(
+                cost: "\(name): memory",
+                measured.megabytes,
+                unit: "MB",
+                of: "the bound",
+                memory,
+                atMost: 1
+            )
+        ]
+    }
+
+    private static func measure(_ attack: Attack, _ openFiles: Int?) async throws -> Measured {
+        let log = Pipe()  // Which nobody reads.
+        let child = try LiveServers.Child(serverArgument, openFiles: openFiles, errors: log)
+        defer { child.end() }
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let target = try await AttackedServer(port: child.port, group: group)
+        let victim = try await LiveBenchmarks.signIn(number: 1, port: child.port)
+        try await attack.prepare(target)
+        _ = try await probe(victim, child.port, group, .seconds(1))
+        let alone = try await probe(victim, child.port, group, .seconds(3))
+        let measured = try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await attack.run(target) }
+            try await ContinuousClock().sleep(for: .seconds(1))
+            let process = child.process.processIdentifier
+            let peak = Mutex(0.0)
+            tasks.addTask {
+                while !Task.isCancelled {
+                    let now = try MemoryBenchmarks.residentMegabytes(process)
+                    peak.withLock { $0 = max($0, now) }
+                    try await ContinuousClock().sleep(for: .milliseconds(200))
+                }
+            }
+            let attacked = try await probe(victim, child.port, group, .seconds(4))
+            tasks.cancelAll()
+            while let result = await tasks.nextResult() {
+                if case .failure(let error) = result, !(error is CancellationError) { throw error }
+            }
+            return Measured(
+                alone: alone,
+                attacked: attacked,
+                megabytes: peak.withLock { $0 }
+            )
+        }
+        try await target.leave()
+        try await group.shutdownGracefully()
+        return measured
+    }
+
+    /// What the victim does: reads the balance, and spends.
+    private static func probe(
+        _ token: String,
+        _ port: Int,
+        _ group: any EventLoopGroup,
+        _ time: Duration
+    ) async throws -> LoadGenerator.Outcome {
+        let run = UUID().uuidString
+        let generator = LoadGenerator(
+            port: port,
+            connections: victims,
+            group: group,
+            pace: .milliseconds(10)
+        )
+        let outcome = try await generator.run(for: time, expecting: "200") { connection, number in
+            number.isMultiple(of: 2)
+                ? HTTPBenchmarks.balance(token)
+                : HTTPBenchmarks.spend(token, key: "\(run)-\(connection)-\(number)")
+        }
+        guard outcome.failed == 0 else { throw BenchmarkError.refused(outcome.failed) }
+        return outcome
+    }
+
+    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    static func serveIfAsked() async throws -> Bool {
+        guard CommandLine.arguments.dropFirst().first == serverArgument else { return false }
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "sanguine-abuse-\(ProcessInfo.processInfo.processIdentifier)")
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.accounts.grant = 1_000_000
+        let log = LogQueue(sink: StandardStream.error)
+        let server = try await SanguineServer(
+            storage: try SQLiteStorage(folder: folder),
+            keys: KeyFile.loadOrCreate(in: folder),
+            settings: settings,
+            log: log,
+            logger: BenchmarkedServer.quiet
+        ) { ports in
+            // Open files outlive their names: nothing is left when the process is ended.
+            try? FileManager.default.removeItem(at: folder)
+            try? FileHandle.standardOutput.write(contentsOf: Data("\(ports.http)\n".utf8))
+        }
+        try await server.run()
+        return true
+    }
+}
