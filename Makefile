@@ -6,12 +6,13 @@ SWIFT ?= swift
 FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
 SEEDS ?= 1..10000
 CLIENT_SEEDS ?= 1..400
+CASES ?= 1000000
 SCRIPTS := $(wildcard Scripts/*.sh) .ci/run
 RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench simulate leaks format lint scripts consumer docs packages
+.PHONY: help demo test flaky check bench simulate leaks fuzz format lint scripts openapi consumer docs packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +29,7 @@ flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside bu
 	$(SWIFT) build --build-tests
 	Scripts/flaky.sh
 
-check: lint scripts test docs consumer simulate ## All that must hold before a change is merged.
+check: lint scripts test openapi docs consumer simulate ## All that must hold before a change is merged.
 
 bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
@@ -43,6 +44,11 @@ simulate: packages ## Play SEEDS (1..10000) of the simulation, and CLIENT_SEEDS 
 leaks: packages ## Play the SEEDS (1..10000) of the game of users in a release build.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --users --events 60 --seeds $(SEEDS)
+
+fuzz: packages ## Send CASES (1000000) changed bodies and as many streams of bytes to a server.
+	$(SWIFT) build $(RELEASE) --product sanguine
+	$(SWIFT) build $(RELEASE) --product Fuzz
+	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
 
 format: ## Format all Swift files.
 	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)
@@ -60,6 +66,9 @@ consumer: packages ## Show what an app that links the client has to build.
 
 docs: packages ## Render the documentation into .build/documentation; a broken link fails.
 	Scripts/render-docs.sh
+
+openapi: packages ## Send a server what its /openapi.json allows and forbids, for two minutes at most.
+	Scripts/check-openapi.sh
 
 packages: ## Install the system packages that are missing, if any.
 	@Scripts/install-missing.sh

@@ -249,6 +249,19 @@ let package = Package(
             path: "Tests/Simulate",
             swiftSettings: strict
         ),
+        // `make fuzz`: what no client sends, to a real server in a release build.
+        .executableTarget(
+            name: "Fuzz",
+            dependencies: [
+                "SanguineModel",
+                "SanguineTesting",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+            ],
+            path: "Tests/Fuzz",
+            swiftSettings: strict
+        ),
         // What our own tests share: a turn and a bound for each.
         .target(
             name: "TestSupport",

@@ -63,6 +63,7 @@ enum ImportTable {
         "Benchmarks": .anything,
         "Simulation": .anything,
         "Simulate": .anything,
+        "Fuzz": .anything,
         "TestSupport": .anything,
         "SwiftUIStandIn": .only(language),
         "SanguineUITests": .anything,

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Sends a real server what its own /openapi.json allows and forbids, for about a minute and a half,
+# and fails for an answer of 500 or more, one that the document does not have, or one of another
+# shape. Prints all that was reported, by kind.
+#
+# The requests are made by schemathesis, which is installed into a folder of its own.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+
+readonly work=.build-openapi
+readonly seconds=${OPENAPI_SECONDS:-90}
+readonly seed=${OPENAPI_SEED:-$RANDOM}
+readonly sanguine=.build/debug/sanguine
+
+# What must hold. Other checks of schemathesis contradict the contract: they want a request to be
+# accepted whose cursor nobody has given out, or whose key was used for another.
+readonly checks=not_a_server_error,status_code_conformance,content_type_conformance,\
+response_headers_conformance,response_schema_conformance,unsupported_method
+
+skip() {
+    echo "Skipped: $1. The API was not compared with /openapi.json." >&2
+    exit 0
+}
+
+command -v python3 >/dev/null || skip "there is no python3 here"
+if [ ! -x "$work/python/bin/schemathesis" ]; then
+    python3 -m venv "$work/python" >&2 || skip "python3 has no module 'venv' (python3-venv)"
+    "$work/python/bin/pip" --quiet install 'schemathesis>=4,<5' >&2 ||
+        skip "schemathesis cannot be installed"
+fi
+
+${SWIFT:-swift} build --product sanguine
+
+servers=()
+stop() {
+    local process
+    for process in "${servers[@]}"; do kill "$process" 2>/dev/null || true; done
+    wait
+}
+trap stop EXIT
+
+# Starts a server, and prints its address when it listens.
+address=
+start() {
+    local log=$1
+    shift
+    "$sanguine" "$@" >"$log" 2>&1 &
+    servers+=("$!")
+    for _ in $(seq 600); do
+        address=$(sed -n 's|^listening on \(http://.*\)$|\1|p' "$log")
+        if [ -n "$address" ]; then return; fi
+        sleep 0.1
+    done
+    cat "$log" >&2
+    echo "'sanguine $1' does not listen after a minute." >&2
+    exit 1
+}
+
+rm -rf "$work/data"
+start "$work/stand-in.log" stand-in --port 0
+start "$work/server.log" serve --data "$work/data" --port 0 --admin-port 0 --upstream "$address"
+
+# Makes a guest, and prints the access token.
+token=$(
+    python3 - "$address" <<'PYTHON'
+import json, sys, urllib.request
+
+guest = {"deviceId": "a-device-of-the-check", "deviceSecret": "A" * 43}
+request = urllib.request.Request(
+    sys.argv[1] + "/v1/accounts/guest",
+    json.dumps(guest).encode(),
+    {"Content-Type": "application/json"},
+)
+print(json.load(urllib.request.urlopen(request))["session"]["accessToken"])
+PYTHON
+)
+
+# Left out: what is on the other port, what ends the session that all the others need, and the
+# stream that never ends.
+run() {
+    "$work/python/bin/schemathesis" --no-color run "$address/openapi.json" \
+        --header "Authorization: Bearer $token" --exclude-path-regex \
+        '^/(metrics|admin)|/sessions/current$|/v1/live$' \
+        --continue-on-failure --request-timeout 20 --seed "$seed" --max-time "$seconds" \
+        --warnings off "$@"
+}
+
+echo "schemathesis, seed $seed, $seconds s"
+status=0
+run --checks "$checks" >"$work/report.txt" 2>&1 || status=$?
+if [ "$status" != 0 ]; then
+    cat "$work/report.txt"
+    exit "$status"
+fi
+sed -n '/SUMMARY/,$p' "$work/report.txt"

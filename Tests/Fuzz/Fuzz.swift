@@ -1,0 +1,134 @@
+import ArgumentParser
+import Foundation
+import NIOPosix
+import SanguineTesting
+
+/// Sends what no client would to a real server: changed bodies, and bytes that are no HTTP.
+///
+/// Each case follows from the seed and its number, so that one that failed can be sent again alone.
+@main
+struct Fuzz: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fuzz",
+        abstract: "Fuzz a server's bodies and its bytes.",
+        discussion: """
+            Exits with 1 if an answer had a status of 500 or more, if a connection was neither \
+            answered nor closed, if the server died, or if its memory grew.
+            """
+    )
+
+    @Option(help: "Where the cases follow from. Default: by chance; it is printed.")
+    var seed: UInt64?
+
+    @Option(help: "How many bodies are sent.")
+    var bodies = 1_000_000
+
+    @Option(help: "How many streams of bytes are sent, each on a connection of its own.")
+    var streams = 1_000_000
+
+    @Option(help: "The case to send alone, by its number: its bytes are printed.")
+    var only: Int?
+
+    @Option(help: "Connections at a time.")
+    var connections = 32
+
+    @Option(help: "The program that is started with 'serve'.")
+    var server = ".build-release/release/sanguine"
+
+    /// What the server's memory may grow by after a tenth of the cases.
+    private static let growth = 96.0
+
+    func run() async throws {
+        let seed = seed ?? .random(in: 0 ... .max)
+        print("seed \(seed)")
+        let server = try FuzzedServer(program: server)
+        defer { server.end() }
+        let tokens = try await server.signIn(4)
+        let target = FuzzTarget(port: server.port, tokens: tokens, seed: seed)
+        if let only {
+            for kind in FuzzCase.Kind.allCases {
+                let outcome = await target.send(kind, only, isShown: true)
+                print(kind.rawValue, outcome)
+            }
+            return
+        }
+        var failures: [String] = []
+        for (kind, count) in [(FuzzCase.Kind.body, bodies), (.stream, streams)] where count > 0 {
+            let warmUp = count / 10
+            var tally = try await play(kind, 0..<warmUp, target, server)
+            let before = try server.residentMegabytes()
+            tally.add(try await play(kind, warmUp..<count, target, server))
+            let after = try server.residentMegabytes()
+            print("\(count) of \(kind.rawValue): \(tally)")
+            print("memory \(Int(before)) MB after a tenth, \(Int(after)) MB at the end")
+            failures += tally.failures
+            if after - before > Self.growth {
+                failures.append("The memory grew by \(Int(after - before)) MB.")
+            }
+        }
+        guard try await server.isLive() else { throw Failed(["The server does not answer."]) }
+        guard failures.isEmpty else { throw Failed(failures) }
+    }
+
+    private func play(
+        _ kind: FuzzCase.Kind,
+        _ numbers: Range<Int>,
+        _ target: FuzzTarget,
+        _ server: FuzzedServer
+    ) async throws -> FuzzTally {
+        let lanes = connections
+        return try await withThrowingTaskGroup(of: FuzzTally.self) { group in
+            for lane in 0..<lanes {
+                group.addTask {
+                    var tally = FuzzTally()
+                    for number in stride(
+                        from: numbers.lowerBound + lane,
+                        to: numbers.upperBound,
+                        by: lanes
+                    ) {
+                        tally.add(await target.send(kind, number), kind, number)
+                        guard server.isRunning else { break }
+                    }
+                    return tally
+                }
+            }
+            var all = FuzzTally()
+            for try await tally in group { all.add(tally) }
+            guard server.isRunning else { throw Failed(["The server died."] + all.failures) }
+            return all
+        }
+    }
+
+    private struct Failed: Error, CustomStringConvertible {
+        let failures: [String]
+
+        init(_ failures: [String]) { self.failures = failures }
+
+        var description: String {
+            failures.prefix(20).joined(separator: "\n") + "\n\(failures.count) failures"
+        }
+    }
+}
+
+/// What came of many cases: how often each status, and which were wrong.
+struct FuzzTally: CustomStringConvertible {
+    private var counts: [String: Int] = [:]
+    private(set) var failures: [String] = []
+
+    mutating func add(_ outcome: FuzzTarget.Outcome, _ kind: FuzzCase.Kind, _ number: Int) {
+        for name in outcome.names { counts[name, default: 0] += 1 }
+        if outcome.isFailure, failures.count < 100 {
+            failures.append("\(kind.rawValue) \(number): \(outcome)")
+        }
+    }
+
+    mutating func add(_ other: FuzzTally) {
+        counts.merge(other.counts, uniquingKeysWith: +)
+        failures += other.failures
+    }
+
+    var description: String {
+        counts.sorted { $0.key < $1.key }.map { "\($0.key) × \($0.value)" }
+            .joined(separator: ", ")
+    }
+}
