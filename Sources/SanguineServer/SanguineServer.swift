@@ -196,7 +196,7 @@ public struct SanguineServer: Service {
     ) async throws {
         let announcement = Announcement(onListening)
         let api = application(
-            publicRouter(functions).refusingOtherMethods(),
+            publicRouter(functions),
             host: settings.http.host,
             port: settings.http.port,
             flag: "--port",
@@ -204,7 +204,7 @@ public struct SanguineServer: Service {
             connections: connections
         ) { await announcement.http($0) }
         let admin = application(
-            adminRouter().refusingOtherMethods(),
+            adminRouter(),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
             flag: "--admin-port",
@@ -306,11 +306,14 @@ public struct SanguineServer: Service {
             router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         }
         router.add(middleware: frame)
+        let methods = ServedMethods()
+        router.add(middleware: methods)
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
         Endpoints(authority: authority, calls: functions.calls).add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
+        methods.learn(router)
         return router
     }
 
@@ -319,6 +322,8 @@ public struct SanguineServer: Service {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame)
         router.add(middleware: AdminHosts(settings.http))
+        let methods = ServedMethods()
+        router.add(middleware: methods)
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         AdminRoutes(
             authority: authority,
@@ -326,6 +331,7 @@ public struct SanguineServer: Service {
             admin: AdminGate(token: adminToken, clock: clock, delay: delay),
             metrics: registry
         ).add(to: router)
+        methods.learn(router)
         return router
     }
 

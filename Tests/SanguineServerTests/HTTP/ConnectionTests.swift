@@ -114,6 +114,25 @@ struct ConnectionTests {
         }
     }
 
+    @Test(arguments: ["QUERY", "PROPFIND", "TRACE", "PUT"])
+    func `a method that a path does not take is refused, whatever it is called`(
+        method: String
+    ) async throws {
+        try await LiveServer.with { server in
+            for (path, status) in [
+                ("/health/live", 405), ("/v1/holds/a%20b/capture", 405), ("/nothing", 404),
+            ] {
+                let received = try await exchange(
+                    server.ports.http,
+                    "\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+                )
+                #expect(received.hasPrefix("HTTP/1.1 \(status) "), "\(path): \(received)")
+                #expect(received.contains("application/problem+json"))
+                #expect(status != 405 || received.lowercased().contains("allow: "))
+            }
+        }
+    }
+
     @Test func `the answer before what is no request is whole`() async throws {
         try await LiveServer.with { server in
             let received = try await exchange(

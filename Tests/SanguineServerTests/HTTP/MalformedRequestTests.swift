@@ -208,7 +208,7 @@ struct MalformedRequestTests {
         try await LiveServer.with { server in
             for (method, path) in [
                 ("GET", "/"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("DELETE", "/v1/nothing"),
-                ("PURGE", "/v1/balance"), ("OPTIONS", "/v1/nothing"),
+                ("PURGE", "/v1/nothing"), ("OPTIONS", "/v1/nothing"),
             ] {
                 let reply = try await server.send(method, path)
                 #expect(reply.status == 404)
@@ -219,6 +219,7 @@ struct MalformedRequestTests {
 
     @Test(arguments: [
         ("DELETE", "/v1/balance", "GET, HEAD"), ("POST", "/v1/balance", "GET, HEAD"),
+        ("PURGE", "/v1/balance", "GET, HEAD"),
         ("PUT", "/v1/balance", "GET, HEAD"), ("OPTIONS", "/v1/balance", "GET, HEAD"),
         ("GET", "/v1/spend", "POST"), ("TRACE", "/v1/spend", "POST"),
         ("POST", "/v1/account", "GET, HEAD, PATCH"), ("GET", "/v1/holds/1/capture", "POST"),
