@@ -107,7 +107,16 @@ extension Problem {
                 "The server is shutting down: send the request again, with the same key.",
                 retryAfter: 1
             )
-        case .failed, .full, .readOnly, .damaged, .unknownOutcome:
+        case .full, .readOnly:
+            self.init(
+                .overloaded,
+                """
+                The server's disk takes nothing now, and nothing was changed: send the request \
+                again later, with the same key.
+                """,
+                retryAfter: 60
+            )
+        case .failed, .damaged, .unknownOutcome:
             // The reason goes to the log, not to the client: it may name files.
             self.init(
                 .internalFault,

@@ -4,6 +4,10 @@
 ///
 /// What only one end needs stands in `ClientLimits` and `ServerSettings`.
 public enum WireLimits {
+    /// Bytes of a value that records are looked for by, as JSON.
+    ///
+    /// More than an indexed text may have.
+    public static let conditionBytes = 4_096
     /// Bytes of a JSON body: 1 MiB.
     public static let bodyBytes = 1 << 20
     /// Characters of a device id.

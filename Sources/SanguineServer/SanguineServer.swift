@@ -33,6 +33,7 @@ public struct SanguineServer: Service {
     private let uploads: UploadWatch
     private let live: LiveHub
     private let readiness: Readiness
+    private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
     /// The answers that wait to be read.
     let answers: SharedPool
     private let bodies: SharedPool
@@ -229,7 +230,7 @@ public struct SanguineServer: Service {
             ),
             LiveShutdown(hub: live),
         ]
-        if let tls { services.append(await TLSReload(identity: tls, logger: logger)) }
+        services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Answers that are on their way then have this long; connections are closed after it.
         group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + Self.lastAnswers
@@ -257,7 +258,10 @@ public struct SanguineServer: Service {
         let edge = Edge(
             idleTimeout: settings.limits.idleTimeout,
             writeTimeout: settings.limits.writeTimeout,
-            places: SharedPool(limit: connections),
+            places: SharedPool(
+                limit: connections + EdgeLimits.acceptedAtOnce,
+                addressShare: connections - connections / 2
+            ),
             proxies: proxies,
             tls: tls,
             unread: Counter(label: "connections_unread", factory: registry)
@@ -305,7 +309,7 @@ public struct SanguineServer: Service {
         if !settings.http.corsOrigins.isEmpty {
             router.add(middleware: CrossOrigin(origins: settings.http.corsOrigins))
         }
-        router.add(middleware: frame)
+        router.add(middleware: frame(counting: gate.addressLimiter))
         let methods = ServedMethods()
         router.add(middleware: methods)
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
@@ -320,7 +324,7 @@ public struct SanguineServer: Service {
     /// The routes of the port for metrics and administration.
     func adminRouter() -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
-        router.add(middleware: frame)
+        router.add(middleware: frame(counting: nil))
         router.add(middleware: AdminHosts(settings.http))
         let methods = ServedMethods()
         router.add(middleware: methods)
@@ -337,11 +341,13 @@ public struct SanguineServer: Service {
 
     private var proxies: TrustedProxies { TrustedProxies(settings.http.trustedProxies) }
 
-    private var frame: Frame {
+    private func frame(counting visitors: RateLimiter<String>?) -> Frame {
         Frame(
             proxies: proxies,
             metrics: RequestMetrics(factory: registry),
             answers: answers,
+            requests: requests,
+            visitors: visitors,
             accessLog: settings.log.access ? log : nil,
             clock: clock
         )
@@ -352,6 +358,7 @@ public struct SanguineServer: Service {
             admission: Admission(authority),
             bodyBytes: settings.limits.bodyBytes,
             bodies: bodies,
+            answers: answers,
             uploads: uploads,
             accountLimiter: RateLimiter(
                 policy: RatePolicy(limit: settings.limits.requestsPerMinute),

@@ -27,8 +27,8 @@ extension EndToEnd {
                     #expect(try await server.metric("data_free_bytes") == 0.0)
                     try await Self.untilReady(server, "disk_full")
                     let refused = try await Self.spendUntilRefused(server, guest)
-                    #expect(refused.answer.status == 500)
-                    #expect(refused.answer.code == .internalFault)
+                    #expect(refused.answer.status == 503)
+                    #expect(refused.answer.code == .overloaded)
                     #expect(try await server.api.send(.GET, "/health/live").status == 200)
 
                     try FileManager.default.removeItem(at: filler)

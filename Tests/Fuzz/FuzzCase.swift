@@ -90,6 +90,9 @@ struct FuzzCase: Sendable {
         ("PATCH", "/v1/account", #"{"displayName":"A","settings":{"a":{"b":[1,2.5,null]}}}"#),
         ("POST", "/v1/sessions/refresh", #"{"refreshToken":"AAAA.BBBB"}"#),
         ("POST", "/v1/live/tickets", "{}"),
+        ("GET", "/v1/collections/posts/records?where.createdAt=1.5e3&order=-createdAt", ""),
+        ("GET", "/v1/sync/pull?since=0&limit=1&operations=ID", ""),
+        ("GET", "/v1/collections/notes/records/ID", ""),
         (
             "POST", "/v1/accounts/guest",
             #"{"deviceId":"a-fuzzing-device-ID","deviceSecret":"\#(secret)","timeZone":"UTC"}"#
@@ -116,7 +119,8 @@ struct FuzzCase: Sendable {
 
     private static let pieces = [
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\\ud800", "\\udc00\\ud800", "\u{0}",
-        "\u{FEFF}", "\u{E9}", "e\u{301}", "null", "true", "-", "-0", "1e400", "1e-400", "0.1e+2",
+        "\u{FEFF}", "\u{E9}", "e\u{301}", "null", "true", "-", "-0", "1e400", "1e-400",
+        "1e-9223372036854775808", "0.1e+2",
         "99999999999999999999", "9223372036854775807", "-9223372036854775808", "1.0",
         "1.00000000000000000000000000000001", "{\"a\":", "[[", "\"amount\":", "\"id\":\"..\"",
         "\"ID\"", "$balance", "../..", "%00", "\r\n", "\r\n\r\n", "\t", " ",

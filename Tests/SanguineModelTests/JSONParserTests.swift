@@ -162,4 +162,17 @@ struct JSONParserTests {
             }
         )
     }
+
+    @Test(arguments: [
+        "1e-9223372036854775808", "1e9223372036854775807", "-1.0e-9223372036854775808",
+        "0e-9223372036854775808", "1e-99999999999999999999", "0e99999999999999999999",
+    ])
+    func `a number with any exponent is read or refused`(text: String) {
+        guard let value = try? parse(text) else { return }
+        switch value {
+        case .integer(let integer): #expect(integer == 0)
+        case .number(let number): #expect(number == 0)
+        default: Issue.record("\(text) is no number but \(value)")
+        }
+    }
 }

@@ -130,7 +130,9 @@ struct ReadinessTests {
         } _: { server in
             let guest = try await server.guest()
             storage.fail { $0.isEmpty ? nil : .full("no room") }
-            #expect(try await guest.spend(1).status == 500)
+            let refused = try await guest.spend(1)
+            #expect(refused.code == "overloaded")
+            #expect(refused["Retry-After"] == "60")
             #expect(try await server.send("GET", "/health/ready").code == "disk_full")
             storage.fail { _ in nil }
             server.setup.delay.advance(by: ReadinessState.interval)

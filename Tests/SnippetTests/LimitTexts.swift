@@ -37,6 +37,7 @@ enum LimitTexts {
         ("WireLimits.defaultPull", count(WireLimits.defaultPull)),
         ("WireLimits.largestPull", count(WireLimits.largestPull)),
         ("WireLimits.jsonNesting", count(WireLimits.jsonNesting)),
+        ("WireLimits.conditionBytes", bytes(WireLimits.conditionBytes)),
         ("WireLimits.jsonValues", count(WireLimits.jsonValues)),
     ]
 
@@ -160,6 +161,8 @@ enum LimitTexts {
     ]
 
     private static let live: [(String, String)] = [
+        ("EdgeLimits.acceptedAtOnce", count(EdgeLimits.acceptedAtOnce)),
+        ("EdgeLimits.requestsInFlight", count(EdgeLimits.requestsInFlight)),
         ("EdgeLimits.pipelinedRequests", count(EdgeLimits.pipelinedRequests)),
         ("EdgeLimits.pieceBytes", bytes(EdgeLimits.pieceBytes)),
         ("EdgeLimits.unsentBytes", bytes(EdgeLimits.unsentBytes)),

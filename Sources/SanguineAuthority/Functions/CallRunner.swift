@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// 1. Every accepted call is settled or withdrawn exactly once, or left to its hold's expiry if the
 ///    storage fails. Then it is never answered like a refusal that changed nothing.
-/// 2. At most ``limit`` calls run at a time, and of one address half of them.
+/// 2. At most ``limit`` calls run at a time; of one account a quarter of them, of one address half.
 /// 3. ``waitUntilIdle()`` returns only when no call runs any more, so that a graceful shutdown
 ///    loses none, or when ``abandon()`` ends the patience.
 package final class CallRunner: Sendable {
@@ -52,6 +52,9 @@ package final class CallRunner: Sendable {
     }
     private let state = Mutex(State())
 
+    /// The share of the calls that one account may have: a quarter.
+    package static let accountShare = 4
+
     /// Creates a runner.
     ///
     /// - Parameters:
@@ -71,7 +74,7 @@ package final class CallRunner: Sendable {
     ) {
         self.authority = authority
         self.functions = functions
-        slots = SharedPool(limit: limit)
+        slots = SharedPool(limit: limit, accountShare: max(1, limit / Self.accountShare))
         self.expiryInterval = expiryInterval
         self.delay = delay
         self.reports = reports
@@ -202,13 +205,13 @@ package final class CallRunner: Sendable {
         _ place: SharedPool.Place?
     ) async -> Result<Answer, Problem> {
         await withCheckedContinuation { continuation in
-            let number = state.withLock { state in
+            let (number, isStopped) = state.withLock { state in
                 state.lastCall += 1
                 state.running += 1
-                state.waiting[state.lastCall] = continuation
-                return state.lastCall
+                if !state.isStopped { state.waiting[state.lastCall] = continuation }
+                return (state.lastCall, state.isStopped)
             }
-            if isStopped { abandon() }
+            if isStopped { continuation.resume(returning: .failure(.stopping)) }
             // Unstructured on purpose: the charge must not be cancelled with the request.
             Task { [self] in
                 let result = await Result { () async throws(Problem) in
@@ -394,7 +397,14 @@ extension Problem {
     }
 
     fileprivate static var noSlot: Problem {
-        Problem(.overloaded, "Send the call again, with the same key.", retryAfter: 1)
+        Problem(
+            .overloaded,
+            """
+            Send the call again, with the same key, when calls of this account or of others have \
+            ended.
+            """,
+            retryAfter: 1
+        )
     }
 
     fileprivate static var endUnknown: Problem {

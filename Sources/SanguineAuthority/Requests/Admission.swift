@@ -137,8 +137,9 @@ package struct Admission: Sendable {
         try request.checkAddress()
         try request.admitAnonymous()
         let bytes = try await request.body()
+        // What follows is a look-up and a signature, whatever the body says.
         let time = ProcessorTime()
-        defer { request.charge(time.spent) }
+        defer { request.charge(time.spent + ProcessorTime.signature) }
         return try WireBody.decode(Content.self, from: bytes).get()
     }
 
@@ -171,11 +172,11 @@ package struct Admission: Sendable {
     /// Whose token it is, for one that is looked at for the first time.
     private func verify(_ request: any WireRequest) async throws(Problem) -> AccessPass {
         try request.checkAddress()
-        let time = ProcessorTime()
         do throws(Problem) {
             return try await tokens.pass(try bearer(request))
         } catch {
-            request.charge(time.spent)
+            // Not measured: the thread has worked for others meanwhile.
+            request.charge(ProcessorTime.signature)
             try request.admitAnonymous()
             throw error
         }

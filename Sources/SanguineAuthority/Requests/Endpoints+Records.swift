@@ -102,6 +102,12 @@ extension Endpoints {
                 asked.ids = text.split(separator: ",").compactMap { RecordID($0) }
             default:
                 guard name.hasPrefix("where.") else { continue }
+                guard text.utf8.count <= WireLimits.conditionBytes else {
+                    throw Problem(
+                        .malformedRequest,
+                        "Ask for values of at most \(WireLimits.conditionBytes) bytes as JSON."
+                    )
+                }
                 asked.conditions[String(name.dropFirst(6))] = value(text)
             }
         }

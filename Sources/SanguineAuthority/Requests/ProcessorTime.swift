@@ -2,21 +2,16 @@ import Foundation
 
 /// Measures the processor time that a piece of work takes.
 package struct ProcessorTime {
-    private let thread = pthread_self()
     private let start = Self.ofThread()
 
-    /// What the work is taken to have cost where it ended on another thread than it began on: about
-    /// that of checking one signature.
-    package static let elsewhere = Duration.microseconds(200)
+    /// What making or checking one signature is taken to cost.
+    package static let signature = Duration.microseconds(200)
 
     /// Starts to measure.
     package init() {}
 
-    /// The processor time since the start.
-    package var spent: Duration {
-        guard pthread_equal(thread, pthread_self()) != 0 else { return Self.elsewhere }
-        return .nanoseconds(max(0, Self.ofThread() - start))
-    }
+    /// The processor time since the start, of work that has not suspended.
+    package var spent: Duration { .nanoseconds(max(0, Self.ofThread() - start)) }
 
     private static func ofThread() -> Int64 {
         var time = timespec()

@@ -87,6 +87,16 @@ package final class SharedPool: Sendable {
         self.addressShare = addressShare ?? (limit - limit / 2)
     }
 
+    /// Whether an account, an address, or all together have half of what they may.
+    package func isCrowded(account: Identifier?, address: String?) -> Bool {
+        taken.withLock { taken in
+            if taken.count > limit / 2 { return true }
+            if let account, taken.accounts[account, default: 0] > accountShare / 2 { return true }
+            if let address, taken.addresses[address, default: 0] > addressShare / 2 { return true }
+            return false
+        }
+    }
+
     /// How much is taken.
     package var count: Int { taken.withLock { $0.count } }
 

@@ -59,9 +59,22 @@ package struct WireAnswer: Sendable {
         isPersonal: Bool = true,
         to request: any WireRequest
     ) -> WireAnswer {
-        // A hash, and never a feed number: two accounts have the same numbers, and a browser that
-        // changed accounts would be told to go on showing the other one's balance.
-        let tag = "\"\(hash(body))\""
+        read(body, tag: tag(of: body), isPersonal: isPersonal, to: request)
+    }
+
+    /// The tag of a body.
+    ///
+    /// A hash, and never a feed number: two accounts have the same numbers, and a browser that
+    /// changed accounts would be told to go on showing the other one's balance.
+    package static func tag(of body: [UInt8]) -> String { "\"\(hash(body))\"" }
+
+    /// What was read, with a tag that is known.
+    package static func read(
+        _ body: [UInt8],
+        tag: String,
+        isPersonal: Bool,
+        to request: any WireRequest
+    ) -> WireAnswer {
         let fields = [
             (field: WireField.etag, value: tag),
             (.cacheControl, isPersonal ? "private, no-cache" : "no-cache"),

@@ -74,7 +74,7 @@ package enum WireBody {
     /// What is said where a limit of the structure is broken.
     static let structure = """
         Send at most \(WireLimits.jsonValues) values and names, nested at most \
-        \(WireLimits.jsonNesting) deep.
+        \(WireLimits.jsonNesting) deep, and numbers that a double can hold.
         """
 
     /// Decodes a value that was parsed.

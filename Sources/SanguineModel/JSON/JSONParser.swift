@@ -36,7 +36,8 @@ package struct JSONParser {
     package struct Document: Sendable {
         /// The value.
         package var value: JSONValue
-        /// The elements of the unit that break a limit, by their indexes; in place of what is
+        /// The elements of the unit that break a limit, or have a number larger than a double can
+        /// be, by their indexes; in place of what is
         /// inside of them they have `null`.
         package var overLimit: Set<Int> = []
     }
@@ -275,7 +276,9 @@ package struct JSONParser {
         let text = String(decoding: bytes[start..<index], as: UTF8.self)
         if isWhole, let integer = Int64(text) { return .integer(integer) }
         guard let number = Double(text), number.isFinite else {
-            throw .numberTooLarge(String(text.prefix(40)))
+            guard unit != nil else { throw .numberTooLarge(String(text.prefix(40))) }
+            unit?.isOver = true
+            return .null
         }
         // 1.0 and 1e2 are integers; 1.00000000000000000001 is none, though no double is nearer.
         if !isWhole, let integer = WholeNumber.parse(text) { return .integer(integer) }
@@ -391,9 +394,8 @@ private enum WholeNumber {
         let parts = text.lowercased().split(separator: "e", maxSplits: 1)
         let mantissa = parts[0].split(separator: ".", omittingEmptySubsequences: false)
         let fraction = mantissa.count > 1 ? mantissa[1].trimmingSuffix("0") : ""
-        guard let exponent = parts.count > 1 ? Int(parts[1]) : 0, abs(exponent) < 100_000 else {
-            return nil
-        }
+        guard let exponent = parts.count > 1 ? Int(parts[1]) : 0, exponent.magnitude < 100_000
+        else { return nil }
         var digits = String(mantissa[0]) + fraction
         let shift = exponent - fraction.count
         if shift >= 0 {

@@ -4,6 +4,15 @@ public enum EdgeLimits {
     ///
     /// One more ends the connection, after the answers to those before it.
     public static let pipelinedRequests = 100
+    /// Connections that the system may hand out in one go, before more are left to wait: 64.
+    ///
+    /// They and those that are just being closed are above the limit of connections for a moment.
+    public static let acceptedAtOnce = 64
+    /// Requests that are being answered at a time: 8,000.
+    ///
+    /// One address gets half of them, and so never all of what stands behind, such as the queue of
+    /// commands. Live connections are not among them.
+    public static let requestsInFlight = 8_000
     /// Bytes of an answer that are written at a time: 16 KiB.
     ///
     /// With each piece that is taken ``ServerSettings/Limits/writeTimeout`` begins anew. Beside the

@@ -2,14 +2,14 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate again whenever the process gets SIGHUP.
+/// Reads the certificate again whenever the process gets SIGHUP; without one it says so.
 struct TLSReload: Service {
-    private let identity: TLSIdentity
+    private let identity: TLSIdentity?
     private let logger: Logger
     private let signals: UnixSignalsSequence
 
     /// Catches the signal, which would end the process, from now on.
-    init(identity: TLSIdentity, logger: Logger) async {
+    init(identity: TLSIdentity?, logger: Logger) async {
         self.identity = identity
         self.logger = logger
         signals = await UnixSignalsSequence(trapping: .sighup)
@@ -23,6 +23,9 @@ struct TLSReload: Service {
     }
 
     private func reload() {
+        guard let identity else {
+            return logger.notice("SIGHUP changes nothing: there is no certificate to read again")
+        }
         do throws(TLSFileError) {
             try identity.reload()
             logger.notice("New connections get the certificate that was read again")

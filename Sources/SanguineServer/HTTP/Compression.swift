@@ -27,13 +27,26 @@ struct Compression: Sendable {
             AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding]),
             let bytes = try await gzip(response.body)
         else { return compressed }
-        if let tag = response.headers[.eTag], !tag.hasPrefix("W/") {
-            compressed.headers[.eTag] = "W/\(tag)"
-        }
-        compressed.headers[.contentEncoding] = "gzip"
-        compressed.headers[.contentLength] = nil  // That of the body holds.
-        compressed.body = ResponseBody(byteBuffer: bytes)
+        Self.put(bytes, into: &compressed)
         return compressed
+    }
+
+    /// Gives a client that takes gzip what was compressed before.
+    static func use(_ compressed: [UInt8]?, for response: inout Response, to request: Request) {
+        guard let compressed, response.status == .ok, request.method != .head,
+            AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding])
+        else { return }
+        response.headers[values: .vary].append("Accept-Encoding")
+        put(ByteBuffer(bytes: compressed), into: &response)
+    }
+
+    private static func put(_ bytes: ByteBuffer, into response: inout Response) {
+        if let tag = response.headers[.eTag], !tag.hasPrefix("W/") {
+            response.headers[.eTag] = "W/\(tag)"
+        }
+        response.headers[.contentEncoding] = "gzip"
+        response.headers[.contentLength] = nil  // That of the body holds.
+        response.body = ResponseBody(byteBuffer: bytes)
     }
 
     private func isText(_ type: String?) -> Bool {

@@ -11,6 +11,10 @@ struct Frame: RouterMiddleware {
     let proxies: TrustedProxies
     let metrics: RequestMetrics
     let answers: SharedPool
+    /// The requests that are being answered.
+    let requests: SharedPool
+    /// What requests count against that have no valid token; `nil` where all do.
+    let visitors: RateLimiter<String>?
     let accessLog: LogQueue?
     let clock: any WallClock
     // It measures, and decides nothing.
@@ -26,6 +30,12 @@ struct Frame: RouterMiddleware {
         let context = context.locating(request, behind: proxies)
         var response: Response
         do {
+            try checkVisitor(request, context)
+            let place = try admitted(context)
+            defer {
+                place.leave()
+                context.exchange.leaveBody()
+            }
             response = try await next(request, context)
             response = try await compression.compress(response, to: request)
             response = try reserving(response, context)
@@ -36,6 +46,7 @@ struct Frame: RouterMiddleware {
                 response.headers[.acceptEncoding] = "identity"
             }
         }
+        if let refusal = countVisitor(context) { response = Response(.problem(refusal)) }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
             response.headers.add(.rateLimit, rate.headerValue)
@@ -57,11 +68,53 @@ struct Frame: RouterMiddleware {
         )
         // An answer to HEAD has no body: one would be read as the start of the next answer.
         if request.method == .head { response = response.createHeadResponse() }
+        if context.exchange.isUnread {
+            // What stands in line behind it would be answered for nobody.
+            response.headers[.connection] = "close"
+        }
         if Self.hasBody(request), !context.exchange.hasReadBody {
             // The rest of a body that nobody reads may be endless: the edge ends the connection.
             response.headers[.connection] = "close"
         }
         return response
+    }
+
+    /// Refuses one without a token at once, if too many have come from where it does.
+    private func checkVisitor(
+        _ request: Request,
+        _ context: ServerContext
+    ) throws(Problem) {
+        guard let visitors, request.headers[.authorization] == nil else { return }
+        let decision = visitors.look(context.address)
+        guard !decision.isAdmitted else { return }
+        context.exchange.isCounted = true
+        context.exchange.rate = decision
+        throw .tooFast(decision)
+    }
+
+    /// Counts a request that has turned out to have no valid token, and was not counted yet.
+    private func countVisitor(_ context: ServerContext) -> Problem? {
+        guard let visitors, context.exchange.account == nil, !context.exchange.isCounted else {
+            return nil
+        }
+        let decision = visitors.admit(context.address)
+        guard !decision.isAdmitted else { return nil }
+        context.exchange.rate = decision
+        return .tooFast(decision)
+    }
+
+    /// Takes a place among the requests that are being answered, of which no address gets all: nor
+    /// does it get all of what stands behind them, such as the queue of commands.
+    private func admitted(_ context: ServerContext) throws(Problem) -> SharedPool.Place {
+        do throws(SharedPool.Refusal) {
+            return try requests.take(address: context.address)
+        } catch {
+            throw Problem(
+                .overloaded,
+                "Wait for 'Retry-After', then send the request again: too many are under way.",
+                retryAfter: EdgeLimits.retryAfterSeconds
+            )
+        }
     }
 
     /// Takes a long answer from the pool until it is written, piece by piece.
@@ -77,11 +130,8 @@ struct Frame: RouterMiddleware {
             let account = context.exchange.account
             place = try answers.take(length, account: account, address: context.address)
         } catch {
-            throw Problem(
-                .overloaded,
-                "Read the answers that wait, or wait for 'Retry-After'; then ask again.",
-                retryAfter: EdgeLimits.retryAfterSeconds
-            )
+            context.exchange.isUnread = true
+            throw .unread
         }
         var reserved = response
         let body = response.body

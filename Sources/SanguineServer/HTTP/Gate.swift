@@ -13,6 +13,8 @@ struct Gate: Sendable {
     let admission: Admission
     let bodyBytes: Int
     let bodies: SharedPool
+    /// The answers that wait to be read.
+    let answers: SharedPool
     let uploads: UploadWatch
     let accountLimiter: RateLimiter<Identifier>
     let addressLimiter: RateLimiter<String>
@@ -50,7 +52,7 @@ struct Gate: Sendable {
         return codings.contains { $0.lowercased() != "identity" }
     }
 
-    /// Reads a body while there is room for it among all that are being received.
+    /// Reads a body while there is room for it among all that are received and not answered yet.
     private func receive(
         _ body: RequestBody,
         _ context: ServerContext
@@ -66,7 +68,7 @@ struct Gate: Sendable {
                 try place.grow(by: part.readableBytes)
                 bytes.append(contentsOf: part.readableBytesView)
             }
-            place.leave()
+            context.exchange.keep(place)
         } catch let problem as Problem {
             throw problem
         } catch is SharedPool.Refusal {
@@ -85,10 +87,16 @@ struct Gate: Sendable {
     func checkRate(_ identity: Identity, _ context: ServerContext) throws(Problem) {
         context.exchange.account = identity.account
         try checkRate(accountLimiter.admit(identity.account), context)
+        // Before anything is read for it: who does not read answers gets no more of them made.
+        if answers.isCrowded(account: identity.account, address: context.address) {
+            context.exchange.isUnread = true
+            throw .unread
+        }
     }
 
     /// Counts a request against the rate of its address.
     func checkAddressRate(_ context: ServerContext) throws(Problem) {
+        context.exchange.isCounted = true
         try checkRate(addressLimiter.admit(context.address), context)
     }
 
@@ -101,12 +109,26 @@ struct Gate: Sendable {
 
     private func checkRate(_ decision: RateDecision, _ context: ServerContext) throws(Problem) {
         context.exchange.rate = decision
-        guard decision.isAdmitted else {
-            throw Problem(
-                .rateLimited,
-                "Wait for 'Retry-After', then send the request again.",
-                retryAfter: decision.retryAfterSeconds
-            )
-        }
+        guard decision.isAdmitted else { throw .tooFast(decision) }
+    }
+}
+
+extension Problem {
+    /// The refusal of a request of somebody who does not read answers.
+    static var unread: Problem {
+        Problem(
+            .overloaded,
+            "Read the answers that wait, or wait for 'Retry-After'; then ask again.",
+            retryAfter: EdgeLimits.retryAfterSeconds
+        )
+    }
+
+    /// The refusal of a request past a rate.
+    static func tooFast(_ decision: RateDecision) -> Problem {
+        Problem(
+            .rateLimited,
+            "Wait for 'Retry-After', then send the request again.",
+            retryAfter: decision.retryAfterSeconds
+        )
     }
 }

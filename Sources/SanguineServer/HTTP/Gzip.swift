@@ -37,6 +37,13 @@ final class Gzip {
         stream.deallocate()
     }
 
+    /// Compresses bytes at once; `nil` where zlib has failed.
+    static func compress(_ bytes: [UInt8]) -> [UInt8]? {
+        guard let gzip = Gzip() else { return nil }
+        gzip.write(bytes)
+        return gzip.finish()
+    }
+
     /// Compresses more.
     func write(_ bytes: some Sequence<UInt8>) { deflate(Array(bytes), Z_NO_FLUSH) }
 

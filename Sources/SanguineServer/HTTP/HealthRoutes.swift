@@ -26,19 +26,22 @@ struct HealthRoutes: Sendable {
     }
 }
 
-/// `/openapi.json`.
+/// `/openapi.json`: the same bytes for everybody, so that their tag is made once.
 struct DocumentRoutes: Sendable {
+    private static let document = PackageResources.openapi_json
+    private static let tag = WireAnswer.tag(of: document)
+    private static let compressed = Gzip.compress(document)
+
     let gate: Gate
 
     func add(to routes: Router<ServerContext>) {
         routes.get("openapi.json") { [gate] request, context in
-            Response(
-                .read(
-                    PackageResources.openapi_json,
-                    isPersonal: false,
-                    to: gate.wire(request, context)
-                )
+            let wire = gate.wire(request, context)
+            var response = Response(
+                .read(Self.document, tag: Self.tag, isPersonal: false, to: wire)
             )
+            Compression.use(Self.compressed, for: &response, to: request)
+            return response
         }
     }
 }

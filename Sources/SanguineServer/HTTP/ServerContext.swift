@@ -1,6 +1,7 @@
 import Hummingbird
 import Logging
 import NIOCore
+import SanguineAuthority
 import SanguineModel
 import Synchronization
 
@@ -45,6 +46,9 @@ final class Exchange: Sendable {
         var rate: RateDecision?
         var hasReadBody = false
         var account: Identifier?
+        var isCounted = false
+        var isUnread = false
+        var body: SharedPool.Place?
     }
 
     private let state = Mutex(State())
@@ -59,6 +63,29 @@ final class Exchange: Sendable {
     var hasReadBody: Bool {
         get { state.withLock { $0.hasReadBody } }
         set { state.withLock { $0.hasReadBody = newValue } }
+    }
+
+    /// Whether the request was counted against the rate of its address.
+    var isCounted: Bool {
+        get { state.withLock { $0.isCounted } }
+        set { state.withLock { $0.isCounted = newValue } }
+    }
+
+    /// Whether the request was refused because too many answers wait to be read.
+    var isUnread: Bool {
+        get { state.withLock { $0.isUnread } }
+        set { state.withLock { $0.isUnread = newValue } }
+    }
+
+    /// Keeps the room of the body until the request is answered.
+    func keep(_ place: SharedPool.Place) { state.withLock { $0.body = place } }
+
+    /// Gives the room of the body back.
+    func leaveBody() {
+        state.withLock { state in
+            defer { state.body = nil }
+            return state.body
+        }?.leave()
     }
 
     /// Whose token the request has, once that was looked at.

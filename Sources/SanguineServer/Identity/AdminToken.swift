@@ -45,7 +45,7 @@ public struct AdminToken: Sendable {
         let text = String(decoding: data, as: UTF8.self).filter { !$0.isNewline }
         guard (32...256).contains(text.utf8.count),
             text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { throw .unreadable(path: path.path) }
+        else { throw .noSecret(path: path.path) }
         return AdminToken(text)
     }
 

@@ -71,7 +71,7 @@ public enum KeyFileError: Error, Hashable {
         self =
             switch error {
             case .readableByOthers(let path, let mode): .readableByOthers(path: path, mode: mode)
-            case .unreadable(let path): .unreadable(path: path)
+            case .unreadable(let path), .noSecret(let path): .unreadable(path: path)
             case .notWritten(let path, let reason): .notWritten(path: path, reason: reason)
             }
     }

@@ -59,6 +59,8 @@ public enum OwnerFileError: Error, Hashable {
     case readableByOthers(path: String, mode: Int)
     /// The file cannot be read.
     case unreadable(path: String)
+    /// The file is there, and has no secret in it.
+    case noSecret(path: String)
     /// The file could not be written.
     case notWritten(path: String, reason: String)
 }
@@ -73,6 +75,11 @@ extension OwnerFileError: CustomStringConvertible {
             'chmod 600' on the file, and replace the secret if it may have been read.
             """
         case .unreadable(let path): "The secret in \(path) cannot be read. Check the file's owner."
+        case .noSecret(let path):
+            """
+            \(path) has no secret of 32 to 256 visible characters. Restore it from a backup, or \
+            delete it: the next start makes a new one.
+            """
         case .notWritten(let path, let reason):
             "A secret could not be written to \(path): \(reason). Check the folder's rights."
         }

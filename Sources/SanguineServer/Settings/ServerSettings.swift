@@ -121,7 +121,7 @@ public struct ServerSettings: Hashable, Sendable {
         public var accountBytes = 64 << 20
         /// Calls of functions at a time; more are refused with 503.
         ///
-        /// One address gets half of them. Default: 1,000.
+        /// One account gets a quarter of them, and one address half. Default: 1,000.
         public var functionCalls = 1_000
         /// Live connections at a time; more are refused with 503.
         ///

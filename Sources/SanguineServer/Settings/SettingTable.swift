@@ -91,7 +91,7 @@ extension Setting {
         Setting(
             "limits.connections",
             .integer(\.limits.connections, 1...1_000_000),
-            "The connections at a time; more wait to be accepted."
+            "The connections at a time; more wait to be accepted, and one address has half of them."
         ),
         Setting(
             "limits.requestTimeout",
@@ -121,7 +121,10 @@ extension Setting {
         Setting(
             "limits.accountBytes",
             .integer(\.limits.accountBytes, 0...(1 << 40)),
-            "The bytes of an account's records, and 100 for each; what would take more gets 422."
+            """
+            The bytes of an account's records, and 100 for each of them and for each of the 10,000 \
+            deletions that are known; what would take more gets 422.
+            """
         ),
         Setting(
             "limits.functionCalls",

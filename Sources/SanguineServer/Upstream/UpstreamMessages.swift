@@ -83,7 +83,9 @@ public struct UpstreamAnswer: Hashable, Sendable {
 
     /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
     init?(body: Data) {
-        guard let json = try? JSONParser.parse(Array(body)).value,
+        // The bytes are bounded already, and what was paid for is not refused for its structure.
+        let limits = JSONParser.Limits(values: .max)
+        guard let json = try? JSONParser.parse(Array(body), limits: limits).value,
             case .array(let choices) = json["choices"],
             let text = choices.first?["message"]?["content"]?.string
         else { return nil }

@@ -178,7 +178,7 @@ struct AdminAccessTests {
                     [.posixPermissions: 0o600],
                     ofItemAtPath: file.path
                 )
-                #expect(throws: OwnerFileError.unreadable(path: file.path)) {
+                #expect(throws: OwnerFileError.noSecret(path: file.path)) {
                     try AdminToken.loadOrCreate(in: folder)
                 }
             }

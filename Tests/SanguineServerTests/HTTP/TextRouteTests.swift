@@ -142,14 +142,15 @@ struct TextRouteTests {
             let usual = "[" + Array(repeating: "1", count: 1_000).joined(separator: ",") + "]"
             let pushed = try await push(
                 guest,
-                [usual, many, usual, deep, usual].enumerated().map { index, list in
+                [usual, many, usual, deep, usual, "1e999"].enumerated().map { index, list in
                     operation(index + 10, "create", #""id":"r\#(index)","fields":{"a":\#(list)}"#)
                 }
             ).decode(PushAnswer.self)
             #expect(
-                pushed.results.map(\.status) == [.applied, .refused, .applied, .refused, .applied]
+                pushed.results.map(\.status)
+                    == [.applied, .refused, .applied, .refused, .applied, .refused]
             )
-            for refused in [pushed.results[1], pushed.results[3]] {
+            for refused in [pushed.results[1], pushed.results[3], pushed.results[5]] {
                 #expect(refused.problem?.code == .invalidContent)
                 #expect(refused.problem?.detail.contains("2000") == true)
             }

@@ -152,6 +152,9 @@ struct Examination {
 
     private var ledger: Finding {
         checked("ledger") { contents in
+            guard contents.damage.isEmpty else {
+                return Finding("ledger", .skipped, "A damaged database proves no balance.")
+            }
             let report = contents.ledger
             guard report.differences.isEmpty else {
                 return Finding(

@@ -1,0 +1,132 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// Who has no valid token, and what counts against where they come from.
+@Suite("Visitors", .bounded)
+struct VisitorTests {
+    private static let forged = ["Authorization": "Bearer eyJhbGciOiJFZERTQSJ9.e30.AAAA"]
+
+    @Test(arguments: [
+        ("GET", "/v1/balance"), ("POST", "/v1/spend"), ("GET", "/v1/live"), ("GET", "/v1/nothing"),
+        ("PURGE", "/v1/balance"), ("GET", "/openapi.json"),
+        ("GET", "/v1/collections/notes/records?limit=0"),
+    ])
+    func `whoever has no valid token counts against the address, whatever is asked for`(
+        method: String,
+        path: String
+    ) async throws {
+        try await LiveServer.with {
+            $0.settings.limits.addressRequestsPerMinute = 3
+        } _: { server in
+            let guest = try await server.guest()  // One of the three.
+            for _ in 0..<2 {
+                let reply = try await server.send(method, path, headers: Self.forged)
+                #expect(reply.status != 429)
+            }
+            let refused = try await server.send(method, path, headers: Self.forged)
+            #expect(refused.code == "rate_limited")
+            #expect(refused["Retry-After"] != nil)
+            #expect(try await server.send("GET", "/openapi.json").status == 429)
+            #expect(try await guest.get("/v1/balance").status == 200)
+        }
+    }
+
+    @Test func `bad tokens use up the address's processor time, and no one else's`() async throws {
+        try await LiveServer.with {
+            $0.settings.limits.addressProcessorTime = .milliseconds(10)
+        } _: { server in
+            let guest = try await server.guest()
+            _ = try await guest.balance()  // Its token is known from then on.
+            var statuses: Set<Int> = []
+            var reply = try await server.send("GET", "/v1/balance", headers: Self.forged)
+            for _ in 0..<100 where reply.status == 401 {
+                statuses.insert(reply.status)
+                reply = try await server.send("GET", "/v1/balance", headers: Self.forged)
+            }
+            #expect(statuses == [401])
+            #expect(reply.code == "rate_limited")
+            #expect(reply["RateLimit-Policy"]?.contains("address-processor") == true)
+            #expect(try await guest.get("/v1/balance").status == 200)
+
+            server.setup.delay.advance(by: .seconds(10))
+            let later = try await server.send("GET", "/v1/balance", headers: Self.forged)
+            #expect(later.status == 401)
+        }
+    }
+
+    @Test func `a body without a valid token is not read`() async throws {
+        try await LiveServer.with { server in
+            let head = """
+                POST /v1/spend HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x.y.z\r\n\
+                Idempotency-Key: k\r\nContent-Type: application/json\r\n\
+                Content-Length: 1000000\r\n\r\n
+                """
+            // Answered, and ended, although the body never comes.
+            let received = try await exchange(server.ports.http, head)
+            #expect(received.hasPrefix("HTTP/1.1 401 "))
+            #expect(received.lowercased().contains("connection: close"))
+        }
+    }
+
+    @Test func `an account has a share of the room for bodies`() async throws {
+        try await LiveServer.with {
+            $0.settings.limits.receivedBytes = 1 << 20
+        } _: { server in
+            let (guest, other) = (try await server.guest(), try await server.guest())
+            let share = (1 << 20) / EdgeLimits.accountShare
+            func body(_ bytes: Int) -> String {
+                #"{"amount":1,"reason":"a","pad":""# + String(repeating: "x", count: bytes) + #""}"#
+            }
+            #expect(try await guest.post("/v1/spend", body(share / 2)).status == 200)
+            let refused = try await guest.post("/v1/spend", body(share + 1))
+            #expect(refused.code == "overloaded")
+            #expect(refused["Retry-After"] != nil)
+            // All of it was given back.
+            #expect(try await guest.post("/v1/spend", body(share / 2)).status == 200)
+            #expect(try await other.post("/v1/spend", body(share / 2)).status == 200)
+        }
+    }
+
+    @Test func `an account has a quarter of the calls, and others go on`() async throws {
+        try await LiveServer.with {
+            $0.settings.limits.functionCalls = 8
+        } _: { server in
+            let (guest, other) = (try await server.guest(), try await server.guest())
+            let waiting = #"{"input":{"text":"a","delayMs":60000}}"#
+            let quick = #"{"input":{"text":"a"}}"#
+            let calls = (0..<2).map { number in
+                Task { try await guest.post("/v1/functions/echo", waiting, key: "w\(number)") }
+            }
+            try await server.setup.delay.waitForSleepers(2)
+            let refused = try await guest.post("/v1/functions/echo", quick, key: "q")
+            #expect(refused.code == "overloaded")
+            #expect(try await other.post("/v1/functions/echo", quick).status == 200)
+            #expect(try await guest.balance().held == 2)
+
+            try await server.setup.delay.advancing {
+                for call in calls {
+                    let reply = try await call.finished()
+                    #expect(reply.status == 200)
+                }
+            }
+            #expect(try await guest.post("/v1/functions/echo", quick, key: "q").status == 200)
+        }
+    }
+
+    @Test func `a value to look for is bounded before it is parsed`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let path = "/v1/collections/posts/records?where.createdAt="
+            let long = String(repeating: "1", count: WireLimits.conditionBytes + 1)
+            #expect(try await guest.get(path + long).code == "malformed_request")
+            for number in ["1e-9223372036854775808", "1e9223372036854775807", "%5B", "1e999"] {
+                #expect(try await guest.get(path + number).status == 200, "\(number)")
+            }
+        }
+    }
+}
