@@ -163,6 +163,18 @@ struct JSONParserTests {
         )
     }
 
+    @Test func `elements behind the last that counts are passed over`() throws {
+        let deep = String(repeating: "[", count: 5_000) + String(repeating: "]", count: 5_000)
+        let text = #"{"operations":[{"a":1},2,{"b":\#(deep)},"c",[3]],"d":4}"#
+        let limits = JSONParser.Limits(unit: "operations", units: 2)
+        let document = try JSONParser.parse(Array(text.utf8), limits: limits)
+        #expect(
+            document.value
+                == ["operations": .array([["a": 1], 2, .null, .null, .null]), "d": 4]
+        )
+        #expect(document.overLimit.isEmpty)
+    }
+
     @Test(arguments: [
         "1e-9223372036854775808", "1e9223372036854775807", "-1.0e-9223372036854775808",
         "0e-9223372036854775808", "1e-99999999999999999999", "0e99999999999999999999",

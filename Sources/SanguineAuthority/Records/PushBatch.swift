@@ -57,10 +57,7 @@ struct PushBatch: Sendable {
             )
         }
         guard request.operations.count <= WireLimits.pushedOperations else {
-            throw Problem(
-                .invalidContent,
-                "Push at most \(WireLimits.pushedOperations) operations at a time."
-            )
+            throw .tooManyOperations
         }
         guard Set(request.operations.map(\.id)).count == request.operations.count else {
             throw Problem(.invalidContent, "Give each operation an 'id' of its own.")
@@ -107,5 +104,14 @@ extension PushBatch.Operation {
             )
         }
         return .success(mutator)
+    }
+}
+
+extension Problem {
+    static var tooManyOperations: Problem {
+        Problem(
+            .invalidContent,
+            "Push at most \(WireLimits.pushedOperations) operations at a time."
+        )
     }
 }

@@ -111,9 +111,13 @@ package struct Admission: Sendable {
         _ request: any WireRequest
     ) async throws(Problem) -> (Identity, Result<PushRequest, Problem>, overLimit: Set<Int>) {
         let identity = try await read(request)
-        let limits = JSONParser.Limits(unit: "operations")
+        let most = WireLimits.pushedOperations
+        let limits = JSONParser.Limits(unit: "operations", units: most)
         switch try WireBody.parse(try await request.body(), limits: limits) {
         case .success(let document):
+            if case .array(let all) = document.value["operations"], all.count > most {
+                return (identity, .failure(.tooManyOperations), [])
+            }
             let pushed = try WireBody.decode(PushRequest.self, from: document.value)
             return (identity, pushed, document.overLimit)
         case .failure(let problem):

@@ -19,16 +19,20 @@ package struct JSONParser {
         ///
         /// Default: none, the document is measured as a whole.
         package var unit: String?
+        /// How many elements of the unit are parsed; those behind are `null`.
+        package var units: Int
 
         /// Creates limits.
         package init(
             nesting: Int = WireLimits.jsonNesting,
             values: Int = WireLimits.jsonValues,
-            unit: String? = nil
+            unit: String? = nil,
+            units: Int = .max
         ) {
             self.nesting = nesting
             self.values = values
             self.unit = unit
+            self.units = units
         }
     }
 
@@ -114,6 +118,10 @@ package struct JSONParser {
         let outer = count
         var elements: [JSONValue] = []
         try array { (parser) throws(Fault) in
+            if elements.count >= parser.limits.units {
+                try parser.skip()
+                return elements.append(.null)
+            }
             parser.count = 0
             parser.unit = (parser.depth, false)
             elements.append(try parser.value())
@@ -192,6 +200,14 @@ package struct JSONParser {
         }
         try begin()
         return true
+    }
+
+    /// Passes over a value, of which containers are looked at as little as can be.
+    private mutating func skip() throws(Fault) {
+        switch peek() {
+        case UInt8(ascii: "["), UInt8(ascii: "{"): try skipContainer()
+        default: _ = try value()
+        }
     }
 
     /// Passes over an object or array of any depth, of which only the strings are looked at.
