@@ -97,6 +97,7 @@ fi
 # pass, and the server serves the guide's first records.
 export CONSUMER_TRAIT=Server
 rm -f "$package/Package.resolved"
+swift package --package-path "$package" --scratch-path "$build/server" update
 swift build --package-path "$package" --scratch-path "$build/server" --build-tests
 swift test --package-path "$package" --scratch-path "$build/server" --skip-build
 rm -f "$package/Package.resolved"
