@@ -74,7 +74,7 @@ struct Gate: Sendable {
         } catch is SharedPool.Refusal {
             throw Problem(
                 .overloaded,
-                "Wait for 'Retry-After', then send the request again: too much is being received.",
+                "Wait for 'Retry-After', then send the request again: too much is under way.",
                 retryAfter: EdgeLimits.retryAfterSeconds
             )
         } catch {

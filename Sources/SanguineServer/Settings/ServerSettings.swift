@@ -109,8 +109,8 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 64 MiB.
         public var answerBytes = 64 << 20
-        /// Bytes of all bodies that are being received; past it those who send are refused with
-        /// 503.
+        /// Bytes of all bodies whose requests have no answer yet; past it those who send are
+        /// refused with 503.
         ///
         /// Default: 64 MiB.
         public var receivedBytes = 64 << 20

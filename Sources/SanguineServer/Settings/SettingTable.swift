@@ -116,7 +116,7 @@ extension Setting {
         Setting(
             "limits.receivedBytes",
             .integer(\.limits.receivedBytes, (1 << 20)...(1 << 36)),
-            "The bytes of all bodies that are being received; who sends more gets 503."
+            "The bytes of all bodies whose requests have no answer yet; who sends more gets 503."
         ),
         Setting(
             "limits.accountBytes",
