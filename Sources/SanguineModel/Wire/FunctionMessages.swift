@@ -17,6 +17,50 @@ public struct Price: Hashable, Codable, Sendable {
     public var perMillionInput: Int64?
     /// The balance's units for a million output tokens of the upstream.
     public var perMillionOutput: Int64?
+    /// What a cached answer costs, in the balance's unit.
+    ///
+    /// Default: nothing.
+    public var cached: Int64?
+    /// The daily quota of which a call takes some, beside the amount.
+    ///
+    /// A cached answer takes none. Default: none.
+    public var quota: QuotaPrice?
+
+    /// What a call takes of a daily quota.
+    public struct QuotaPrice: Hashable, Codable, Sendable {
+        /// The quota's name in the configuration.
+        public var name: String
+        /// How much of it a call takes, 1 and more.
+        public var units: Int64
+
+        /// Creates a price.
+        public init(_ name: String, units: Int64 = 1) {
+            self.name = name
+            self.units = units
+        }
+    }
+
+    /// Nothing.
+    public static let free = fixed(0)
+
+    /// So many units of a daily quota, and no tokens.
+    public static func quota(_ name: String, units: Int64 = 1) -> Price {
+        Price.free.taking(units, of: name)
+    }
+
+    /// The same price, and so many units of a daily quota beside it.
+    public func taking(_ units: Int64 = 1, of quota: String) -> Price {
+        var price = self
+        price.quota = QuotaPrice(quota, units: units)
+        return price
+    }
+
+    /// The same price, with another one for cached answers.
+    public func cached(_ amount: Int64) -> Price {
+        var price = self
+        price.cached = amount
+        return price
+    }
 
     /// The same price for every call.
     public static func fixed(_ amount: Int64) -> Price {
@@ -44,12 +88,20 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
     public var name: String
     /// What a call costs.
     public var price: Price
-    /// How long answers are kept: `none`.
+    /// How long answers are kept: `none`, `duration`, `midnight`, `session`, `forever` or `facts`.
     public var cache: String
-    /// Whether `Accept: text/event-stream` is served.
+    /// With the cache `duration`: for how many seconds.
+    public var cacheSeconds: Int64?
+    /// With the cache `facts`: the members of the account's settings that it depends on.
+    public var cacheFacts: [String]?
+    /// Who is given kept answers: `account` or `public`; `nil` where none are kept.
+    public var audience: String?
+    /// Whether the answer comes in parts: events `delta` before the `result`.
     public var stream: Bool
-    /// The members of `input`: name and type, with `?` after optional ones.
+    /// The members of `input`: name and type, with `?` after the name of optional ones.
     public var inputs: [String: String]
+    /// Which files a call may bring; `nil` for none.
+    public var attachments: AttachmentRules?
 
     /// Creates a description.
     public init(name: String, price: Price, cache: String, stream: Bool, inputs: [String: String]) {
@@ -59,6 +111,25 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
         self.stream = stream
         self.inputs = inputs
     }
+
+    /// Describes a function by its rules.
+    public init(name: String, rules: FunctionRules, inputs: [String: String]) {
+        self.init(
+            name: name,
+            price: rules.price,
+            cache: rules.cache.name,
+            stream: rules.streams,
+            inputs: inputs
+        )
+        attachments = rules.attachments
+        switch rules.cache.lifetime {
+        case .none: return
+        case .duration(let duration): cacheSeconds = duration.components.seconds
+        case .facts(let facts): cacheFacts = facts
+        case .midnight, .session, .forever: break
+        }
+        audience = rules.cache.audience == .account ? "account" : "public"
+    }
 }
 
 /// The body of a function call and of a quote.
@@ -67,11 +138,11 @@ public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
     public var input: Input
     /// The thread that the call continues.
     ///
-    /// Default: none. No function keeps a history yet: a call with a thread is refused.
+    /// Default: none. No function keeps threads yet: a call with one is refused.
     public var thread: Identifier?
     /// The blobs that come with the call, by their ids.
     ///
-    /// Default: none. No function takes any yet: a call with attachments is refused.
+    /// Default: none. A function that takes none refuses them.
     public var attachments: [String]?
 
     /// Creates the body.
@@ -115,6 +186,8 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
     public var cached: Bool
     /// The operation's id on the server.
     public var operation: Identifier
+    /// The daily quota after the call, where the function takes some of one.
+    public var quota: Quota?
 
     /// Creates a result.
     public init(
@@ -124,7 +197,8 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
         held: Int64,
         head: Int64,
         cached: Bool,
-        operation: Identifier
+        operation: Identifier,
+        quota: Quota? = nil
     ) {
         self.output = output
         self.charged = charged
@@ -133,8 +207,43 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
         self.head = head
         self.cached = cached
         self.operation = operation
+        self.quota = quota
     }
 }
 
 extension FunctionResult: Equatable where Output: Equatable {}
 extension FunctionResult: Hashable where Output: Hashable {}
+
+/// A part of a streamed answer: the data of an event `delta`.
+public struct FunctionDelta: Hashable, Codable, Sendable {
+    /// What follows the parts before it.
+    public var text: String
+
+    /// Creates a part.
+    public init(text: String) { self.text = text }
+}
+
+/// What became of a call that its owner wanted to end: the answer to `DELETE /v1/calls/{key}`.
+public struct CallEnding: Hashable, Codable, Sendable {
+    /// How it ended.
+    public enum State: String, Codable, Sendable {
+        /// By this request, or by one like it.
+        case cancelled
+        /// Before, by itself.
+        case ended
+    }
+
+    /// How it ended.
+    public var state: State
+    /// What it was charged, in the balance's unit.
+    public var charged: Int64
+    /// The balance after it.
+    public var balance: Balance
+
+    /// Creates the answer.
+    public init(state: State, charged: Int64, balance: Balance) {
+        self.state = state
+        self.charged = charged
+        self.balance = balance
+    }
+}

@@ -55,6 +55,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
     /// 409: the first request with this key still runs.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
+    /// 409: the call was ended by its owner; `charged` says what it cost.
+    public static let callCancelled = Self(rawValue: "call_cancelled")
     /// 409: the hold was settled otherwise before.
     public static let holdSettled = Self(rawValue: "hold_settled")
     /// 409: there is a record with this id already.
@@ -77,7 +79,10 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let rateLimited = Self(rawValue: "rate_limited")
     /// 500: a fault of the server.
     public static let internalFault = Self(rawValue: "internal_fault")
-    /// 502: the upstream failed; the hold was released.
+    /// 502: the call was cut short by the server's end, or because nobody read it; `charged` says
+    /// what it cost.
+    public static let interrupted = Self(rawValue: "interrupted")
+    /// 502: the upstream failed; the hold was released, or `charged` says what was made before.
     public static let upstreamFailed = Self(rawValue: "upstream_failed")
     /// 503: no upstream is configured.
     public static let upstreamMissing = Self(rawValue: "upstream_missing")
@@ -168,6 +173,7 @@ extension ProblemCode {
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not take the method."),
         .operationInProgress: (409, "The operation is still running."),
+        .callCancelled: (409, "The call was cancelled."),
         .holdSettled: (409, "The hold is settled."),
         .recordExists: (409, "The record exists."),
         .recordTooLarge: (413, "The record is too large."),
@@ -179,6 +185,7 @@ extension ProblemCode {
         .storageFull: (422, "The account has no room for more."),
         .rateLimited: (429, "There are too many requests."),
         .internalFault: (500, "The server has a fault."),
+        .interrupted: (502, "The call was cut short."),
         .upstreamFailed: (502, "The upstream failed."),
         .upstreamMissing: (503, "No upstream is configured."),
         .overloaded: (503, "The server is overloaded."),

@@ -3,7 +3,7 @@
 /// ```swift
 /// struct Translate: FunctionCall {
 ///     static let name = "translate"
-///     static let expectedCost: Int64 = 2
+///     static let rules = FunctionRules(price: .fixed(2), cache: .forever, streams: true)
 ///     typealias Output = String
 ///     struct Input: Codable, Sendable { var text: String, to: String }
 ///     var input: Input
@@ -11,6 +11,8 @@
 ///
 /// let answer = try await client.call(Translate(input: .init(text: "Guten Tag", to: "en")))
 /// ```
+///
+/// The server registers what computes it, by the same type; the client calls it.
 public protocol FunctionCall: Sendable {
     /// What the function works on; the `input` of the body.
     associatedtype Input: Codable & Sendable
@@ -20,13 +22,44 @@ public protocol FunctionCall: Sendable {
     /// The function's name in the path.
     static var name: String { get }
 
+    /// What a call costs, how long its answers are kept, and its limits.
+    ///
+    /// A server that registers the function serves it by these rules. A client reads from them what
+    /// a call will cost. Default: one token for a call, nothing kept.
+    static var rules: FunctionRules { get }
+
     /// What a call is expected to cost, in the balance's unit, before any call has been made.
     ///
-    /// The client shows this much as held until it has learned better from real charges.
+    /// The client shows this much as held until it has learned better from real charges. Default:
+    /// ``Price/amount`` of the rules.
     static var expectedCost: Int64 { get }
+
+    /// What becomes of a call that is made without a network.
+    ///
+    /// Default: it is refused at once.
+    static var whenOffline: OfflineCall { get }
 
     /// This call's input.
     var input: Input { get }
+}
+
+extension FunctionCall {
+    /// One token for a call, nothing kept.
+    public static var rules: FunctionRules { FunctionRules() }
+
+    /// The amount of the price.
+    public static var expectedCost: Int64 { rules.price.amount }
+
+    /// The call is refused.
+    public static var whenOffline: OfflineCall { .refuse }
+}
+
+/// What becomes of a call that is made without a network.
+public enum OfflineCall: String, Hashable, Codable, Sendable {
+    /// It is refused at once; nothing is held.
+    case refuse
+    /// It waits in the outbox and is sent when there is a network; its hold is shown meanwhile.
+    case queue
 }
 
 /// Asks the configured language model a question; the `ask` of the default configuration.
@@ -45,6 +78,11 @@ public struct Ask: FunctionCall {
 
     /// `ask`.
     public static let name = "ask"
+    /// By usage; the answer streams.
+    public static let rules = FunctionRules(
+        price: .usage(perMillionInput: 2_000, perMillionOutput: 8_000),
+        streams: true
+    )
     /// Three tokens: a short question with an answer of a few hundred words.
     public static let expectedCost: Int64 = 3
 
@@ -78,6 +116,8 @@ public struct Echo: FunctionCall {
 
     /// `echo`.
     public static let name = "echo"
+    /// One token for a call; the text streams.
+    public static let rules = FunctionRules(price: .fixed(1), streams: true)
     /// One token.
     public static let expectedCost: Int64 = 1
 
