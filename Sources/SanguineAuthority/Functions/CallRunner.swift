@@ -257,7 +257,7 @@ package final class CallRunner: Sendable {
         guard request.attachments?.isEmpty ?? true else {
             throw Problem(.invalidContent, "Leave 'attachments' out: the function takes none.")
         }
-        return try function.prepare(request.input)
+        return try function.prepare(FunctionInput(request.input))
     }
 
     private func function(_ name: String) throws(Problem) -> any MeteredFunction {
@@ -309,7 +309,7 @@ package final class CallRunner: Sendable {
 
     private func perform(_ prepared: PreparedCall) async throws(CallFault) -> PreparedCall.Outcome {
         do throws(Problem) {
-            var outcome = try await prepared.run()
+            var outcome = try await prepared.run(CallContext(account: nil))
             outcome.charge = min(max(0, outcome.charge), prepared.hold)
             return outcome
         } catch {

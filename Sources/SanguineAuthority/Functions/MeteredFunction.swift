@@ -4,13 +4,105 @@ package import SanguineModel
 package protocol MeteredFunction: Sendable {
     /// Its name in the path.
     var name: String { get }
-    /// What is said of it to those who may call it.
-    var description: FunctionDescription { get }
+    /// What it costs, how long its answers are kept, and its limits.
+    var rules: FunctionRules { get }
+    /// The members of `input`: name and type, with `?` after the name of optional ones.
+    var inputs: [String: String] { get }
 
     /// Reads the input of a call.
     ///
     /// - Throws: `invalid_content`, naming the member and what it takes.
-    func prepare(_ input: JSONValue) throws(Problem) -> PreparedCall
+    func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall
+}
+
+extension MeteredFunction {
+    /// What is said of it to those who may call it.
+    package var description: FunctionDescription {
+        FunctionDescription(name: name, rules: rules, inputs: inputs)
+    }
+}
+
+/// What a call brings.
+package struct FunctionInput: Sendable {
+    /// The `input` of the body.
+    package var value: JSONValue
+    /// The files, which the account has and the function's rules allow.
+    package var attachments: [BlobFacts]
+
+    /// Creates the input.
+    package init(_ value: JSONValue, attachments: [BlobFacts] = []) {
+        self.value = value
+        self.attachments = attachments
+    }
+}
+
+/// What is known of a stored file without reading it.
+package struct BlobFacts: Hashable, Sendable {
+    /// SHA-256 of its bytes, in hexadecimal digits.
+    package var id: String
+    /// Its bytes.
+    package var size: Int
+    /// Its type, by its content.
+    package var type: String
+    /// The width of an image, in pixels.
+    package var width: Int?
+    /// The height of an image, in pixels.
+    package var height: Int?
+
+    /// Creates facts.
+    package init(id: String, size: Int, type: String, width: Int? = nil, height: Int? = nil) {
+        self.id = id
+        self.size = size
+        self.type = type
+        self.width = width
+        self.height = height
+    }
+}
+
+/// What a run of a function has made so far.
+package struct CallProgress: Hashable, Sendable {
+    /// Parts of the answer that were not empty: each is at least a token of the upstream.
+    package var parts = 0
+    /// Bytes of the answer.
+    package var bytes = 0
+    /// What the upstream has reported last to have used, if it did.
+    package var usage: Usage?
+
+    /// Nothing.
+    package init() {}
+}
+
+/// What a running call can use of its surroundings.
+package struct CallContext: Sendable {
+    /// Who asks; `nil` where the answer is for everybody.
+    package var account: Identifier?
+    /// Whether somebody follows the parts of the answer; a function that is asked for none may make
+    /// its answer in one piece.
+    package var isStreamed: Bool
+    /// Adds a part to the answer, and waits while too much is not stored yet.
+    package var write: @Sendable (String) async -> Void
+    /// Takes note of what the upstream says to have used so far.
+    package var report: @Sendable (Usage) -> Void
+    /// Reads a file of the call.
+    package var attachment: @Sendable (BlobFacts) async throws(Problem) -> [UInt8]
+
+    /// Creates a context; what is not given does nothing.
+    package init(
+        account: Identifier? = nil,
+        isStreamed: Bool = false,
+        write: @escaping @Sendable (String) async -> Void = { _ in },
+        report: @escaping @Sendable (Usage) -> Void = { _ in },
+        attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
+            _ throws(Problem) in
+            throw Problem(.notFound, "Upload the file again: it is not there.")
+        }
+    ) {
+        self.account = account
+        self.isStreamed = isStreamed
+        self.write = write
+        self.report = report
+        self.attachment = attachment
+    }
 }
 
 /// A call whose input was read and found valid.
@@ -29,6 +121,8 @@ package struct PreparedCall: Sendable {
         }
     }
 
+    /// The part of the input that the function heeds: calls that have it in common are the same.
+    package var input: JSONValue
     /// What is held: the most that the call can cost.
     package var hold: Int64
     /// What it will probably cost, as long as nothing was learned.
@@ -39,23 +133,33 @@ package struct PreparedCall: Sendable {
     package var isSent: Bool
     /// Why it cannot run now, whoever pays; `nil` if it can.
     package var unavailable: Problem?
+    /// What is charged if the run is cut short after it was sent: the larger of what was measured
+    /// and what is certain.
+    package var chargeWhenCut: @Sendable (CallProgress) -> Int64
     /// Runs it.
-    package var run: @Sendable () async throws(Problem) -> Outcome
+    ///
+    /// A cancelled task means that nobody wants the answer any more; what is thrown then is not
+    /// looked at.
+    package var run: @Sendable (CallContext) async throws(Problem) -> Outcome
 
     /// Creates a call.
     package init(
+        input: JSONValue,
         hold: Int64,
         guess: Int64,
         life: Duration,
         isSent: Bool,
         unavailable: Problem? = nil,
-        run: @escaping @Sendable () async throws(Problem) -> Outcome
+        chargeWhenCut: @escaping @Sendable (CallProgress) -> Int64,
+        run: @escaping @Sendable (CallContext) async throws(Problem) -> Outcome
     ) {
+        self.input = input
         self.hold = hold
         self.guess = guess
         self.life = life
         self.isSent = isSent
         self.unavailable = unavailable
+        self.chargeWhenCut = chargeWhenCut
         self.run = run
     }
 }

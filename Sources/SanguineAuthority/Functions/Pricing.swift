@@ -57,6 +57,26 @@ public struct Pricing: Hashable, Sendable {
         return min(cost(used), most(promptBytes: promptBytes))
     }
 
+    /// What to charge for a call that was sent, and cut short before its usage was reported.
+    ///
+    /// The larger of what was measured, four bytes a token as in ``guess(promptBytes:)``, and what
+    /// is certain: each part of an answer is a token at least, and what the upstream has reported so
+    /// far was used.
+    ///
+    /// - Returns: The cost, at most ``most(promptBytes:)``.
+    package func chargeWhenCut(_ progress: CallProgress, promptBytes: Int) -> Int64 {
+        let measured = Usage(
+            inputTokens: Int64((promptBytes + 3) / 4),
+            outputTokens: Int64(max((progress.bytes + 3) / 4, progress.parts))
+        )
+        let certain = progress.usage ?? Usage(inputTokens: 0, outputTokens: 0)
+        let used = Usage(
+            inputTokens: max(measured.inputTokens, certain.inputTokens),
+            outputTokens: max(measured.outputTokens, certain.outputTokens)
+        )
+        return min(cost(used), most(promptBytes: promptBytes))
+    }
+
     /// A guess before anything was learned: four bytes a token, half of the output.
     public func guess(promptBytes: Int) -> Int64 {
         cost(Usage(inputTokens: Int64(promptBytes / 4), outputTokens: maxOutputTokens / 2))

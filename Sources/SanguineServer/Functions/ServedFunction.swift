@@ -33,25 +33,19 @@ struct ServedFunction: MeteredFunction {
 
     var name: String { setting.name }
 
-    var description: FunctionDescription {
-        let inputs =
-            switch setting.kind {
-            case .echo: ["text": "string", "delayMs?": "integer"]
-            case .upstream: ["question": "string"]
-            }
-        return FunctionDescription(
-            name: setting.name,
-            price: setting.price,
-            cache: "none",
-            stream: false,
-            inputs: inputs
-        )
+    var rules: FunctionRules { FunctionRules(price: setting.price) }
+
+    var inputs: [String: String] {
+        switch setting.kind {
+        case .echo: ["text": "string", "delayMs?": "integer"]
+        case .upstream: ["question": "string"]
+        }
     }
 
-    func prepare(_ input: JSONValue) throws(Problem) -> PreparedCall {
+    func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         switch setting.kind {
-        case .echo: try prepareEcho(input)
-        case .upstream: try prepareQuestion(input)
+        case .echo: try prepareEcho(input.value)
+        case .upstream: try prepareQuestion(input.value)
         }
     }
 
@@ -68,12 +62,15 @@ struct ServedFunction: MeteredFunction {
         }
         let price = pricing.most(promptBytes: 0)
         return PreparedCall(
+            input: input,
             hold: price,
             guess: pricing.guess(promptBytes: 0),
             life: .milliseconds(2 * Self.echoDelay.upperBound),
-            isSent: false
-        ) { [clock = self.delay] in
+            isSent: false,
+            chargeWhenCut: { _ in price }
+        ) { [clock = self.delay] context in
             if milliseconds > 0 { try? await clock.sleep(for: .milliseconds(milliseconds)) }
+            await context.write(text)
             return PreparedCall.Outcome(output: .string(text), charge: price)
         }
     }
@@ -89,12 +86,14 @@ struct ServedFunction: MeteredFunction {
         )
         let bytes = messages.reduce(0) { $0 + $1.content.utf8.count }
         return PreparedCall(
+            input: input,
             hold: pricing.most(promptBytes: bytes),
             guess: pricing.guess(promptBytes: bytes),
             life: upstreamTimeout + .seconds(60),
             isSent: true,
-            unavailable: upstream == nil ? .upstreamMissing : nil
-        ) { () async throws(Problem) in
+            unavailable: upstream == nil ? .upstreamMissing : nil,
+            chargeWhenCut: { [pricing] in pricing.chargeWhenCut($0, promptBytes: bytes) }
+        ) { _ async throws(Problem) in
             try await complete(prompt, bytes)
         }
     }

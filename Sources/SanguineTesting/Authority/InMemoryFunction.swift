@@ -12,20 +12,20 @@ struct InMemoryFunction: MeteredFunction {
     /// Reads the input, and returns the work.
     let read: @Sendable (JSONValue) throws(Problem) -> Work
 
-    var description: FunctionDescription {
-        FunctionDescription(
-            name: name,
-            price: .fixed(hold),
-            cache: "none",
-            stream: false,
-            inputs: [:]
-        )
-    }
+    var rules: FunctionRules { FunctionRules(price: .fixed(hold)) }
 
-    func prepare(_ input: JSONValue) throws(Problem) -> PreparedCall {
-        let work = try read(input)
-        return PreparedCall(hold: hold, guess: hold, life: .zero, isSent: true) {
-            () async throws(Problem) in
+    var inputs: [String: String] { [:] }
+
+    func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
+        let work = try read(input.value)
+        return PreparedCall(
+            input: input.value,
+            hold: hold,
+            guess: hold,
+            life: .zero,
+            isSent: true,
+            chargeWhenCut: { [hold] _ in hold }
+        ) { _ async throws(Problem) in
             do {
                 let outcome = try await work()
                 return PreparedCall.Outcome(output: outcome.output, charge: outcome.charge)
