@@ -87,6 +87,22 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
+    /// How many answers of functions are kept for an account; one more, and the one that was made
+    /// longest ago goes.
+    ///
+    /// Default: 1,000.
+    public var resultsPerAccount = 1_000
+    /// How many answers of functions are kept for everybody.
+    ///
+    /// Default: 10,000.
+    public var publicResults = 10_000
+
+    func resultsKept(isPublic: Bool) -> Int { isPublic ? publicResults : resultsPerAccount }
+
+    /// How long the parts of streamed answers are kept: longer than the answers' ends, which are
+    /// stored after them.
+    var partsKept: Duration { answersKept + .seconds(2 * 3_600) }
+
     /// How long a session's row is kept after it ended or expired: longer than any access token of
     /// it can live.
     ///

@@ -16,6 +16,7 @@ final class ReadConnection {
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
+    private let parts: SQLStatement
     private let feed: FeedStatements
     private let lists: ListStatements
 
@@ -53,6 +54,14 @@ final class ReadConnection {
             """
             SELECT \(AccountRow.columns) FROM accounts
             WHERE email IS NOT NULL AND email = ? ORDER BY id LIMIT 1
+            """,
+            on: handle
+        )
+        parts = try SQLStatement(
+            """
+            SELECT \(PartsRow.columns) FROM parts WHERE run = ?1 AND first >= ifnull(
+                (SELECT max(first) FROM parts WHERE run = ?1 AND first <= ?2), ?2
+            ) ORDER BY first LIMIT ?3
             """,
             on: handle
         )
@@ -145,6 +154,14 @@ final class ReadConnection {
         runningOperations.bind(position?.key ?? "")
         runningOperations.bind(limit: limit)
         return try runningOperations.all(OperationRow.init(from:))
+    }
+
+    func parts(of run: Identifier, from index: Int64, limit: Int) throws(SQLFailure) -> [PartsRow]
+    {
+        parts.bind(run)
+        parts.bind(index)
+        parts.bind(limit: limit)
+        return try parts.all(PartsRow.init(from:))
     }
 
     /// What is wrong with pages and indexes; empty if nothing is.

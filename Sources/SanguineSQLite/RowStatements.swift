@@ -14,6 +14,8 @@ final class RowReader {
     private let operation: SQLStatement
     private let record: SQLStatement
     private let feed: SQLStatement
+    private let result: SQLStatement
+    private let parts: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -25,6 +27,8 @@ final class RowReader {
         operation = try SQLStatement(OperationRow.selectSQL, on: connection)
         record = try SQLStatement(RecordRow.selectSQL, on: connection)
         feed = try SQLStatement(FeedRow.selectSQL, on: connection)
+        result = try SQLStatement(ResultRow.selectSQL, on: connection)
+        parts = try SQLStatement(PartsRow.selectSQL, on: connection)
     }
 
     /// Returns the row of that name, as the connection sees it now.
@@ -59,6 +63,13 @@ final class RowReader {
         case .feed(let id):
             feed.bind(id)
             return try feed.first(FeedRow.init(from:)).map(Row.feed)
+        case .result(let key):
+            result.bind(key)
+            return try result.first(ResultRow.init(from:)).map(Row.result)
+        case .parts(let run, let first):
+            parts.bind(run)
+            parts.bind(first)
+            return try parts.first(PartsRow.init(from:)).map(Row.parts)
         }
     }
 }
@@ -97,6 +108,9 @@ final class RowWriter {
     private let operations: Table
     private let records: Table
     private let feeds: Table
+    private let results: Table
+    private let parts: Table
+    private let pruneResults: SQLStatement
     private let append: SQLStatement
     private let index: SQLStatement
     private let unindex: SQLStatement
@@ -111,6 +125,17 @@ final class RowWriter {
         operations = try Table(OperationRow.self, on: connection)
         records = try Table(RecordRow.self, on: connection)
         feeds = try Table(FeedRow.self, on: connection)
+        results = try Table(ResultRow.self, on: connection)
+        parts = try Table(PartsRow.self, on: connection)
+        pruneResults = try SQLStatement(
+            """
+            DELETE FROM results WHERE number IN (
+                SELECT number FROM results WHERE account = ?
+                ORDER BY made_at DESC, number DESC LIMIT -1 OFFSET ?
+            )
+            """,
+            on: connection
+        )
         index = try SQLStatement(
             """
             INSERT OR IGNORE INTO record_index (collection, scope, field, value, id)
@@ -145,6 +170,10 @@ final class RowWriter {
         case .unindex(let entry):
             unindex.bind(entry)
             try unindex.run()
+        case .pruneResults(let account, let kept):
+            pruneResults.bind(account?.bytes ?? [])
+            pruneResults.bind(limit: kept)
+            try pruneResults.run()
         }
     }
 
@@ -159,6 +188,8 @@ final class RowWriter {
         case .operation(let row): try operations.store(row)
         case .record(let row): try records.store(row)
         case .feed(let row): try feeds.store(row)
+        case .result(let row): try results.store(row)
+        case .parts(let row): try parts.store(row)
         }
     }
 
@@ -177,6 +208,13 @@ final class RowWriter {
             records.delete.bind(name)
             try records.delete.run()
         case .feed(let id): try delete(id, with: feeds.delete)
+        case .result(let key):
+            results.delete.bind(key)
+            try results.delete.run()
+        case .parts(let run, let first):
+            parts.delete.bind(run)
+            parts.delete.bind(first)
+            try parts.delete.run()
         }
     }
 

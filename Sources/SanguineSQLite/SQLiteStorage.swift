@@ -167,6 +167,18 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns the parts of a streamed answer that were stored.
+    public func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.parts(of: run, from: index, limit: limit)
+        }
+    }
+
     /// Returns the account with that e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()

@@ -13,7 +13,7 @@ struct Schema: Sendable {
     var version: Int { steps.count }
 
     /// What this version of the program reads and writes.
-    static let current = Schema(steps: [firstTables, sessionsByUse, records, room])
+    static let current = Schema(steps: [firstTables, sessionsByUse, records, room, functions])
 
     /// Takes the database from where it is to the newest step.
     ///
@@ -222,5 +222,37 @@ extension Schema {
             WHERE deleted_at IS NOT NULL;
         CREATE INDEX records_live_by_name ON records (collection, scope, id)
             WHERE deleted_at IS NULL;
+        """
+
+    // Kept answers and parts of streams have rowids, as records do. An account of no bytes is
+    // everybody: an index on NULL could not be walked by equality.
+    private static let functions = """
+        ALTER TABLE holds ADD COLUMN quota TEXT;
+        ALTER TABLE holds ADD COLUMN quota_day TEXT;
+        ALTER TABLE holds ADD COLUMN quota_units INTEGER;
+        ALTER TABLE holds ADD COLUMN charge_when_cut INTEGER;
+        ALTER TABLE operations ADD COLUMN run BLOB;
+
+        CREATE TABLE results (
+            number INTEGER PRIMARY KEY,
+            key BLOB NOT NULL UNIQUE,
+            account BLOB NOT NULL,
+            function TEXT NOT NULL,
+            output BLOB NOT NULL,
+            made_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL
+        ) STRICT;
+        CREATE INDEX results_by_account ON results (account, made_at);
+        CREATE INDEX results_by_expiry ON results (expires_at);
+
+        CREATE TABLE parts (
+            number INTEGER PRIMARY KEY,
+            run BLOB NOT NULL,
+            first INTEGER NOT NULL,
+            texts BLOB NOT NULL,
+            at INTEGER NOT NULL,
+            UNIQUE (run, first)
+        ) STRICT;
+        CREATE INDEX parts_by_time ON parts (at);
         """
 }

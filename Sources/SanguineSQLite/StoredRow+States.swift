@@ -70,6 +70,7 @@ extension HoldRow: StoredRow {
     static let keyColumns = ["id"]
     static let valueColumns = [
         "account", "amount", "expires_at", "state", "captured", "reason", "operation", "sent",
+        "quota", "quota_day", "quota_units", "charge_when_cut",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -86,6 +87,10 @@ extension HoldRow: StoredRow {
         statement.bind(reason)
         statement.bind(operation)
         statement.bind(sent ? 1 : 0 as Int64)
+        statement.bind(quota?.name)
+        statement.bind(quota?.day.description)
+        statement.bind(quota?.units)
+        statement.bind(chargeWhenCut)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -97,6 +102,13 @@ extension HoldRow: StoredRow {
         case 3: state = .expired
         default: throw .unreadable("A hold's state")
         }
+        var quota: QuotaHold?
+        if let name = statement.optionalText(9) {
+            guard let day = CalendarDay(statement.text(10)) else {
+                throw .unreadable("The day of a hold's quota")
+            }
+            quota = QuotaHold(name: name, day: day, units: statement.integer(11))
+        }
         self.init(
             id: try statement.identifier(0),
             account: try statement.identifier(1),
@@ -105,7 +117,9 @@ extension HoldRow: StoredRow {
             state: state,
             reason: statement.text(6),
             operation: statement.optionalText(7),
-            sent: statement.integer(8) != 0
+            sent: statement.integer(8) != 0,
+            quota: quota,
+            chargeWhenCut: statement.optionalInteger(12)
         )
     }
 }
@@ -113,7 +127,7 @@ extension HoldRow: StoredRow {
 extension OperationRow: StoredRow {
     static let table = "operations"
     static let keyColumns = ["account", "key"]
-    static let valueColumns = ["fingerprint", "state", "hold", "status", "head", "body", "at"]
+    static let valueColumns = ["fingerprint", "state", "hold", "status", "head", "body", "at", "run"]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)
@@ -143,6 +157,7 @@ extension OperationRow: StoredRow {
             if let refusal { statement.bind(refusal) } else { statement.bindNull() }
         }
         statement.bind(at)
+        statement.bind(run)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -173,7 +188,8 @@ extension OperationRow: StoredRow {
             key: statement.text(1),
             fingerprint: statement.bytes(2),
             state: state,
-            at: statement.moment(8)
+            at: statement.moment(8),
+            run: try statement.optionalIdentifier(9)
         )
     }
 }

@@ -35,6 +35,25 @@ struct Sweep {
                     """,
                     before: horizon.holds
                 )
+                + sweepRows(
+                    on: connection,
+                    """
+                    DELETE FROM results WHERE number IN (
+                        SELECT number FROM results WHERE expires_at < ?1
+                        ORDER BY expires_at LIMIT ?2
+                    ) RETURNING 1
+                    """,
+                    before: horizon.results
+                )
+                + sweepRows(
+                    on: connection,
+                    """
+                    DELETE FROM parts WHERE number IN (
+                        SELECT number FROM parts WHERE at < ?1 ORDER BY at LIMIT ?2
+                    ) RETURNING 1
+                    """,
+                    before: horizon.parts
+                )
                 + sweepTombstones(on: connection)
         }
     }

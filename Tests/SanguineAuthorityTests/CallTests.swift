@@ -34,7 +34,7 @@ struct CallTests {
     }
 
     private func succeeded(_ charge: Int64) -> CallEnd {
-        .succeeded(charge: charge) { Array("\($0.available)/\($0.held)/\($0.head)".utf8) }
+        .succeeded(charge: charge) { balance, _ in Array("\(balance.available)/\(balance.held)/\(balance.head)".utf8) }
     }
 
     private let failed = CallEnd.failed(Problem(.upstreamFailed, "Call again."))
@@ -61,7 +61,7 @@ struct CallTests {
         #expect(answer.stored.status == 200 && text(answer) == "96/0/4")
         #expect(answer.stored.head == 4)
         let again = try world.perform(calls().start(account, Submission("k", hold: 10)))
-        #expect(again == .replayed(Answer(answer.stored, replayed: true)))
+        #expect(again == .replayed(Answer(answer.stored, replayed: true), run: nil))
         #expect(world.finding(account) == nil)
     }
 
@@ -117,7 +117,7 @@ struct CallTests {
         let late = try world.perform(calls(after: 601).settle(call, succeeded(1)))
         #expect(try late.message(Problem.self).code == .upstreamTimeout)
         let again = try world.perform(calls().start(account, Submission("k", hold: 10)))
-        #expect(again == .replayed(Answer(late.stored, replayed: true)))
+        #expect(again == .replayed(Answer(late.stored, replayed: true), run: nil))
         #expect(world.balance(account)?.available == 90)
         #expect(world.finding(account) == nil)
     }

@@ -92,7 +92,12 @@ struct HousekeepingTests {
             let guest = try await server.guest()
             let authority = Authority(storage: storage, keys: setup.keys)
             for key in ["a", "b"] {
-                let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
+                let terms = CallTerms(
+                    operation: Identifier(at: Timestamp(millisecondsSince1970: 0)),
+                    function: "echo",
+                    hold: 1,
+                    life: .seconds(600)
+                )
                 _ = try await authority.start(
                     guest.account.id,
                     Submission(key: key, fingerprint: Fingerprint(key), content: .success(terms))

@@ -77,7 +77,9 @@ enum SampleRows {
                 state: .captured(21),
                 reason: "ask",
                 operation: "a-key",
-                sent: true
+                sent: true,
+                quota: QuotaHold(name: "readings", day: day, units: 2),
+                chargeWhenCut: 5
             )
         ),
         .operation(
@@ -86,7 +88,8 @@ enum SampleRows {
                 key: "a-key",
                 fingerprint: (0..<32).map { 255 - $0 },
                 state: .done(StoredAnswer(status: 201, body: [0, 1, 0, 255], head: 12)),
-                at: .at(10)
+                at: .at(10),
+                run: other
             )
         ),
         .record(
@@ -102,6 +105,17 @@ enum SampleRows {
             )
         ),
         .feed(FeedRow(account: id, records: 14, tombstones: 16, bytes: 17, horizon: 15)),
+        .result(
+            ResultRow(
+                key: [1, 0, 2],
+                account: id,
+                function: "daily",
+                output: Array("{}".utf8),
+                madeAt: .at(16),
+                expiresAt: .at(17)
+            )
+        ),
+        .parts(PartsRow(run: id, first: 0, texts: Array("[]".utf8), at: .at(18))),
     ]
 
     /// The same keys, with no optional used.
@@ -119,6 +133,17 @@ enum SampleRows {
         .operation(.sample(id, "a-key")),
         .record(.sample("r", in: id, of: other)),
         .feed(FeedRow(account: id)),
+        .result(
+            ResultRow(
+                key: [1, 0, 2],
+                account: nil,
+                function: "",
+                output: [],
+                madeAt: .at(0),
+                expiresAt: .at(0)
+            )
+        ),
+        .parts(PartsRow(run: id, first: 0, texts: [], at: .at(0))),
     ]
 
     /// What a column could get wrong.
@@ -234,6 +259,22 @@ enum SampleRows {
                 horizon: .min
             )
         ),
+    ]
+
+    /// As ``edges``, of functions.
+    static let functionEdges: [Row] = [
+        .result(
+            ResultRow(
+                key: [],
+                account: nil,
+                function: oddText,
+                output: [UInt8](repeating: 0, count: 1 << 16),
+                madeAt: first,
+                expiresAt: last
+            )
+        ),
+        .parts(PartsRow(run: other, first: .max, texts: [0, 255], at: last)),
+        .parts(PartsRow(run: other, first: .min, texts: [], at: first)),
     ]
 
     private static var day: CalendarDay {

@@ -140,7 +140,9 @@ struct StorageContractTests {
     @Test(arguments: StorageDriver.allCases)
     func `every row reads back as it was written`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
-            for row in SampleRows.full + SampleRows.sparse + SampleRows.edges {
+            for row in SampleRows.full + SampleRows.sparse + SampleRows.edges
+                + SampleRows.functionEdges
+            {
                 try await storage.store(.put(row))
                 #expect(try await storage.row(row.key) == row)
                 let command = Command(keys: [row.key]) { loaded throws(Problem) in

@@ -75,6 +75,8 @@ extension Loaded {
         case .operation(let id, let key): operation(id, key: key).map(Row.operation)
         case .record(let name): record(name).map(Row.record)
         case .feed(let id): feed(id).map(Row.feed)
+        case .result(let key): result(key).map(Row.result)
+        case .parts(let run, let first): parts(run, first: first).map(Row.parts)
         }
     }
 }

@@ -47,7 +47,9 @@ struct StorageModelTests {
                         answers: randomMoment(using: &random),
                         sessions: randomMoment(using: &random),
                         holds: randomMoment(using: &random),
-                        tombstones: randomMoment(using: &random)
+                        tombstones: randomMoment(using: &random),
+                        results: randomMoment(using: &random),
+                        parts: randomMoment(using: &random)
                     )
                     let count = try await storage.sweep(horizon, limit: 1_000)
                     #expect(count == model.sweep(horizon), place)
@@ -81,6 +83,10 @@ struct StorageModelTests {
         let running = try await storage.runningOperations(after: nil, limit: 1_000)
         #expect(Set(running) == model.running && running.count == model.running.count, place)
 
+        let index = Int64.random(in: 0..<30, using: &random)
+        let parts = try await storage.parts(of: account, from: index, limit: 1_000)
+        #expect(parts == model.parts(of: account, from: index), place)
+
         let report = try await storage.verifyLedger()
         #expect(report.transfers == model.transfers.count, place)
 
@@ -108,7 +114,23 @@ private struct Model {
         case .delete(let key): rows[key] = nil
         case .append(let transfer): transfers.append(transfer)
         case .index, .unindex: break
+        case .pruneResults(let account, let kept): prune(account, kept)
         }
+    }
+
+    private mutating func prune(_ account: Identifier?, _ kept: Int) {
+        var own: [ResultRow] = []
+        for case .result(let row) in rows.values where row.account == account { own.append(row) }
+        own.sort { $1.madeAt < $0.madeAt }
+        for row in own.dropFirst(kept) { rows[.result(row.key)] = nil }
+    }
+
+    func parts(of run: Identifier, from index: Int64) -> [PartsRow] {
+        var found: [PartsRow] = []
+        for case .parts(let row) in rows.values where row.run == run { found.append(row) }
+        found.sort { $0.first < $1.first }
+        let before = found.lastIndex { $0.first <= index } ?? 0
+        return Array(found.dropFirst(before))
     }
 
     func openHolds(expiringBy moment: Timestamp, limit: Int) -> [HoldRow] {
@@ -182,6 +204,12 @@ private struct Model {
                 if case .feed(let known) = rows[.feed(row.owner)] { feed = known }
                 feed.drop(row)
                 rows[.feed(row.owner)] = .feed(feed)
+            case .result(let row):
+                guard row.expiresAt < horizon.results else { continue }
+                rows[key] = nil
+            case .parts(let row):
+                guard row.at < horizon.parts else { continue }
+                rows[key] = nil
             default:
                 continue
             }
@@ -202,7 +230,12 @@ private func randomMoment(using random: inout SplitMix64) -> Timestamp {
 }
 
 private func randomChange(using random: inout SplitMix64) -> Change {
-    switch Int.random(in: 0..<8, using: &random) {
+    switch Int.random(in: 0..<9, using: &random) {
+    case 8:
+        .pruneResults(
+            of: Bool.random(using: &random) ? randomAccount(using: &random) : nil,
+            keeping: .random(in: 0..<4, using: &random)
+        )
     case 0: .delete(randomRow(using: &random).key)
     case 1, 2:
         .append(
@@ -221,7 +254,28 @@ private func randomChange(using random: inout SplitMix64) -> Change {
 private func randomRow(using random: inout SplitMix64) -> Row {
     let account = randomAccount(using: &random)
     let amount = Int64.random(in: 0..<100, using: &random)
-    switch Int.random(in: 0..<9, using: &random) {
+    switch Int.random(in: 0..<11, using: &random) {
+    case 9:
+        // The moment says which answer it is, so that no two of an account share one.
+        return .result(
+            ResultRow(
+                key: [UInt8(amount % 20)],
+                account: amount % 3 == 0 ? nil : account,
+                function: "ask",
+                output: [UInt8(amount)],
+                madeAt: Timestamp(millisecondsSince1970: amount % 20),
+                expiresAt: randomMoment(using: &random)
+            )
+        )
+    case 10:
+        return .parts(
+            PartsRow(
+                run: account,
+                first: amount % 5 * 7,
+                texts: [UInt8(amount)],
+                at: randomMoment(using: &random)
+            )
+        )
     case 7:
         // The number says which record it is, so that no two of an owner share one.
         return .record(

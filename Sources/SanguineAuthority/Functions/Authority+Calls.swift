@@ -31,8 +31,83 @@ extension Authority {
     /// Charges the call or releases its hold, and stores the answer.
     ///
     /// Settling again gives the same answer and moves nothing.
-    public func settle(_ call: AcceptedCall, _ end: CallEnd) async throws(Problem) -> Answer {
-        try await perform(calls.settle(call, end))
+    ///
+    /// - Parameter changes: What is stored with it. Default: nothing.
+    public func settle(
+        _ call: AcceptedCall,
+        _ end: CallEnd,
+        with changes: [Change] = []
+    ) async throws(Problem) -> Answer {
+        try await perform(calls.settle(call, end, with: changes))
+    }
+
+    /// Answers a call with what is known already, for the price of the terms.
+    ///
+    /// - Throws: as ``start(_:_:)``. Nothing was changed then.
+    func answer(
+        _ account: Identifier,
+        _ submission: Submission<CallTerms>,
+        _ body: @escaping CallEnd.Body
+    ) async throws(Problem) -> Answer {
+        try await perform(calls.answer(account, submission, body))
+    }
+
+    /// Stores parts of an answer while it is made, with what they cost if they are the last.
+    func store(
+        _ parts: PartsRow,
+        of call: AcceptedCall,
+        chargeWhenCut: Int64
+    ) async throws(Problem) {
+        try await perform(calls.store(parts, of: call, chargeWhenCut: chargeWhenCut))
+    }
+
+    /// The stored parts of an answer from one on.
+    func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(Problem) -> [PartsRow] {
+        try await read { storage throws(StorageError) in
+            try await storage.parts(of: run, from: index, limit: limit)
+        }
+    }
+
+    /// The kept answer for a key, if it still counts.
+    func result(_ key: ResultKey) async throws(Problem) -> ResultRow? {
+        let row = try await load([.result(key.bytes)]).result(key.bytes)
+        return row.flatMap { clock.now() < $0.expiresAt ? $0 : nil }
+    }
+
+    /// What is stored under a key.
+    func operation(_ position: OperationPosition) async throws(Problem) -> OperationRow? {
+        let (account, key) = (position.account, position.key)
+        return try await load([.operation(account, key: key)]).operation(account, key: key)
+    }
+
+    /// What is known of an account.
+    func profile(_ account: Identifier) async throws(Problem) -> Account {
+        guard let row = try await load([.account(account)]).account(account) else {
+            throw .noAccount
+        }
+        return row.profile
+    }
+
+    /// What became of a call that has ended, and the balance after it.
+    func ending(
+        _ account: Identifier,
+        _ answer: StoredAnswer
+    ) async throws(Problem) -> CallEnding {
+        let body = try? JSONParser.parse(answer.body, limits: .init(values: .max)).value
+        let isCancelled = body?["code"]?.string == ProblemCode.callCancelled.rawValue
+        return CallEnding(
+            state: isCancelled ? .cancelled : .ended,
+            charged: body?["charged"]?.integer ?? 0,
+            balance: try await balance(account)
+        )
+    }
+
+    private func load(_ keys: [Key]) async throws(Problem) -> Loaded {
+        try await read { storage throws(StorageError) in try await storage.load(keys) }
     }
 
     /// How long it is until the hold of a call that runs expires, which ends the call.
@@ -128,12 +203,34 @@ extension Authority {
 
     private func recover(_ row: OperationRow) async throws(Problem) -> Bool {
         guard case .running(let id) = row.state else { return false }
-        guard let id else { return try await perform(calls.abandon(row)) }
-        let loaded = try await read { storage throws(StorageError) in
-            try await storage.load([.hold(id)])
-        }
-        guard let hold = loaded.hold(id) else { return false }
+        let hold = if let id { try await load([.hold(id)]).hold(id) } else { HoldRow?.none }
+        if let run = row.run, try await interrupt(row, run, hold) { return true }
+        guard id != nil else { return try await perform(calls.abandon(row)) }
+        guard let hold else { return false }
         return try await perform(calls.expire(hold, evenEarly: true))
+    }
+
+    /// Ends a streamed call of a process that died: what was stored of it stays, and is charged.
+    ///
+    /// One that never left, and of which nothing was made, is none of these: it can be made again.
+    private func interrupt(
+        _ row: OperationRow,
+        _ run: Identifier,
+        _ hold: HoldRow?
+    ) async throws(Problem) -> Bool {
+        let hasParts = try await !parts(of: run, from: 0, limit: 1).isEmpty
+        let wasSent = hold?.sent ?? false
+        guard hasParts || wasSent else { return false }
+        var call = AcceptedCall(operation: run, account: row.account, key: row.key)
+        call.hold = hold?.id
+        call.quota = hold?.quota
+        let end = CallEnd.cut(
+            charge: wasSent ? hold?.chargeWhenCut ?? 0 : 0,
+            takesQuota: wasSent && hasParts,
+            .interrupted
+        )
+        _ = try await settle(call, end)
+        return true
     }
 
     /// Drops what has served its time; see ``Storage/sweep(_:limit:)``.
@@ -146,7 +243,9 @@ extension Authority {
             answers: now - settings.answersKept,
             sessions: now - settings.endedSessionsKept,
             holds: now - settings.holdsKept,
-            tombstones: now - settings.tombstonesKept
+            tombstones: now - settings.tombstonesKept,
+            results: now,
+            parts: now - settings.partsKept
         )
         return try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)
@@ -162,5 +261,5 @@ extension Authority {
     /// Holds that are ended at a time.
     private static let expiriesAtOnce = 64
 
-    private var calls: CallCommands { CallCommands(now: clock.now()) }
+    private var calls: CallCommands { CallCommands(now: clock.now(), quotas: quota) }
 }

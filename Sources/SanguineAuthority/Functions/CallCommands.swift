@@ -1,111 +1,111 @@
-public import SanguineModel
-
-/// What a function call costs at most, and for what.
-public struct CallTerms: Hashable, Sendable {
-    /// The function's name; it stands in the ledger.
-    public var function: String
-    /// What is held: the most that the call can cost.
-    ///
-    /// Zero for a free function.
-    public var hold: Int64
-    /// How long the call may take before its hold expires.
-    public var life: Duration
-    /// Why the function cannot run now, whoever pays, or `nil` if it can.
-    ///
-    /// Decided last.
-    public var unavailable: Problem?
-
-    /// Creates the terms.
-    public init(function: String, hold: Int64, life: Duration, unavailable: Problem? = nil) {
-        self.function = function
-        self.hold = hold
-        self.life = life
-        self.unavailable = unavailable
-    }
-}
-
-/// A call that was accepted and now runs.
-public struct AcceptedCall: Hashable, Sendable {
-    /// The operation's id.
-    public var operation: Identifier
-    /// Who pays.
-    public var account: Identifier
-    /// The idempotency key.
-    public var key: String
-    /// The hold that pays, or `nil` for a free function.
-    public var hold: Identifier?
-}
-
-/// How the acceptance of a call ends.
-public enum CallStart: Hashable, Sendable {
-    /// It was done before: give this answer.
-    case replayed(Answer)
-    /// It is new: run it, then settle it.
-    case accepted(AcceptedCall)
-}
-
-/// What a call came to.
-public enum CallEnd: Sendable {
-    /// It succeeded: charge this, at most the hold, and answer with what the function makes of the
-    /// balance after the charge.
-    case succeeded(charge: Int64, answer: @Sendable (BalanceRow) -> [UInt8])
-    /// It failed: release the hold, and answer with the problem.
-    case failed(Problem)
-}
+import SanguineModel
 
 /// The life of a metered call: accepted, sent, settled; or expired.
 ///
 /// Invariants:
 ///
-/// 1. An operation that runs has an open hold, unless its function is free.
+/// 1. An operation that runs has an open hold, unless its function is free and takes of no quota.
 /// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
 ///    finds it settled and moves nothing.
 /// 3. A hold whose call was sent upstream is charged on expiry; one whose call never was is
 ///    released, and its key forgotten, so that the call can be made again.
+/// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with a
+///    release, to the day on which it was taken and to no other.
 struct CallCommands: Sendable {
     let now: Timestamp
+    let quotas: QuotaCommands
 
     func start(
         _ account: Identifier,
         _ submission: Submission<CallTerms>
     ) -> Command<CallStart> {
         let operationKey = Key.operation(account, key: submission.key)
-        return Command(keys: [.balance(account), operationKey]) { loaded throws(Problem) in
+        let quota = (try? submission.content.get())?.quota
+        let keys = [.balance(account), operationKey] + Self.keys(quota?.name, account)
+        return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
-                return Decision(.replayed(Answer(answer, replayed: true)))
+                return Decision(.replayed(Answer(answer, replayed: true), run: row?.run))
             }
             let terms = try submission.content.get()
             var call = AcceptedCall(
-                operation: Identifier(at: now),
+                operation: terms.operation,
                 account: account,
                 key: submission.key
             )
-            var changes: [Change] = []
-            if terms.hold > 0 {
+            var draft = LedgerDraft(balance, now: now)
+            var rows: [Row] = []
+            if let quota = terms.quota {
+                var period = try period(taking: quota, of: account, loaded)
+                period.seq = draft.takeNumber()
+                call.quota = QuotaHold(name: quota.name, day: period.day, units: quota.units)
+                rows.append(.quota(period))
+            }
+            if terms.hold > 0 || call.quota != nil {
                 let hold = HoldRow(
                     id: call.operation,
                     account: account,
                     amount: terms.hold,
                     expiresAt: now + terms.life,
                     reason: terms.function,
-                    operation: submission.key
+                    operation: submission.key,
+                    sent: terms.isSent,
+                    quota: call.quota,
+                    chargeWhenCut: terms.chargeWhenCut.map { min($0, terms.hold) }
                 )
-                var draft = LedgerDraft(balance, now: now)
                 try draft.hold(hold.amount, reason: hold.reason)
-                changes = draft.changes + [.put(.hold(hold))]
+                rows.append(.hold(hold))
                 call.hold = hold.id
             }
             if let problem = terms.unavailable { throw problem }
-            let running = OperationRow(
+            rows.append(
+                .operation(
+                    OperationRow(
+                        account: account,
+                        key: submission.key,
+                        fingerprint: submission.fingerprint.bytes,
+                        state: .running(hold: call.hold),
+                        at: now,
+                        run: terms.run
+                    )
+                )
+            )
+            return Decision(.accepted(call), changes: draft.changes + rows.map(Change.put))
+        }
+    }
+
+    /// Answers a call with what is known already, for the price of the terms.
+    func answer(
+        _ account: Identifier,
+        _ submission: Submission<CallTerms>,
+        _ body: @escaping CallEnd.Body
+    ) -> Command<Answer> {
+        let operationKey = Key.operation(account, key: submission.key)
+        return Command(keys: [.balance(account), operationKey]) { loaded throws(Problem) in
+            guard let balance = loaded.balance(account) else { throw .noAccount }
+            let row = loaded.operation(account, key: submission.key)
+            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                return Decision(Answer(answer, replayed: true))
+            }
+            let terms = try submission.content.get()
+            var draft = LedgerDraft(balance, now: now)
+            if terms.hold > 0 { try draft.spend(terms.hold, reason: terms.function) }
+            let answer = StoredAnswer(
+                status: 200,
+                body: body(draft.balance, nil),
+                // What changed nothing is not kept for ever.
+                head: terms.hold > 0 ? draft.balance.head : nil
+            )
+            let done = OperationRow(
                 account: account,
                 key: submission.key,
                 fingerprint: submission.fingerprint.bytes,
-                state: .running(hold: call.hold),
-                at: now
+                state: .done(answer),
+                at: now,
+                run: terms.run
             )
-            return Decision(.accepted(call), changes: changes + [.put(.operation(running))])
+            return Decision(Answer(answer), changes: draft.changes + [.put(.operation(done))])
         }
     }
 
@@ -124,40 +124,55 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Takes back a call that is known not to have left, and forgets its key.
-    ///
-    /// Its hold may be marked as sent all the same, by a commit whose outcome was not known.
-    func withdraw(_ call: AcceptedCall) -> Command<Void> {
-        let operationKey = Key.operation(call.account, key: call.key)
-        let keys =
-            [.balance(call.account), operationKey] + (call.hold.map { [Key.hold($0)] } ?? [])
-        return Command(keys: keys) { loaded in
-            guard let balance = loaded.balance(call.account),
-                loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
-            else { return Decision(()) }
-            var changes = [Change.delete(operationKey)]
-            if let id = call.hold {
-                guard var hold = loaded.hold(id), hold.state == .open else { return Decision(()) }
-                var draft = LedgerDraft(balance, now: now)
-                draft.release(hold)
-                hold.state = .released
-                changes = draft.changes + [.put(.hold(hold))] + changes
+    /// Stores parts of an answer while it is made, with what they cost if they are the last.
+    func store(_ parts: PartsRow, of call: AcceptedCall, chargeWhenCut: Int64) -> Command<Void> {
+        Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
+            var changes = [Change.put(.parts(parts))]
+            if let id = call.hold, var hold = loaded.hold(id), hold.state == .open {
+                hold.chargeWhenCut = min(chargeWhenCut, hold.amount)
+                changes.append(.put(.hold(hold)))
             }
             return Decision((), changes: changes)
         }
     }
 
-    func settle(_ call: AcceptedCall, _ end: CallEnd) -> Command<Answer> {
-        let keys =
-            [.balance(call.account), .operation(call.account, key: call.key)]
-            + (call.hold.map { [Key.hold($0)] } ?? [])
-        return Command(keys: keys) { loaded throws(Problem) in
+    /// Takes back a call that is known not to have left, and forgets its key.
+    ///
+    /// Its hold may be marked as sent all the same, by a commit whose outcome was not known.
+    func withdraw(_ call: AcceptedCall) -> Command<Void> {
+        let operationKey = Key.operation(call.account, key: call.key)
+        return Command(keys: keys(of: call)) { loaded in
+            guard let balance = loaded.balance(call.account),
+                loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
+            else { return Decision(()) }
+            var draft = LedgerDraft(balance, now: now)
+            var rows: [Row] = []
+            if let id = call.hold {
+                guard var hold = loaded.hold(id), hold.state == .open else { return Decision(()) }
+                release(&hold, &draft, &rows, loaded)
+            }
+            return Decision(
+                (),
+                changes: draft.changes + rows.map(Change.put) + [.delete(operationKey)]
+            )
+        }
+    }
+
+    /// Settles a call, and stores beside it what belongs to its end.
+    func settle(
+        _ call: AcceptedCall,
+        _ end: CallEnd,
+        with others: [Change] = []
+    ) -> Command<Answer> {
+        Command(keys: keys(of: call)) { loaded throws(Problem) in
             guard let balance = loaded.balance(call.account) else { throw .noAccount }
             guard var operation = loaded.operation(call.account, key: call.key) else {
                 throw .callExpired
             }
             // Settled before, by the expiry or by a settlement whose answer was lost.
-            if case .done(let answer) = operation.state { return Decision(Answer(answer)) }
+            if case .done(let answer) = operation.state {
+                return Decision(Answer(answer), changes: others)
+            }
             guard operation.state == .running(hold: call.hold) else { throw .callExpired }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
@@ -165,34 +180,25 @@ struct CallCommands: Sendable {
                 guard var hold = loaded.hold(id), hold.state == .open else { throw .callExpired }
                 switch end {
                 case .succeeded(let charge, _):
-                    let charge = min(max(0, charge), hold.amount)
-                    draft.capture(charge, of: hold)
-                    hold.state = .captured(charge)
-                case .failed:
-                    draft.release(hold)
-                    hold.state = .released
+                    capture(charge, &hold, &draft, &rows)
+                case .cut(let charge, let takesQuota, _) where charge > 0 || takesQuota:
+                    capture(charge, &hold, &draft, &rows)
+                case .failed, .cut:
+                    release(&hold, &draft, &rows, loaded)
                 }
-                rows.append(.hold(hold))
             }
-            let answer =
-                switch end {
-                case .succeeded(_, let body):
-                    StoredAnswer(
-                        status: 200,
-                        body: body(draft.balance),
-                        head: draft.balance.head
-                    )
-                case .failed(let problem):
-                    StoredAnswer(
-                        status: problem.status,
-                        body: AnswerEncoder.encode(problem),
-                        head: draft.balance.head
-                    )
-                }
+            let answer = StoredAnswer(
+                status: end.status,
+                body: end.body(draft.balance, quota(of: call, loaded)),
+                head: draft.balance.head
+            )
             operation.state = .done(answer)
             operation.at = now
             rows.append(.operation(operation))
-            return Decision(Answer(answer), changes: draft.changes + rows.map(Change.put))
+            return Decision(
+                Answer(answer),
+                changes: draft.changes + rows.map(Change.put) + others
+            )
         }
     }
 
@@ -200,20 +206,20 @@ struct CallCommands: Sendable {
     func expire(_ due: HoldRow, evenEarly: Bool = false) -> Command<Bool> {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
         if let key = due.operation { keys.append(.operation(due.account, key: key)) }
+        keys += Self.keys(due.quota?.name, due.account)
         return Command(keys: keys) { loaded in
             guard let balance = loaded.balance(due.account),
                 var hold = loaded.hold(due.id), hold.state == .open,
                 evenEarly ? !hold.sent : hold.expiresAt <= now
             else { return Decision(false) }
             var draft = LedgerDraft(balance, now: now)
+            var rows: [Row] = []
             if hold.sent {
-                draft.capture(hold.amount, of: hold)
-                hold.state = .captured(hold.amount)
+                capture(hold.amount, &hold, &draft, &rows)
             } else {
-                draft.release(hold, as: .expire)
-                hold.state = .expired
+                release(&hold, &draft, &rows, loaded, as: .expire)
             }
-            var changes = draft.changes + [.put(.hold(hold))]
+            var changes = draft.changes + rows.map(Change.put)
             if let key = due.operation,
                 var operation = loaded.operation(due.account, key: key),
                 operation.state == .running(hold: hold.id)
@@ -240,6 +246,65 @@ struct CallCommands: Sendable {
             return Decision(true, changes: [.delete(key)])
         }
     }
+}
+
+// Holds, with what they hold of a quota.
+extension CallCommands {
+    private static func keys(_ quota: String?, _ account: Identifier) -> [Key] {
+        quota.map { [.account(account), .quota(account, name: $0)] } ?? []
+    }
+
+    private func keys(of call: AcceptedCall) -> [Key] {
+        [.balance(call.account), .operation(call.account, key: call.key)]
+            + (call.hold.map { [.hold($0)] } ?? [])
+            + Self.keys(call.quota?.name, call.account)
+    }
+
+    private func period(
+        taking quota: Price.QuotaPrice,
+        of account: Identifier,
+        _ loaded: Loaded
+    ) throws(Problem) -> QuotaRow {
+        guard let profile = loaded.account(account)?.profile else { throw .noAccount }
+        let row = loaded.quota(account, name: quota.name)
+        return try quotas.taken(quota.units, quota.name, of: profile, row)
+    }
+
+    private func quota(of call: AcceptedCall, _ loaded: Loaded) -> Quota? {
+        guard let name = call.quota?.name,
+            let profile = loaded.account(call.account)?.profile
+        else { return nil }
+        return quotas.quota(name, of: profile, loaded.quota(call.account, name: name))
+    }
+
+    private func capture(
+        _ charge: Int64,
+        _ hold: inout HoldRow,
+        _ draft: inout LedgerDraft,
+        _ rows: inout [Row]
+    ) {
+        let charge = min(max(0, charge), hold.amount)
+        draft.capture(charge, of: hold)
+        hold.state = .captured(charge)
+        rows.append(.hold(hold))
+    }
+
+    private func release(
+        _ hold: inout HoldRow,
+        _ draft: inout LedgerDraft,
+        _ rows: inout [Row],
+        _ loaded: Loaded,
+        as kind: LedgerEntry.Kind = .release
+    ) {
+        draft.release(hold, as: kind)
+        hold.state = kind == .expire ? .expired : .released
+        rows.append(.hold(hold))
+        guard let quota = hold.quota else { return }
+        let row = loaded.quota(hold.account, name: quota.name)
+        guard var period = QuotaCommands.givenBack(quota, to: row) else { return }
+        period.seq = draft.takeNumber()
+        rows.append(.quota(period))
+    }
 
     private static func unanswered(_ hold: HoldRow, _ balance: BalanceRow) -> StoredAnswer {
         var problem = Problem(
@@ -255,6 +320,25 @@ struct CallCommands: Sendable {
             body: AnswerEncoder.encode(problem),
             head: balance.head
         )
+    }
+}
+
+extension CallEnd {
+    fileprivate var status: Int {
+        switch self {
+        case .succeeded: 200
+        case .failed(let problem), .cut(_, _, let problem): problem.status
+        }
+    }
+
+    fileprivate func body(_ balance: BalanceRow, _ quota: Quota?) -> [UInt8] {
+        switch self {
+        case .succeeded(_, let answer): return answer(balance, quota)
+        case .failed(let problem): return AnswerEncoder.encode(problem)
+        case .cut(let charge, _, var problem):
+            problem.charged = charge
+            return AnswerEncoder.encode(problem)
+        }
     }
 }
 

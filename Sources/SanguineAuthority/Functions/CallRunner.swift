@@ -1,56 +1,98 @@
 package import SanguineModel
-import Synchronization
 
 /// Runs metered functions: accepts, calls, settles.
 ///
-/// Once a call is accepted it runs in a task of its own to its end. A client that hangs up cancels
-/// nothing: what the upstream was asked to make is paid for, and its answer is kept under the key.
+/// A call is recognized by its key first, then answered from what is kept, then held for, and then
+/// run, alone or with identical ones. Once it is accepted it goes to its end in a task of its own: a
+/// client that hangs up cancels nothing, unless the function says so. What the upstream was asked to
+/// make is paid for, and the answer is kept under the key.
 ///
 /// Invariants:
 ///
 /// 1. Every accepted call is settled or withdrawn exactly once, or left to its hold's expiry if the
 ///    storage fails. Then it is never answered like a refusal that changed nothing.
-/// 2. At most ``limit`` calls run at a time; of one account a quarter of them, of one address half.
+/// 2. At most ``limit`` runs go on at a time, of one account a quarter of them. More wait for their
+///    turn, within a limit; past it calls are refused.
 /// 3. ``waitUntilIdle()`` returns only when no call runs any more, so that a graceful shutdown
 ///    loses none, or when ``abandon()`` ends the patience.
 package final class CallRunner: Sendable {
     /// What is told of calls, for logs and metrics.
     package struct Reports: Sendable {
-        /// A call of a function has ended: `succeeded`, or the code of its problem.
+        /// A run of a function has ended: `succeeded`, or the code of its problem.
         package var ended: @Sendable (_ function: String, _ outcome: String) -> Void
         /// The end of a call could not be stored, at that attempt.
         package var notStored: @Sendable (_ problem: Problem, _ attempt: Int) -> Void
+        /// A call was answered: from what was kept, with a run of its own, or with that of another.
+        package var answered: @Sendable (_ function: String, _ from: CallReply.Origin) -> Void
+        /// A streamed run has made its first part.
+        package var began: @Sendable (_ function: String) -> Void
 
         /// Creates reports to nobody.
         package init() {
             ended = { _, _ in }
             notStored = { _, _ in }
+            answered = { _, _ in }
+            began = { _ in }
         }
     }
 
-    /// How many calls run at a time.
-    package var limit: Int { slots.limit }
+    /// How much is taken at a time.
+    package struct Limits: Sendable {
+        /// Runs at a time.
+        package var running: Int
+        /// Calls that wait for their turn or share a run.
+        ///
+        /// Default: four times as many as run.
+        package var waiting: Int
+        /// How long a call waits for its turn.
+        ///
+        /// Default: 60 s.
+        package var queueTime: Duration
+        /// Bytes of kept answers in memory.
+        ///
+        /// Default: 32 MiB.
+        package var memoryBytes: Int
+        /// Bytes of an answer that is kept.
+        ///
+        /// Default: 64 KiB.
+        package var keptBytes: Int
+        /// After how long without a part a reader is told that there was none.
+        ///
+        /// Default: 20 s.
+        package var pingInterval: Duration
 
-    private let slots: SharedPool
-    private let authority: Authority
-    private let functions: @Sendable () -> [any MeteredFunction]
-    private let expiryInterval: Duration
-    private let delay: any Clock<Duration>
-    private let reports: Reports
-    private let estimates = CostEstimates()
-
-    // Guarded by the mutex: whether a call may begin is decided before the handler suspends.
-    private struct State {
-        var running = 0
-        var isStopped = false
-        /// Requests that wait for the calls that they began.
-        var waiting: [UInt64: CheckedContinuation<Result<Answer, Problem>, Never>] = [:]
-        var lastCall: UInt64 = 0
-        /// How many requests of this process are about a call now: its run and its repetitions.
-        var present: [OperationPosition: Int] = [:]
-        var whenIdle: CheckedContinuation<Void, Never>?
+        /// Creates limits.
+        package init(
+            running: Int,
+            waiting: Int? = nil,
+            queueTime: Duration = .seconds(60),
+            memoryBytes: Int = 32 << 20,
+            keptBytes: Int = 64 << 10,
+            pingInterval: Duration = .seconds(20)
+        ) {
+            self.running = running
+            self.waiting = waiting ?? 4 * running
+            self.queueTime = queueTime
+            self.memoryBytes = memoryBytes
+            self.keptBytes = keptBytes
+            self.pingInterval = pingInterval
+        }
     }
-    private let state = Mutex(State())
+
+    /// How many runs go on at a time.
+    package var limit: Int { limits.running }
+
+    let services: RunServices
+    let limits: Limits
+    let functions: @Sendable () -> [any MeteredFunction]
+    private let expiryInterval: Duration
+    private let repeats = RepeatGuard()
+    /// The calls that are accepted and not settled.
+    private let places: SharedPool
+    /// Those who read streamed answers.
+    private let readers: SharedPool
+    /// Runs that go on although nobody reads them.
+    private let drains: SharedPool
 
     /// The share of the calls that one account may have: a quarter.
     package static let accountShare = 4
@@ -60,46 +102,65 @@ package final class CallRunner: Sendable {
     /// - Parameters:
     ///   - authority: What accepts and settles.
     ///   - functions: The functions that there are now; of several with one name the first counts.
-    ///   - limit: How many calls run at a time.
+    ///   - limits: How much is taken at a time.
     ///   - expiryInterval: How often holds are looked at whose time is over.
     ///   - delay: The clock that waits.
     ///   - reports: What is told of calls. Default: nothing.
     package init(
         authority: Authority,
         functions: @escaping @Sendable () -> [any MeteredFunction],
-        limit: Int,
+        limits: Limits,
         expiryInterval: Duration,
         delay: any Clock<Duration>,
         reports: Reports = Reports()
     ) {
-        self.authority = authority
         self.functions = functions
-        slots = SharedPool(limit: limit, accountShare: max(1, limit / Self.accountShare))
+        self.limits = limits
         self.expiryInterval = expiryInterval
-        self.delay = delay
-        self.reports = reports
+        let share = max(1, limits.running / Self.accountShare)
+        let all = limits.running + limits.waiting
+        places = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
+        readers = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
+        drains = SharedPool(limit: limits.running, accountShare: share)
+        let tier = ResultTier(bytes: limits.memoryBytes)
+        services = RunServices(
+            authority: authority,
+            queue: CallQueue(limit: limits.running, accountShare: share),
+            calls: LiveCalls(),
+            flights: FlightTable(over: tier),
+            tier: tier,
+            estimates: CostEstimates(),
+            delay: delay,
+            reports: reports,
+            queueTime: limits.queueTime,
+            keptBytes: limits.keptBytes
+        )
     }
+
+    private var authority: Authority { services.authority }
 
     /// What is said of the functions.
     package var descriptions: [FunctionDescription] { functions().map(\.description) }
 
+    /// Runs that go on, and calls that wait for their turn.
+    package var counts: (running: Int, waiting: Int) { services.queue.counts }
+
     /// Waits for the calls that still run, or for ``abandon()``, which may have been before.
-    package func waitUntilIdle() async { await wait { $0.isStopped } }
+    package func waitUntilIdle() async {
+        await services.calls.waitUntilIdle(unlessStopped: true)
+    }
 
     /// Waits for the calls that still run although nobody waits for them, or for the next
     /// ``abandon()``.
-    package func waitForLast() async { await wait { _ in false } }
-
-    private func wait(unless isInVain: (State) -> Bool) async {
-        await withCheckedContinuation { continuation in
-            let isIdle = state.withLock { state in
-                guard state.running > 0, !isInVain(state) else { return true }
-                state.whenIdle = continuation
-                return false
-            }
-            if isIdle { continuation.resume() }
-        }
+    package func waitForLast() async {
+        await services.calls.waitUntilIdle(unlessStopped: false)
     }
+
+    /// Ends all waiting for calls that still run: who waits is told to come again with the same
+    /// key, and the call goes on for as long as the process does.
+    ///
+    /// What is not settled then is settled or released by whoever uses the storage next.
+    package func abandon() { services.calls.abandon() }
 
     /// What a call would cost.
     ///
@@ -111,31 +172,61 @@ package final class CallRunner: Sendable {
         let function = try function(name)
         let prepared = try Self.prepare(try body.get(), for: function)
         return Quote(
-            estimate: min(prepared.hold, estimates.estimate(of: name) ?? prepared.guess),
+            estimate: min(prepared.hold, services.estimates.estimate(of: name) ?? prepared.guess),
             hold: prepared.hold
         )
     }
 
     /// Calls a function, or gives the answer of the same call again.
     ///
+    /// - Parameters:
+    ///   - name: The function's name.
+    ///   - identity: Who calls.
+    ///   - address: Where the request came from, for its share of the calls.
+    ///   - submission: The call under its key.
+    ///   - reader: How the answer is wanted. Default: in one piece.
+    /// - Returns: The answer, or its parts as they come.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `operation_in_progress`,
-    ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`, `upstream_missing`,
-    ///   `overloaded`. A call that was accepted and failed is an answer, with its problem. One
-    ///   whose end the storage does not take is `operation_in_progress` or `internal_fault`: the
-    ///   same key gets its end.
+    ///   `idempotency_expired`, `invalid_content`, `quota_exhausted`, `insufficient_tokens`,
+    ///   `upstream_missing`, `overloaded`. A call that was accepted and failed is an answer, with
+    ///   its problem. One whose end the storage does not take is `operation_in_progress` or
+    ///   `internal_fault`: the same key gets its end.
     package func call(
         _ name: String,
-        _ account: Identifier,
+        _ identity: Identity,
         from address: String? = nil,
-        _ submission: Submission<FunctionRequest<JSONValue>>
-    ) async throws(Problem) -> Answer {
-        let position = OperationPosition(account: account, key: submission.key)
-        state.withLock { $0.present[position, default: 0] += 1 }
-        defer { leave(position) }
+        _ submission: Submission<FunctionRequest<JSONValue>>,
+        as reader: CallReader = .plain
+    ) async throws(Problem) -> CallReply {
+        try await call(try function(name), identity, address, submission, reader)
+    }
+
+    /// Calls a function that need not be one of the list.
+    package func call(
+        _ function: any MeteredFunction,
+        _ identity: Identity,
+        _ address: String?,
+        _ submission: Submission<FunctionRequest<JSONValue>>,
+        _ reader: CallReader
+    ) async throws(Problem) -> CallReply {
+        let position = OperationPosition(account: identity.account, key: submission.key)
+        services.calls.enter(position)
+        defer { services.calls.leave(position) }
         do throws(Problem) {
-            return try await run(name, account, address, submission)
+            return try await CallAttempt(
+                runner: self,
+                function: function,
+                identity: identity,
+                address: address,
+                submission: submission,
+                reader: reader
+            ).perform()
         } catch {
-            guard error.code == .operationInProgress, isAlone(position) else { throw error }
+            guard error.code == .operationInProgress else { throw error }
+            if reader.wantsParts, let call = services.calls.call(position) {
+                return .events(try follow(call, after: reader.after, address), .shared)
+            }
+            guard services.calls.isAlone(position) else { throw error }
             throw await patient(error, position)
         }
     }
@@ -153,101 +244,11 @@ package final class CallRunner: Sendable {
     /// The longest wait that a client is told, in seconds: clients heed no longer one.
     package static let longestRetryAfter = 60
 
-    private func isAlone(_ position: OperationPosition) -> Bool {
-        state.withLock { $0.present[position] == 1 }
-    }
-
-    private func leave(_ position: OperationPosition) {
-        state.withLock { state in
-            let others = (state.present[position] ?? 1) - 1
-            state.present[position] = others > 0 ? others : nil
-        }
-    }
-
-    private func run(
-        _ name: String,
-        _ account: Identifier,
-        _ address: String?,
-        _ submission: Submission<FunctionRequest<JSONValue>>
-    ) async throws(Problem) -> Answer {
-        let function = try function(name)
-        let prepared: Result<PreparedCall, Problem> = submission.content.flatMap { request in
-            Result { () throws(Problem) in try Self.prepare(request, for: function) }
-        }
-        // One who has no place is told so only if the call is not known under its key already.
-        let place = isStopped ? nil : try? slots.take(account: account, address: address)
-        let terms = prepared.map { prepared in
-            CallTerms(
-                function: name,
-                hold: prepared.hold,
-                life: max(authority.settings.holdLife, prepared.life),
-                unavailable: prepared.unavailable ?? (place == nil ? .noSlot : nil)
-            )
-        }
-        let start = try await authority.start(
-            account,
-            Submission(key: submission.key, fingerprint: submission.fingerprint, content: terms)
-        )
-        switch start {
-        case .replayed(let answer):
-            return answer
-        case .accepted(let call):
-            let prepared = try prepared.get()
-            return try await answer(of: call, name, prepared, place).get()
-        }
-    }
-
-    /// Runs an accepted call, and waits for its end or for ``abandon()``.
-    private func answer(
-        of call: AcceptedCall,
-        _ name: String,
-        _ prepared: PreparedCall,
-        _ place: SharedPool.Place?
-    ) async -> Result<Answer, Problem> {
-        await withCheckedContinuation { continuation in
-            let (number, isStopped) = state.withLock { state in
-                state.lastCall += 1
-                state.running += 1
-                if !state.isStopped { state.waiting[state.lastCall] = continuation }
-                return (state.lastCall, state.isStopped)
-            }
-            if isStopped { continuation.resume(returning: .failure(.stopping)) }
-            // Unstructured on purpose: the charge must not be cancelled with the request.
-            Task { [self] in
-                let result = await Result { () async throws(Problem) in
-                    try await finish(call, name, prepared)
-                }
-                place?.leave()
-                let waiting = state.withLock { $0.waiting.removeValue(forKey: number) }
-                waiting?.resume(returning: result)
-                ended()
-            }
-        }
-    }
-
-    /// Ends all waiting for calls that still run: who waits is told to come again with the same
-    /// key, and the call goes on for as long as the process does.
-    ///
-    /// What is not settled then is settled or released by whoever uses the storage next.
-    package func abandon() {
-        let (waiting, whenIdle) = state.withLock { state in
-            state.isStopped = true
-            let taken = (Array(state.waiting.values), state.whenIdle)
-            state.waiting = [:]
-            state.whenIdle = nil
-            return taken
-        }
-        for continuation in waiting { continuation.resume(returning: .failure(.stopping)) }
-        whenIdle?.resume()
-    }
-
-    private var isStopped: Bool { state.withLock { $0.isStopped } }
-
     /// Reads what a call asks for.
     ///
     /// A member that no function heeds yet is refused: whoever sends it counts on its effect, and
     /// would pay for less.
-    private static func prepare(
+    static func prepare(
         _ request: FunctionRequest<JSONValue>,
         for function: any MeteredFunction
     ) throws(Problem) -> PreparedCall {
@@ -266,183 +267,181 @@ package final class CallRunner: Sendable {
         }
         return function
     }
+}
 
-    private func finish(
-        _ call: AcceptedCall,
-        _ name: String,
-        _ prepared: PreparedCall
-    ) async throws(Problem) -> Answer {
-        let end: CallEnd
-        do throws(CallFault) {
-            guard try await mayLeave(call, prepared) else { throw CallFault.failed(.expiredUnsent) }
-            let outcome = try await perform(prepared)
-            end = Self.success(call, outcome)
-            estimates.learn(outcome.charge, of: name)
-            reports.ended(name, "succeeded")
-        } catch {
-            reports.ended(name, error.problem.code.rawValue)
-            switch error {
-            case .failed(let problem): end = .failed(problem)
-            case .withdrawn(let problem): throw problem
-            }
-        }
-        return try await persist { () async throws(Problem) in
-            try await authority.settle(call, end)
+// What a call takes for its time.
+extension CallRunner {
+    /// A place among the calls that are accepted; `nil` if there is none.
+    func place(_ account: Identifier, _ address: String?) -> SharedPool.Place? {
+        services.calls.isStopped ? nil : try? places.take(account: account, address: address)
+    }
+
+    func countRepeat(
+        _ function: any MeteredFunction,
+        _ account: Identifier,
+        _ input: JSONValue
+    ) throws(Problem) {
+        try repeats.count(
+            function.name,
+            account,
+            input,
+            limit: function.rules.limits.repeatsPerMinute,
+            at: authority.clock.now()
+        )
+    }
+
+    /// A run that nobody reads any more goes on or is stopped, as its function declares.
+    func unread(_ flight: Flight, _ rules: FunctionRules, _ account: Identifier) {
+        if rules.onDisconnect == .drain, let place = try? drains.take(account: account) {
+            flight.drain(place)
+        } else {
+            flight.cancel(.interrupted)
         }
     }
 
-    private static func success(_ call: AcceptedCall, _ outcome: PreparedCall.Outcome) -> CallEnd {
-        .succeeded(charge: outcome.charge) { balance in
-            AnswerEncoder.encode(
-                FunctionResult(
-                    output: outcome.output,
-                    charged: outcome.charge,
-                    tokensRemaining: balance.available,
-                    held: balance.held,
-                    head: balance.head,
-                    cached: false,
-                    operation: call.operation
-                )
+    /// Gives the parts of a call that runs.
+    func follow(
+        _ call: RunningCall,
+        after index: Int64?,
+        _ address: String?
+    ) throws(Problem) -> CallEvents {
+        let place: SharedPool.Place
+        do throws(SharedPool.Refusal) {
+            place = try readers.take(account: call.call.account, address: address)
+        } catch {
+            throw Problem(
+                .overloaded,
+                "Close other streams of answers, then ask for this one again with its key.",
+                retryAfter: 1
             )
         }
+        return CallEvents(
+            call,
+            after: index,
+            authority,
+            place,
+            pingInterval: limits.pingInterval,
+            delay: services.delay
+        )
     }
 
-    private func perform(_ prepared: PreparedCall) async throws(CallFault) -> PreparedCall.Outcome {
-        do throws(Problem) {
-            var outcome = try await prepared.run(CallContext(account: nil))
-            outcome.charge = min(max(0, outcome.charge), prepared.hold)
-            return outcome
-        } catch {
-            throw .failed(error)
-        }
-    }
+    // MARK: - By key
 
-    /// Records that the call leaves now, or takes it back if the storage does not.
-    private func mayLeave(
-        _ call: AcceptedCall,
-        _ prepared: PreparedCall
-    ) async throws(CallFault) -> Bool {
-        guard prepared.isSent else { return true }
-        do throws(Problem) {
-            return try await authority.markSent(call)
-        } catch let reason {
-            do throws(Problem) {
-                try await persist { () async throws(Problem) in try await authority.withdraw(call) }
-            } catch {
-                throw .withdrawn(error)
-            }
-            throw .withdrawn(reason)
-        }
-    }
-
-    /// Changes an accepted call, and tries again while the storage is busy or failing: the hold's
-    /// expiry is the last resort.
+    /// Finds a call by its key alone.
     ///
-    /// - Throws: `operation_in_progress` for a storage that stays overloaded, because the call was
-    ///   accepted, and 503 would say that nothing was changed; all else as it is.
-    private func persist<Value>(
-        _ change: () async throws(Problem) -> Value
-    ) async throws(Problem) -> Value {
-        var attempt = 1
-        while true {
-            do throws(Problem) {
-                return try await change()
-            } catch {
-                guard error.code == .overloaded || error.code == .internalFault else { throw error }
-                reports.notStored(error, attempt)
-                guard attempt < Self.persistAttempts else {
-                    throw error.code == .overloaded ? .endUnknown : error
-                }
+    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
+    ///   for one that runs, if it is not wanted in parts, and `idempotency_expired`.
+    package func find(
+        _ position: OperationPosition,
+        from address: String?,
+        as reader: CallReader
+    ) async throws(Problem) -> CallReply {
+        if let call = services.calls.call(position) {
+            guard reader.wantsParts else { throw .stillRunning }
+            return .events(try follow(call, after: reader.after, address), .shared)
+        }
+        guard let row = try await authority.operation(position) else { throw .noCall }
+        switch row.state {
+        case .running:
+            throw await patient(.stillRunning, position)
+        case .pushed:
+            throw .noCall
+        case .forgotten:
+            throw Problem(
+                .idempotencyExpired,
+                "Call again with a new key: the answer is no longer kept."
+            )
+        case .done(let answer):
+            guard reader.wantsParts else {
+                return .answer(Answer(answer, replayed: true), .replayed)
             }
-            try? await delay.sleep(for: .milliseconds(100 << attempt))
-            attempt += 1
+            let events = CallEvents(answer, run: row.run, after: reader.after, authority)
+            return .events(events, .replayed)
         }
     }
 
-    /// How often the end of a call is tried to be stored: over 6.2 seconds.
-    private static let persistAttempts = 6
-
-    private func ended() {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            state.running -= 1
-            guard state.running == 0 else { return nil }
-            defer { state.whenIdle = nil }
-            return state.whenIdle
+    /// Ends a call that runs, for its owner.
+    ///
+    /// - Returns: What became of it, also if it had ended before.
+    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
+    ///   for one that cannot be stopped.
+    package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
+        guard let call = services.calls.call(position) else {
+            guard let row = try await authority.operation(position) else { throw .noCall }
+            guard case .done(let answer) = row.state else { throw .stillRunning }
+            return try await authority.ending(position.account, answer)
         }
-        waiter?.resume()
+        let flight = call.flight
+        guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
+        if flight.isOnesOwn {
+            flight.cancel(.callCancelled)
+        } else {
+            let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
+            call.ending.resolve(await services.settle(call, end))
+            flight.log.wakeAll()
+        }
+        let answer = try await call.ending.wait().get()
+        return try await authority.ending(position.account, answer.stored)
     }
 }
 
-/// Why an accepted call has no result.
-private enum CallFault: Error {
-    /// It failed: its hold is released, and the problem is its answer under its key.
-    case failed(Problem)
-    /// It was taken back, or is left to its hold's expiry: nothing is stored under its key.
-    case withdrawn(Problem)
+/// How an answer is wanted.
+package enum CallReader: Sendable {
+    /// In one piece.
+    case plain
+    /// In parts as they come, from the one on that follows an index.
+    case parts(after: Int64?)
 
-    var problem: Problem {
-        switch self {
-        case .failed(let problem), .withdrawn(let problem): problem
-        }
+    var wantsParts: Bool { if case .parts = self { true } else { false } }
+
+    var after: Int64? { if case .parts(let index) = self { index } else { nil } }
+}
+
+/// What a call is answered with.
+package enum CallReply: Sendable {
+    /// Where an answer comes from.
+    package enum Origin: Hashable, Sendable {
+        /// From what is kept: made so long ago, and kept for so long yet (`nil` for ever).
+        case cache(age: Duration, rest: Duration?)
+        /// From a run of its own, whose result is kept or is not.
+        case run(isKept: Bool)
+        /// From the run of another call.
+        case shared
+        /// It was given before.
+        case replayed
     }
+
+    /// All of it.
+    case answer(Answer, Origin)
+    /// Its parts as they come.
+    case events(CallEvents, Origin)
 }
 
 extension Problem {
-    fileprivate static var stopping: Problem {
-        Problem(
-            .overloaded,
-            "The server stops: send the call again with the same key, which gets its end.",
-            retryAfter: 1
-        )
+    fileprivate static var noCall: Problem {
+        Problem(.notFound, "Use the key of a call that this account made in the last 48 hours.")
     }
 
-    fileprivate static var noSlot: Problem {
-        Problem(
-            .overloaded,
-            """
-            Send the call again, with the same key, when calls of this account or of others have \
-            ended.
-            """,
-            retryAfter: 1
-        )
-    }
-
-    fileprivate static var endUnknown: Problem {
+    fileprivate static var stillRunning: Problem {
         Problem(
             .operationInProgress,
-            "Wait, then send the same request with the same key to get its answer.",
+            "Wait, then ask again; or ask with 'Accept: text/event-stream'.",
             retryAfter: 1
         )
     }
 
-    fileprivate static var expiredUnsent: Problem {
+    fileprivate static var inOnePiece: Problem {
         Problem(
-            .upstreamTimeout,
-            "Call again with a new key: the call waited longer than its hold."
+            .operationInProgress,
+            "Wait for the answer: it comes in one piece, and was asked for already.",
+            retryAfter: 1
         )
     }
 
-    /// The answer of a call whose upstream took too long.
-    package static var upstreamTooSlow: Problem {
+    static var callCancelled: Problem {
         Problem(
-            .upstreamTimeout,
-            "Nothing was charged. Call again with a new key, perhaps with a shorter question."
+            .callCancelled,
+            "Call again with a new key; what was made before is kept under this one."
         )
-    }
-
-    /// The answer of a call whose upstream failed: nothing of what it said.
-    package static var upstreamFailed: Problem {
-        Problem(.upstreamFailed, "Nothing was charged. Call again later, with a new key.")
-    }
-}
-
-extension Result {
-    /// The value or the error of an asynchronous body with a typed error.
-    fileprivate init(_ body: () async throws(Failure) -> Success) async {
-        do {
-            self = .success(try await body())
-        } catch {
-            self = .failure(error)
-        }
     }
 }

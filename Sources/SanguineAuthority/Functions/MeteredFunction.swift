@@ -163,3 +163,18 @@ package struct PreparedCall: Sendable {
         self.run = run
     }
 }
+
+extension Problem {
+    /// The answer of a call whose upstream took too long.
+    package static var upstreamTooSlow: Problem {
+        Problem(
+            .upstreamTimeout,
+            "Nothing was charged. Call again with a new key, perhaps with a shorter question."
+        )
+    }
+
+    /// The answer of a call whose upstream failed: nothing of what it said.
+    package static var upstreamFailed: Problem {
+        Problem(.upstreamFailed, "Nothing was charged. Call again later, with a new key.")
+    }
+}

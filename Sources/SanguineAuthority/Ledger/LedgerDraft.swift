@@ -8,9 +8,11 @@ import SanguineModel
 /// 2. However many transfers an operation makes, it takes one number of the feed: the owner sees
 ///    all of them or none.
 /// 3. The last transfer's running balances are the balance's.
+/// 4. Nothing moves nothing: an amount of zero makes no transfer.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
+    private var hasNumber = false
     private let now: Timestamp
 
     init(_ balance: BalanceRow, now: Timestamp) {
@@ -21,7 +23,14 @@ struct LedgerDraft {
 
     /// What must be stored: the transfers in order, then the balance.
     var changes: [Change] {
-        transfers.isEmpty ? [] : transfers.map(Change.append) + [.put(.balance(balance))]
+        hasNumber ? transfers.map(Change.append) + [.put(.balance(balance))] : []
+    }
+
+    /// The operation's number of the feed, for what it changes beside the balance.
+    mutating func takeNumber() -> Int64 {
+        if !hasNumber { balance.head += 1 }
+        hasNumber = true
+        return balance.head
     }
 
     mutating func grant(_ amount: Int64, reason: String) {
@@ -42,7 +51,7 @@ struct LedgerDraft {
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
         precondition(charged >= 0 && charged <= hold.amount, "A capture is at most its hold.")
         move(hold.amount, .release, hold.reason)
-        if charged > 0 { move(charged, .capture, hold.reason) }
+        move(charged, .capture, hold.reason)
     }
 
     mutating func release(_ hold: HoldRow, as kind: LedgerEntry.Kind = .release) {
@@ -63,9 +72,9 @@ struct LedgerDraft {
     }
 
     private mutating func move(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
+        guard amount > 0 else { return }
         if transfers.isEmpty {
-            balance.head += 1
-            balance.seq = balance.head
+            balance.seq = takeNumber()
             balance.changedAt = now
         }
         var transfer = Transfer(
@@ -89,7 +98,7 @@ struct LedgerDraft {
 
     private func checkInvariants() {
         assert(balance.available >= 0 && balance.held >= 0)
-        assert(transfers.allSatisfy { $0.seq == balance.seq })
+        assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount > 0 })
         assert(transfers.last?.availableAfter == balance.available)
         assert(transfers.last?.heldAfter == balance.held)
     }

@@ -32,13 +32,8 @@ struct QuotaCommands: Sendable {
             let amount = try submission.content.get().amount ?? 1
             try Amounts.check(amount)
 
-            var period = current(name, of: profile, loaded.quota(account, name: name))
-            guard profile.plan == .premium || period.used <= limit - amount else {
-                throw exhausted(quota(period, of: profile, limit: limit))
-            }
+            var period = try taken(amount, name, of: profile, loaded.quota(account, name: name))
             feed.head += 1
-            // Premium accounts are counted without end; the count must not overflow.
-            period.used = min(period.used, WireLimits.amount) + amount
             period.seq = feed.head
             let answer = StoredAnswer(
                 status: 200,
@@ -57,6 +52,41 @@ struct QuotaCommands: Sendable {
                 changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
             )
         }
+    }
+
+    /// The period that runs now, after some of it was taken.
+    ///
+    /// Its number of the feed is left to the caller.
+    ///
+    /// - Throws: `not_found` for an unknown name, `quota_exhausted`.
+    func taken(
+        _ amount: Int64,
+        _ name: String,
+        of profile: Account,
+        _ row: QuotaRow?
+    ) throws(Problem) -> QuotaRow {
+        guard let limit = limits[name] else { throw .noQuota }
+        var period = current(name, of: profile, row)
+        guard profile.plan == .premium || period.used <= limit - amount else {
+            throw exhausted(quota(period, of: profile, limit: limit))
+        }
+        // Premium accounts are counted without end; the count must not overflow.
+        period.used = min(period.used, WireLimits.amount) + amount
+        return period
+    }
+
+    /// The period after what was held of it was given back; `nil` if it is another day's by now,
+    /// so that there is nothing to give back to.
+    static func givenBack(_ hold: QuotaHold, to row: QuotaRow?) -> QuotaRow? {
+        guard var period = row, period.day == hold.day else { return nil }
+        period.used = max(0, period.used - hold.units)
+        return period
+    }
+
+    /// An allowance as its owner sees it now; `nil` for a name that is not configured any more.
+    func quota(_ name: String, of profile: Account, _ row: QuotaRow?) -> Quota? {
+        guard let limit = limits[name] else { return nil }
+        return quota(current(name, of: profile, row), of: profile, limit: limit)
     }
 
     /// All allowances of an account, by name, as they are now.

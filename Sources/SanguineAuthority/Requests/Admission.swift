@@ -14,9 +14,9 @@ package struct Admission: Sendable {
     /// Creates the admission of an authority.
     package init(_ authority: Authority) { tokens = authority.tokens }
 
-    /// A request that was let in.
+    /// A request that was let in, and who sent it.
     struct Admitted<Content: Sendable>: Sendable {
-        var account: Identifier
+        var identity: Identity
         var submission: Submission<Content>
     }
 
@@ -61,7 +61,7 @@ package struct Admission: Sendable {
         let key = try idempotencyKey(request)
         let identity = try await read(request)
         let submission = try await submission(request, key, as: type, meaning: meaning)
-        return Admitted(account: identity.account, submission: submission)
+        return Admitted(identity: identity, submission: submission)
     }
 
     /// Reads a request that changes something under an idempotency key, whoever sends it.

@@ -41,7 +41,7 @@ extension Endpoints {
             String($0.amount ?? 1)
         }
         let name = request.parameter("name") ?? ""
-        return .answer(try await authority.consume(name, admitted.account, admitted.submission))
+        return .answer(try await authority.consume(name, admitted.identity.account, admitted.submission))
     }
 
     @Sendable
@@ -51,7 +51,7 @@ extension Endpoints {
             as: SpendRequest.self,
             meaning: \.meaning
         )
-        return .answer(try await authority.spend(admitted.account, admitted.submission))
+        return .answer(try await authority.spend(admitted.identity.account, admitted.submission))
     }
 
     @Sendable
@@ -59,7 +59,7 @@ extension Endpoints {
         let admitted = try await admission.submit(request, as: HoldRequest.self) {
             "\($0.amount) \($0.expiresIn.map(String.init) ?? "")"
         }
-        return .answer(try await authority.hold(admitted.account, admitted.submission))
+        return .answer(try await authority.hold(admitted.identity.account, admitted.submission))
     }
 
     @Sendable
@@ -68,7 +68,7 @@ extension Endpoints {
             String($0.amount)
         }
         return .answer(
-            try await authority.capture(holdID(request), admitted.account, admitted.submission)
+            try await authority.capture(holdID(request), admitted.identity.account, admitted.submission)
         )
     }
 
@@ -81,7 +81,7 @@ extension Endpoints {
             content: admitted.submission.content.map { _ in }
         )
         return .answer(
-            try await authority.release(holdID(request), admitted.account, submission)
+            try await authority.release(holdID(request), admitted.identity.account, submission)
         )
     }
 

@@ -1,12 +1,14 @@
 import SanguineModel
 
-// `/v1/functions`.
+// `/v1/functions` and `/v1/calls`.
 extension Endpoints {
     var functions: [Endpoint] {
         [
             Endpoint("GET", "functions", descriptions),
             Endpoint("POST", "functions/:name/quote", quote),
             Endpoint("POST", "functions/:name", call),
+            Endpoint("GET", "calls/:key", findCall),
+            Endpoint("DELETE", "calls/:key", cancelCall),
         ]
     }
 
@@ -24,23 +26,106 @@ extension Endpoints {
 
     @Sendable
     private func call(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let reader = try CallReader(request)
         let admitted = try await admission.submit(
             request,
             as: FunctionRequest<JSONValue>.self
         ) {
             String(decoding: AnswerEncoder.encode($0), as: UTF8.self)
         }
-        let answer = try await calls.call(
-            request.parameter("name") ?? "",
-            admitted.account,
-            from: request.address,
-            admitted.submission
+        return .reply(
+            try await calls.call(
+                request.parameter("name") ?? "",
+                admitted.identity,
+                from: request.address,
+                admitted.submission,
+                as: reader
+            )
         )
-        var wire = WireAnswer.answer(answer)
-        if answer.stored.status == 200 {
-            // RFC 9211: no function is cached.
-            wire.fields.append((.cacheStatus, "sanguine; fwd=bypass"))
+    }
+
+    @Sendable
+    private func findCall(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let reader = try CallReader(request)
+        let position = try await position(request)
+        return .reply(try await calls.find(position, from: request.address, as: reader))
+    }
+
+    @Sendable
+    private func cancelCall(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let ending = try await calls.cancel(try await position(request))
+        return .changed(ending, head: ending.balance.head)
+    }
+
+    private func position(_ request: any WireRequest) async throws(Problem) -> OperationPosition {
+        let identity = try await admission.read(request)
+        return OperationPosition(
+            account: identity.account,
+            key: request.parameter("key") ?? ""
+        )
+    }
+}
+
+extension CallReader {
+    /// How a request wants its answer: in parts if it accepts server-sent events, from the one on
+    /// that follows `Last-Event-ID`.
+    init(_ request: any WireRequest) throws(Problem) {
+        let accepted = request.field(.accept)?.lowercased() ?? ""
+        guard accepted.contains(WireAnswer.eventStream) else {
+            self = .plain
+            return
         }
-        return wire
+        guard let text = request.field(.lastEventID), !text.isEmpty else {
+            self = .parts(after: nil)
+            return
+        }
+        guard let index = Int64(text), (0...Self.largestIndex).contains(index) else {
+            throw Problem(
+                .malformedRequest,
+                "Set 'Last-Event-ID' to the id of an event of the stream, or leave it out."
+            )
+        }
+        self = .parts(after: index)
+    }
+
+    private static let largestIndex: Int64 = 1 << 40
+}
+
+extension WireAnswer {
+    /// What a call is answered with.
+    static func reply(_ reply: CallReply) -> WireAnswer {
+        switch reply {
+        case .answer(let answer, let origin):
+            var wire = WireAnswer.answer(answer)
+            if answer.stored.status == 200 { wire.fields += origin.fields }
+            return wire
+        case .events(let events, let origin):
+            var fields = [
+                (field: WireField.contentType, value: eventStream),
+                (.cacheControl, "no-store"), (.accelBuffering, "no"),
+            ]
+            if let head = events.stored?.head { fields.append((.sanguineHead, String(head))) }
+            if origin == .replayed { fields.append((.idempotencyReplayed, "true")) }
+            var wire = WireAnswer(status: 200, fields: fields + origin.fields)
+            wire.stream = WireStream(events)
+            return wire
+        }
+    }
+}
+
+extension CallReply.Origin {
+    /// `Cache-Status` (RFC 9211) and `Age` (RFC 9111, section 5.1).
+    var fields: [(field: WireField, value: String)] {
+        switch self {
+        case .cache(let age, let rest):
+            let life = rest.map { "; ttl=\($0.components.seconds)" } ?? ""
+            return [
+                (.cacheStatus, "sanguine; hit\(life)"), (.age, String(age.components.seconds)),
+            ]
+        case .run(isKept: true): return [(.cacheStatus, "sanguine; fwd=miss; stored")]
+        case .run(isKept: false): return [(.cacheStatus, "sanguine; fwd=bypass")]
+        case .shared: return [(.cacheStatus, "sanguine; fwd=miss; collapsed")]
+        case .replayed: return [(.cacheStatus, "sanguine; fwd=bypass; detail=replayed")]
+        }
     }
 }

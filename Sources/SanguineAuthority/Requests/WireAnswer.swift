@@ -7,11 +7,17 @@ package struct WireAnswer: Sendable {
     package var status: Int
     /// The header fields that belong to the answer.
     package var fields: [(field: WireField, value: String)]
-    /// The body; empty if there is none.
+    /// The body; empty if there is none, or if it comes in parts.
     package var body: [UInt8]
+    /// The body, if it comes in parts.
+    ///
+    /// Default: none.
+    package var stream: WireStream?
 
     /// The type of JSON.
     package static let json = "application/json"
+    /// The type of server-sent events (WHATWG HTML, section 9.2).
+    package static let eventStream = "text/event-stream"
     /// The type of a ``Problem`` (RFC 9457).
     package static let problemJSON = "application/problem+json"
 

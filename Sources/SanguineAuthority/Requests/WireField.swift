@@ -1,5 +1,8 @@
 /// A header field that requests and answers of the wire contract carry.
 package enum WireField: String, CaseIterable, Sendable {
+    case accelBuffering = "X-Accel-Buffering"
+    case accept = "Accept"
+    case age = "Age"
     case allow = "Allow"
     case authorization = "Authorization"
     case cacheControl = "Cache-Control"

@@ -144,6 +144,19 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns the parts of a streamed answer that were stored.
+    public func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        try withState { state in
+            let rows = state.parts.filter { $0.run == run }
+            let start = rows.map(\.first).filter { $0 <= index }.max() ?? index
+            return rows.filter { $0.first >= start }.first(limit) { $0.first < $1.first }
+        }
+    }
+
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in
@@ -232,7 +245,19 @@ extension MemoryStorage.State {
             )
         case .index(let entry): records.index(entry)
         case .unindex(let entry): records.unindex(entry)
+        case .pruneResults(let account, let kept):
+            let own = results.filter { $0.account == account }
+                .sorted { $1.madeAt < $0.madeAt }
+            for row in own.dropFirst(max(0, kept)) { set(.result(row.key), to: nil) }
         }
+    }
+
+    var results: [ResultRow] {
+        rows.values.compactMap { if case .result(let row) = $0 { row } else { nil } }
+    }
+
+    var parts: [PartsRow] {
+        rows.values.compactMap { if case .parts(let row) = $0 { row } else { nil } }
     }
 
     var accounts: [AccountRow] {
@@ -275,6 +300,16 @@ extension MemoryStorage.State {
         for row in settled { set(.hold(row.id), to: nil) }
         return answers.count + over.count + settled.count
             + sweepTombstones(before: horizon.tombstones, limit: limit)
+            + sweepFunctions(horizon, limit: limit)
+    }
+
+    private mutating func sweepFunctions(_ horizon: SweepHorizon, limit: Int) -> Int {
+        let expired = results.filter { $0.expiresAt < horizon.results }
+            .first(limit) { $0.expiresAt < $1.expiresAt }
+        for row in expired { set(.result(row.key), to: nil) }
+        let old = parts.filter { $0.at < horizon.parts }.first(limit) { $0.at < $1.at }
+        for row in old { set(.parts(row.run, first: row.first), to: nil) }
+        return expired.count + old.count
     }
 
     private mutating func sweepTombstones(before moment: Timestamp, limit: Int) -> Int {

@@ -22,6 +22,10 @@ public enum Key: Hashable, Sendable {
     case record(RecordName)
     /// What is known of an account's records as a whole.
     case feed(Identifier)
+    /// An answer of a function that is kept, by its ``ResultRow/key``.
+    case result([UInt8])
+    /// Parts of a streamed answer, by the run and the index of the first one.
+    case parts(Identifier, first: Int64)
 }
 
 extension Key {
@@ -31,7 +35,7 @@ extension Key {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
             .feed(let id):
             id
-        case .device, .session, .hold, .record: nil
+        case .device, .session, .hold, .record, .result, .parts: nil
         }
     }
 }
@@ -58,6 +62,10 @@ public enum Row: Hashable, Sendable {
     case record(RecordRow)
     /// See ``FeedRow``.
     case feed(FeedRow)
+    /// See ``ResultRow``.
+    case result(ResultRow)
+    /// See ``PartsRow``.
+    case parts(PartsRow)
 
     /// The name under which the row is stored.
     public var key: Key {
@@ -71,6 +79,8 @@ public enum Row: Hashable, Sendable {
         case .operation(let row): .operation(row.account, key: row.key)
         case .record(let row): .record(row.name)
         case .feed(let row): .feed(row.account)
+        case .result(let row): .result(row.key)
+        case .parts(let row): .parts(row.run, first: row.first)
         }
     }
 }
@@ -245,6 +255,12 @@ public struct HoldRow: Hashable, Sendable {
     ///
     /// Then expiry charges it, and otherwise releases it.
     public var sent: Bool
+    /// What the call takes of a daily quota; `nil` for none.
+    public var quota: QuotaHold?
+    /// What a streamed call is charged if nothing more comes of it: at most ``amount``.
+    ///
+    /// `nil` for a call that is not streamed: nobody knows what was made of it.
+    public var chargeWhenCut: Int64?
 
     /// Creates an open hold.
     public init(
@@ -255,7 +271,9 @@ public struct HoldRow: Hashable, Sendable {
         state: State = .open,
         reason: String,
         operation: String? = nil,
-        sent: Bool = false
+        sent: Bool = false,
+        quota: QuotaHold? = nil,
+        chargeWhenCut: Int64? = nil
     ) {
         self.id = id
         self.account = account
@@ -265,6 +283,8 @@ public struct HoldRow: Hashable, Sendable {
         self.reason = reason
         self.operation = operation
         self.sent = sent
+        self.quota = quota
+        self.chargeWhenCut = chargeWhenCut
     }
 }
 
@@ -295,6 +315,8 @@ public struct OperationRow: Hashable, Sendable {
     public var state: State
     /// When it was accepted, or done.
     public var at: Timestamp
+    /// The run of a function whose parts its answer streams; `nil` if it comes in one piece.
+    public var run: Identifier?
 
     /// Creates the row.
     public init(
@@ -302,13 +324,15 @@ public struct OperationRow: Hashable, Sendable {
         key: String,
         fingerprint: [UInt8],
         state: State,
-        at: Timestamp
+        at: Timestamp,
+        run: Identifier? = nil
     ) {
         self.account = account
         self.key = key
         self.fingerprint = fingerprint
         self.state = state
         self.at = at
+        self.run = run
     }
 }
 

@@ -66,14 +66,29 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [OperationRow]
 
+    /// Returns the parts of a streamed answer that were stored.
+    ///
+    /// - Parameters:
+    ///   - run: The run that has made them.
+    ///   - index: The first part that is wanted; the row that has it comes first.
+    ///   - limit: How many rows at most.
+    /// - Returns: The rows in order; none if there are none from there on.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow]
+
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
     /// Drops what has served its time: answers of operations done before `answers` (one whose
     /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
     /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
-    /// before `holds`, and what is left of records that were deleted before `tombstones`: the
-    /// account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
+    /// before `holds`, kept answers of functions that expired before `results`, parts of streamed
+    /// answers that were stored before `parts`, and what is left of records that were deleted before
+    /// `tombstones`: the account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult
@@ -185,6 +200,9 @@ public enum Change: Hashable, Sendable {
     case index(IndexEntry)
     /// Lets a record no longer be found by the value of a member.
     case unindex(IndexEntry)
+    /// Removes the kept answers of an account, or with `nil` those of everybody, but for so many
+    /// that were made last.
+    case pruneResults(of: Identifier?, keeping: Int)
 }
 
 /// The rows that a command asked for, as of one moment.
@@ -260,6 +278,18 @@ extension Loaded {
         return nil
     }
 
+    /// The kept answer, if it was asked for and exists.
+    public func result(_ key: [UInt8]) -> ResultRow? {
+        for case .result(let row) in rows where row.key == key { return row }
+        return nil
+    }
+
+    /// The parts, if they were asked for by the index of the first one, and exist.
+    public func parts(_ run: Identifier, first: Int64) -> PartsRow? {
+        for case .parts(let row) in rows where row.run == run && row.first == first { return row }
+        return nil
+    }
+
     /// What is known of the account's records, if it was asked for and there ever was one.
     public func feed(_ account: Identifier) -> FeedRow? {
         for case .feed(let row) in rows where row.account == account { return row }
@@ -293,18 +323,26 @@ public struct SweepHorizon: Hashable, Sendable {
     public var holds: Timestamp
     /// What is left of records that were deleted before is removed.
     public var tombstones: Timestamp
+    /// Kept answers of functions that expired before are removed.
+    public var results: Timestamp
+    /// Parts of streamed answers that were stored before are removed.
+    public var parts: Timestamp
 
     /// Creates a horizon.
     public init(
         answers: Timestamp,
         sessions: Timestamp,
         holds: Timestamp,
-        tombstones: Timestamp = Timestamp(millisecondsSince1970: .min)
+        tombstones: Timestamp = Timestamp(millisecondsSince1970: .min),
+        results: Timestamp = Timestamp(millisecondsSince1970: .min),
+        parts: Timestamp = Timestamp(millisecondsSince1970: .min)
     ) {
         self.answers = answers
         self.sessions = sessions
         self.holds = holds
         self.tombstones = tombstones
+        self.results = results
+        self.parts = parts
     }
 }
 

@@ -31,6 +31,10 @@ struct FunctionRunner: Service {
             let labels = [("function", function), ("outcome", outcome)]
             Counter(label: "function_calls", dimensions: labels, factory: metrics).increment()
         }
+        reports.answered = { function, origin in
+            let labels = [("function", function), ("from", origin.label)]
+            Counter(label: "function_answers", dimensions: labels, factory: metrics).increment()
+        }
         reports.notStored = { problem, attempt in
             let metadata: Logger.Metadata = [
                 "code": "\(problem.code.rawValue)", "attempt": "\(attempt)",
@@ -40,7 +44,13 @@ struct FunctionRunner: Service {
         calls = CallRunner(
             authority: authority,
             functions: { functions },
-            limit: settings.limits.functionCalls,
+            limits: CallRunner.Limits(
+                running: settings.limits.functionCalls,
+                waiting: settings.limits.queuedCalls,
+                queueTime: settings.limits.queueTime,
+                memoryBytes: settings.limits.resultMemoryBytes,
+                pingInterval: settings.limits.livePing
+            ),
             expiryInterval: Housekeeping.interval,
             delay: delay,
             reports: reports
@@ -51,6 +61,18 @@ struct FunctionRunner: Service {
     func run() async throws {
         try? await gracefulShutdown()
         await calls.waitUntilIdle()
+    }
+}
+
+extension CallReply.Origin {
+    /// What metrics call it; the hit rate is that of `cache` among all.
+    fileprivate var label: String {
+        switch self {
+        case .cache: "cache"
+        case .run: "run"
+        case .shared: "shared"
+        case .replayed: "replayed"
+        }
     }
 }
 

@@ -5,6 +5,7 @@ import SanguineAuthority
 import SanguineModel
 
 extension HTTPField.Name {
+    static let age = named("Age")
     static let idempotencyKey = named("Idempotency-Key")
     static let idempotencyReplayed = named("Idempotency-Replayed")
     static let sanguineHead = named("Sanguine-Head")
@@ -33,6 +34,30 @@ extension HTTPFields {
 }
 
 extension Response {
+    /// Carries an answer, one that comes in parts as they come.
+    init(_ answer: WireAnswer, on channel: any Channel) {
+        self.init(answer)
+        guard let stream = answer.stream else { return }
+        body = ResponseBody { writer in
+            // A client that hangs up is noticed while nothing is written.
+            let watch = CloseWatch { stream.close() }
+            do {
+                try await channel.pipeline.addHandler(watch, position: .first)
+                defer {
+                    channel.pipeline.removeHandler(watch, promise: nil)
+                    stream.close()
+                }
+                while let bytes = await stream.next() {
+                    try await writer.write(ByteBuffer(bytes: bytes))
+                }
+                try await writer.finish(nil)
+            } catch {
+                stream.close()
+                throw error
+            }
+        }
+    }
+
     /// Carries an answer.
     init(_ answer: WireAnswer) {
         var headers = HTTPFields()

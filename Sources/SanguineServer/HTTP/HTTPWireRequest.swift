@@ -44,6 +44,9 @@ extension WireField {
     /// The field's name, made once.
     var name: HTTPField.Name {
         switch self {
+        case .accelBuffering: .accelBuffering
+        case .accept: .accept
+        case .age: .age
         case .allow: .allow
         case .authorization: .authorization
         case .cacheControl: .cacheControl
@@ -72,7 +75,7 @@ extension Endpoints {
             let handler = endpoint.handler
             routes.on(RouterPath(endpoint.path), method: method) { request, context in
                 let request = HTTPWireRequest(request: request, context: context, gate: gate)
-                return Response(try await handler(request))
+                return Response(try await handler(request), on: context.channel)
             }
         }
     }

@@ -80,22 +80,3 @@ struct LiveStream: Sendable {
         try await connection.writing { try await writer.write(ByteBuffer(string: text)) }
     }
 }
-
-/// Notices that the client has closed its end, which a connection that only writes does not see.
-private final class CloseWatch: ChannelInboundHandler, RemovableChannelHandler, Sendable {
-    typealias InboundIn = NIOAny
-
-    private let closed: @Sendable () -> Void
-
-    init(closed: @escaping @Sendable () -> Void) { self.closed = closed }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .inputClosed? = event as? ChannelEvent { closed() }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        closed()
-        context.fireChannelInactive()
-    }
-}

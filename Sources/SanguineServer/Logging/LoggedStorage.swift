@@ -94,6 +94,18 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        do throws(StorageError) {
+            return try await storage.parts(of: run, from: index, limit: limit)
+        } catch {
+            throw logged(error, "parts")
+        }
+    }
+
     func account(email: String) async throws(StorageError) -> AccountRow? {
         do throws(StorageError) {
             return try await storage.account(email: email)

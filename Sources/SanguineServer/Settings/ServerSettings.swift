@@ -119,10 +119,23 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 64 MiB.
         public var accountBytes = 64 << 20
-        /// Calls of functions at a time; more are refused with 503.
+        /// Runs of functions at a time; more calls wait for their turn.
         ///
-        /// One account gets a quarter of them, and one address half. Default: 1,000.
+        /// One account gets a quarter of them. Default: 1,000.
         public var functionCalls = 1_000
+        /// Calls of functions that wait for their turn, or share a run; more are refused with 503.
+        ///
+        /// Of these and those that run, one account gets a quarter and one address half. Default:
+        /// 4,000.
+        public var queuedCalls = 4_000
+        /// How long a call waits for its turn before it is taken back and refused with 503.
+        ///
+        /// Default: 60 s.
+        public var queueTime: Duration = .seconds(60)
+        /// Bytes of memory for answers of functions that are kept; the storage keeps more.
+        ///
+        /// Default: 32 MiB.
+        public var resultMemoryBytes = 32 << 20
         /// Live connections at a time; more are refused with 503.
         ///
         /// One address gets half of them. Default: 10,000.

@@ -129,7 +129,22 @@ extension Setting {
         Setting(
             "limits.functionCalls",
             .integer(\.limits.functionCalls, 1...100_000),
-            "The calls of functions at a time; more get 503."
+            "The runs of functions at a time; more calls wait for their turn."
+        ),
+        Setting(
+            "limits.queuedCalls",
+            .integer(\.limits.queuedCalls, 0...1_000_000),
+            "The calls of functions that wait for their turn or share a run; more get 503."
+        ),
+        Setting(
+            "limits.queueTime",
+            .duration(\.limits.queueTime, .milliseconds(1) ... .seconds(3_600)),
+            "How long a call waits for its turn; then it is taken back and gets 503."
+        ),
+        Setting(
+            "limits.resultMemoryBytes",
+            .integer(\.limits.resultMemoryBytes, 0...(1 << 36)),
+            "The bytes of memory for answers of functions that are kept."
         ),
         Setting(
             "limits.liveConnections",

@@ -33,7 +33,7 @@ struct InMemoryRouter: Sendable {
         let calls = CallRunner(
             authority: authority,
             functions: { state.withLock { $0.functions } },
-            limit: TestingLimits.calls,
+            limits: CallRunner.Limits(running: TestingLimits.calls),
             expiryInterval: .seconds(1),
             // A storage in memory is never busy: nothing waits by it.
             delay: ContinuousClock()

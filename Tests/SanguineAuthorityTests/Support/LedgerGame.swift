@@ -183,7 +183,7 @@ extension LedgerGame {
         case .call(let hold):
             let submission = Submission(key, hold: hold, input: "\(hold)")
             switch try world.perform(CallCommands(now: now).start(account, submission)) {
-            case .replayed(let answer): return answer
+            case .replayed(let answer, _): return answer
             case .accepted(let call):
                 #expect(answers[slot] == nil, "A call that was answered was accepted again.")
                 calls.append(call)
@@ -238,7 +238,7 @@ extension LedgerGame {
         let end: CallEnd =
             Bool.random(using: &random)
             ? .failed(Problem(.upstreamFailed, "Call again."))
-            : .succeeded(charge: charge) { row in
+            : .succeeded(charge: charge) { row, _ in
                 let encoder = AnswerEncoder(unit: "tokens")
                 return encoder.balance(row).body
             }

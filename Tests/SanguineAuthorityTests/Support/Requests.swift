@@ -24,13 +24,21 @@ extension Submission where Content == CallTerms {
         hold: Int64,
         life: Duration = .seconds(600),
         input: String = "input",
+        quota: Price.QuotaPrice? = nil,
         unavailable: Problem? = nil
     ) {
         self.init(
             key: key,
             fingerprint: Fingerprint("ask", input),
             content: .success(
-                CallTerms(function: "ask", hold: hold, life: life, unavailable: unavailable)
+                CallTerms(
+                    operation: Identifier(at: ManualClock.start),
+                    function: "ask",
+                    hold: hold,
+                    quota: quota,
+                    life: life,
+                    unavailable: unavailable
+                )
             )
         )
     }
@@ -68,6 +76,13 @@ extension Identifier {
     static func numbered(_ number: UInt64) -> Identifier {
         var random = SplitMix64(seed: number)
         return Identifier(at: ManualClock.start, using: &random)
+    }
+}
+
+extension CallCommands {
+    /// The commands of an authority with the default quota.
+    init(now: Timestamp) {
+        self.init(now: now, quotas: QuotaCommands(limits: ["readings": 3], now: now))
     }
 }
 

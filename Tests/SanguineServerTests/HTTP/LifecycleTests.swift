@@ -151,7 +151,12 @@ struct LifecycleTests {
             // What a process leaves behind that dies between a call's acceptance and its end.
             let guest = try await server.guest(device: device)
             let authority = Authority(storage: setup.storage, keys: setup.keys)
-            let terms = CallTerms(function: "echo", hold: 1, life: .seconds(600))
+            let terms = CallTerms(
+                    operation: Identifier(at: Timestamp(millisecondsSince1970: 0)),
+                    function: "echo",
+                    hold: 1,
+                    life: .seconds(600)
+                )
             let request: JSONValue = ["input": ["text": "a", "delayMs": 0]]
             let submission = Submission(
                 key: "k",

@@ -103,6 +103,14 @@ final class FaultyStorage: Storage {
         try await inner.runningOperations(after: position, limit: limit)
     }
 
+    func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        try await inner.parts(of: run, from: index, limit: limit)
+    }
+
     func account(email: String) async throws(StorageError) -> AccountRow? {
         try await inner.account(email: email)
     }

@@ -1,0 +1,188 @@
+import SanguineModel
+import Synchronization
+
+/// The parts of one run's answer: what is not stored yet, and a window of what was made last.
+///
+/// Any number of readers follow it, each at its own place; one that falls behind the window reads
+/// on from the storage. So a slow reader holds up nobody and costs no memory, and the run is held up
+/// by the storage alone.
+///
+/// Invariants:
+/// 1. `parts` are the parts from `base` on, without gaps; those before `base` are stored.
+/// 2. What is stored and kept has at most ``windowBytes``; what is not stored at most
+///    ``unstoredBytes`` and one part, as long as the run waits for ``room()``.
+/// 3. Nothing is added after the end.
+///
+/// Mutable state: one `State`, guarded by its mutex. Readers are resumed outside of it.
+final class AnswerLog: Sendable {
+    /// What a reader finds at its place.
+    enum Slice: Sendable {
+        /// The parts from there on.
+        case parts([String])
+        /// They are in the storage.
+        case stored
+        /// There are no more: the answer has so many parts.
+        case ended(count: Int64)
+        /// Nothing came for a while.
+        case quiet
+    }
+
+    fileprivate struct State {
+        var base: Int64 = 0
+        var parts: [String] = []
+        var storedThrough: Int64 = 0
+        var storedBytes = 0
+        var unstored = 0
+        var hasEnded = false
+        var progress = CallProgress()
+        var readers: [UInt64: CheckedContinuation<Slice?, Never>] = [:]
+        var lastReader: UInt64 = 0
+        var waitingForRoom: CheckedContinuation<Void, Never>?
+
+        var end: Int64 { base + Int64(parts.count) }
+    }
+
+    /// Bytes of stored parts that are kept for readers.
+    static let windowBytes = 16 << 10
+    /// Bytes of parts that wait to be stored; the run waits at more.
+    static let unstoredBytes = 256 << 10
+
+    private let state = Mutex(State())
+
+    /// What was made so far.
+    var progress: CallProgress { state.withLock { $0.progress } }
+
+    /// Takes note of what the upstream has reported.
+    func report(_ usage: Usage) { state.withLock { $0.progress.usage = usage } }
+
+    /// Adds a part; an empty one is none.
+    ///
+    /// - Returns: Whether it is the first.
+    func append(_ text: String) -> Bool {
+        guard !text.isEmpty else { return false }
+        let (readers, isFirst) = state.withLock { state -> (Readers, Bool) in
+            guard !state.hasEnded else { return ([], false) }
+            state.parts.append(text)
+            state.unstored += text.utf8.count
+            state.progress.parts += 1
+            state.progress.bytes += text.utf8.count
+            return (state.takeReaders(), state.progress.parts == 1)
+        }
+        for reader in readers { reader.resume(returning: nil) }
+        return isFirst
+    }
+
+    /// Waits while too much is not stored yet.
+    func room() async {
+        await withCheckedContinuation { continuation in
+            let hasRoom = state.withLock { state -> Bool in
+                guard state.unstored > Self.unstoredBytes, !state.hasEnded else { return true }
+                state.waitingForRoom = continuation
+                return false
+            }
+            if hasRoom { continuation.resume() }
+        }
+    }
+
+    /// The parts that are not stored yet, and the index of the first; `nil` if there are none.
+    func unstored() -> (first: Int64, texts: [String])? {
+        state.withLock { state in
+            guard state.storedThrough < state.end else { return nil }
+            let texts = state.parts.dropFirst(Int(state.storedThrough - state.base))
+            return (state.storedThrough, Array(texts))
+        }
+    }
+
+    /// The parts before that index are stored.
+    func stored(through index: Int64) {
+        let waiting = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            for text in state.parts[Int(state.storedThrough - state.base)..<Int(index - state.base)]
+            {
+                state.storedBytes += text.utf8.count
+                state.unstored -= text.utf8.count
+            }
+            state.storedThrough = index
+            var gone = 0
+            while state.storedBytes > Self.windowBytes, gone < Int(index - state.base) {
+                state.storedBytes -= state.parts[gone].utf8.count
+                gone += 1
+            }
+            state.parts.removeFirst(gone)
+            state.base += Int64(gone)
+            guard state.unstored <= Self.unstoredBytes else { return nil }
+            defer { state.waitingForRoom = nil }
+            return state.waitingForRoom
+        }
+        waiting?.resume()
+    }
+
+    /// No part comes any more.
+    func end() {
+        let (readers, waiting) = state.withLock { state in
+            state.hasEnded = true
+            defer { state.waitingForRoom = nil }
+            return (state.takeReaders(), state.waitingForRoom)
+        }
+        for reader in readers { reader.resume(returning: nil) }
+        waiting?.resume()
+    }
+
+    /// Lets every reader that waits look again.
+    func wakeAll() {
+        for reader in state.withLock({ $0.takeReaders() }) { reader.resume(returning: .quiet) }
+    }
+
+    /// Lets a reader that waits know that nothing came.
+    func beQuiet(_ reader: UInt64) {
+        state.withLock { $0.readers.removeValue(forKey: reader) }?.resume(returning: .quiet)
+    }
+
+    /// The number of a new reader.
+    func makeReader() -> UInt64 {
+        state.withLock { state in
+            state.lastReader += 1
+            return state.lastReader
+        }
+    }
+
+    /// Waits for what follows at a place.
+    ///
+    /// A cancelled task gets ``Slice/quiet``.
+    func next(at index: Int64, for reader: UInt64) async -> Slice {
+        while true {
+            if let slice = state.withLock({ $0.slice(at: index) }) { return slice }
+            if let slice = await wait(at: index, reader) { return slice }
+        }
+    }
+
+    private func wait(at index: Int64, _ number: UInt64) async -> Slice? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let result = state.withLock { state -> Slice?? in
+                    if Task.isCancelled { return .some(.quiet) }
+                    if let slice = state.slice(at: index) { return .some(slice) }
+                    state.readers[number] = continuation
+                    return .none
+                }
+                if let result { continuation.resume(returning: result) }
+            }
+        } onCancel: {
+            state.withLock { $0.readers.removeValue(forKey: number) }?.resume(returning: .quiet)
+        }
+    }
+
+    private typealias Readers = [CheckedContinuation<Slice?, Never>]
+}
+
+extension AnswerLog.State {
+    fileprivate mutating func takeReaders() -> [CheckedContinuation<AnswerLog.Slice?, Never>] {
+        defer { readers = [:] }
+        return Array(readers.values)
+    }
+
+    fileprivate func slice(at index: Int64) -> AnswerLog.Slice? {
+        if index < base { return .stored }
+        if index < end { return .parts(Array(parts.dropFirst(Int(index - base)))) }
+        return hasEnded ? .ended(count: end) : nil
+    }
+}

@@ -1,0 +1,91 @@
+public import SanguineModel
+
+/// What a function call costs at most, and for what.
+public struct CallTerms: Hashable, Sendable {
+    /// The operation's id.
+    public var operation: Identifier
+    /// The function's name; it stands in the ledger.
+    public var function: String
+    /// What is held: the most that the call can cost.
+    ///
+    /// Zero for a free function.
+    public var hold: Int64
+    /// What the call takes of a daily quota; `nil` for none.
+    public var quota: Price.QuotaPrice?
+    /// How long the call may take before its hold expires.
+    public var life: Duration
+    /// Whether the call leaves for the upstream as soon as it is accepted, so that its expiry
+    /// charges it.
+    public var isSent: Bool
+    /// The run whose parts the answer streams; `nil` if it comes in one piece.
+    public var run: Identifier?
+    /// What a streamed call is charged if nothing comes of it after it was sent.
+    public var chargeWhenCut: Int64?
+    /// Why the function cannot run now, whoever pays, or `nil` if it can.
+    ///
+    /// Decided last.
+    public var unavailable: Problem?
+
+    /// Creates the terms.
+    public init(
+        operation: Identifier,
+        function: String,
+        hold: Int64,
+        quota: Price.QuotaPrice? = nil,
+        life: Duration,
+        isSent: Bool = false,
+        run: Identifier? = nil,
+        chargeWhenCut: Int64? = nil,
+        unavailable: Problem? = nil
+    ) {
+        self.operation = operation
+        self.function = function
+        self.hold = hold
+        self.quota = quota
+        self.life = life
+        self.isSent = isSent
+        self.run = run
+        self.chargeWhenCut = chargeWhenCut
+        self.unavailable = unavailable
+    }
+}
+
+/// A call that was accepted and now runs.
+public struct AcceptedCall: Hashable, Sendable {
+    /// The operation's id.
+    public var operation: Identifier
+    /// Who pays.
+    public var account: Identifier
+    /// The idempotency key.
+    public var key: String
+    /// The hold that pays, or `nil` for a free function.
+    public var hold: Identifier?
+    /// What it takes of a daily quota, or `nil` for nothing.
+    public var quota: QuotaHold?
+
+    /// Where the operation stands.
+    public var position: OperationPosition { OperationPosition(account: account, key: key) }
+}
+
+/// How the acceptance of a call ends.
+public enum CallStart: Hashable, Sendable {
+    /// It was done before: give this answer, whose parts are those of the run, if it has one.
+    case replayed(Answer, run: Identifier?)
+    /// It is new: run it, then settle it.
+    case accepted(AcceptedCall)
+}
+
+/// What a call came to.
+public enum CallEnd: Sendable {
+    /// What the answer is made of: the balance after the charge, and the quota if one was taken of.
+    public typealias Body = @Sendable (BalanceRow, Quota?) -> [UInt8]
+
+    /// It succeeded: charge this, at most the hold, and answer with the body.
+    case succeeded(charge: Int64, answer: Body)
+    /// It failed: release the hold, give the quota back, and answer with the problem.
+    case failed(Problem)
+    /// It was cut short after something was made: charge this, at most the hold, and answer with
+    /// the problem, which says so. The quota is given back if the charge is nothing and no part was
+    /// made.
+    case cut(charge: Int64, takesQuota: Bool, Problem)
+}

@@ -1,0 +1,296 @@
+import SanguineModel
+
+/// What runs of functions need of their surroundings.
+struct RunServices: Sendable {
+    let authority: Authority
+    let queue: CallQueue
+    let calls: LiveCalls
+    let flights: FlightTable
+    let tier: ResultTier
+    let estimates: CostEstimates
+    let delay: any Clock<Duration>
+    let reports: CallRunner.Reports
+    /// How long a call waits for its turn.
+    let queueTime: Duration
+    /// Bytes of an output that is kept for later calls.
+    let keptBytes: Int
+}
+
+/// One run of a function, with the call that leads it: waits for its turn, leaves for the upstream,
+/// stores what is made, and settles.
+struct CallRun: Sendable {
+    let services: RunServices
+    let name: String
+    let rules: FunctionRules
+    let prepared: PreparedCall
+    /// Where the result is kept; `nil` if it is not.
+    let key: ResultKey?
+    let leader: RunningCall
+    /// Whose turn it is.
+    let caller: CallQueue.Caller
+    /// Whether the leader was accepted as sent.
+    let isSent: Bool
+
+    private var flight: Flight { leader.flight }
+    private var authority: Authority { services.authority }
+
+    /// Runs to the end, and settles the leader.
+    ///
+    /// - Parameter slot: The right to run, if the call has it already.
+    func perform(_ slot: CallQueue.Slot?) async {
+        let end = await flight.begin { await run(slot) }
+        let changes = self.changes(after: end)
+        let result = await services.settle(leader, end, with: changes.all)
+        if let row = changes.row, case .success = result { services.tier.add(row) }
+        report(end)
+        // Whoever looks from now on finds the kept answer.
+        if let key { services.flights.remove(key, flight) }
+        flight.end(end)
+        leader.ending.resolve(result)
+        flight.leave(isPlain: leader.isPlain)
+        services.calls.remove(leader)
+    }
+
+    // MARK: - The run
+
+    private func run(_ slot: CallQueue.Slot?) async -> FlightEnd {
+        let turn: CallQueue.Slot
+        if let slot {
+            turn = slot
+        } else {
+            guard let next = await nextTurn() else {
+                return flight.cutReason.map { .cut($0, wasSent: false) }
+                    ?? .withdrawn(.noTurn)
+            }
+            turn = next
+        }
+        defer { turn.leave() }
+        if let end = await leave() { return end }
+        let writer = flight.isStreamed ? Task { await storeParts() } : nil
+        defer { writer?.cancel() }
+        do throws(Problem) {
+            let outcome = try await prepared.run(context)
+            let charge = min(max(0, outcome.charge), prepared.hold)
+            return .made(output: AnswerEncoder.encode(outcome.output), charge: charge)
+        } catch {
+            let parts = flight.log.progress.parts
+            if let reason = flight.cutReason { return .cut(reason, wasSent: true) }
+            guard parts > 0 else { return .failed(error) }
+            return .cut(services.calls.isStopped ? .interrupted : error.afterParts, wasSent: true)
+        }
+    }
+
+    /// Waits for a turn, but not for ever.
+    private func nextTurn() async -> CallQueue.Slot? {
+        await withTaskGroup(of: CallQueue.Slot?.self) { group in
+            group.addTask {
+                await services.queue.enter(caller, name, rules.limits)
+            }
+            group.addTask {
+                try? await services.delay.sleep(for: services.queueTime)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            // A turn that came at the last moment is given back when it is let go.
+            return first
+        }
+    }
+
+    /// Records that the call leaves now, or takes it back if the storage does not.
+    ///
+    /// - Returns: `nil` if it may leave.
+    private func leave() async -> FlightEnd? {
+        if let reason = flight.cutReason { return .cut(reason, wasSent: isSent) }
+        defer { flight.sent() }
+        guard prepared.isSent, !isSent else { return nil }
+        do throws(Problem) {
+            return try await authority.markSent(leader.call) ? nil : .failed(.expiredUnsent)
+        } catch {
+            return .withdrawn(error)
+        }
+    }
+
+    private var context: CallContext {
+        CallContext(
+            account: rules.cache.audience == .account ? leader.call.account : nil,
+            isStreamed: flight.isStreamed,
+            write: { [flight, services, name] text in
+                guard flight.isStreamed else { return }
+                if flight.log.append(text) { services.reports.began(name) }
+                await flight.log.room()
+            },
+            report: { [flight] in flight.log.report($0) }
+        )
+    }
+
+    // MARK: - What is stored
+
+    /// How often parts are stored while they come: four times a second.
+    static let storeInterval = Duration.milliseconds(250)
+
+    private func storeParts() async {
+        while !Task.isCancelled {
+            try? await services.delay.sleep(for: Self.storeInterval)
+            guard !Task.isCancelled, let parts = unstored else { continue }
+            let cost = prepared.chargeWhenCut(flight.log.progress)
+            do throws(Problem) {
+                try await authority.store(parts.row, of: leader.call, chargeWhenCut: cost)
+                flight.log.stored(through: parts.end)
+            } catch {
+                // Tried again with what has come meanwhile; the run waits if that is too much.
+                services.reports.notStored(error, 1)
+            }
+        }
+    }
+
+    private var unstored: (row: PartsRow, end: Int64)? {
+        guard let (first, texts) = flight.log.unstored() else { return nil }
+        let row = PartsRow(
+            run: flight.id,
+            first: first,
+            texts: AnswerEncoder.encode(texts),
+            at: authority.clock.now()
+        )
+        return (row, first + Int64(texts.count))
+    }
+
+    /// What is stored with the end: the last parts, and the result for later calls.
+    private func changes(after end: FlightEnd) -> (all: [Change], row: ResultRow?) {
+        var changes: [Change] = []
+        if flight.isStreamed, let parts = unstored { changes.append(.put(.parts(parts.row))) }
+        guard let key, case .made(let output, _) = end, output.count <= services.keptBytes else {
+            return (changes, nil)
+        }
+        let row = ResultRow(
+            key: key.bytes,
+            account: key.account,
+            function: name,
+            output: output,
+            madeAt: authority.clock.now(),
+            expiresAt: key.expiresAt
+        )
+        changes.append(.put(.result(row)))
+        let kept = authority.settings.resultsKept(isPublic: key.account == nil)
+        changes.append(.pruneResults(of: key.account, keeping: kept))
+        return (changes, row)
+    }
+
+    private func report(_ end: FlightEnd) {
+        switch end {
+        case .made(_, let charge):
+            services.estimates.learn(charge, of: name)
+            services.reports.ended(name, "succeeded")
+        case .failed(let problem), .cut(let problem, _), .withdrawn(let problem):
+            services.reports.ended(name, problem.code.rawValue)
+        }
+    }
+}
+
+extension RunServices {
+    /// Settles a call with the end of its run, or forgets it if nothing has happened.
+    ///
+    /// - Parameters:
+    ///   - call: The call.
+    ///   - end: How its run has ended.
+    ///   - changes: What is stored beside it.
+    /// - Returns: The answer, or why there is none.
+    func settle(
+        _ call: RunningCall,
+        _ end: FlightEnd,
+        with changes: [Change] = []
+    ) async -> Result<Answer, Problem> {
+        guard let callEnd = call.end(end) else {
+            var reason = Problem.noTurn
+            if case .withdrawn(let problem) = end { reason = problem }
+            let result = await persist { () async throws(Problem) in
+                try await authority.withdraw(call.call)
+            }
+            return .failure(result.failure ?? reason)
+        }
+        return await persist { () async throws(Problem) in
+            try await authority.settle(call.call, callEnd, with: changes)
+        }
+    }
+
+    /// Changes an accepted call, and tries again while the storage is busy or failing: the hold's
+    /// expiry is the last resort.
+    ///
+    /// - Returns: `operation_in_progress` for a storage that stays overloaded, because the call was
+    ///   accepted, and 503 would say that nothing was changed; all else as it is.
+    func persist<Value>(
+        _ change: () async throws(Problem) -> Value
+    ) async -> Result<Value, Problem> {
+        var attempt = 1
+        while true {
+            do throws(Problem) {
+                return .success(try await change())
+            } catch {
+                guard error.code == .overloaded || error.code == .internalFault else {
+                    return .failure(error)
+                }
+                reports.notStored(error, attempt)
+                guard attempt < Self.persistAttempts else {
+                    return .failure(error.code == .overloaded ? .endUnknown : error)
+                }
+            }
+            try? await delay.sleep(for: .milliseconds(100 << attempt))
+            attempt += 1
+        }
+    }
+
+    /// How often the end of a call is tried to be stored: over 6.2 seconds.
+    private static let persistAttempts = 6
+}
+
+extension Result {
+    fileprivate var failure: Failure? {
+        if case .failure(let error) = self { error } else { nil }
+    }
+}
+
+extension Problem {
+    static var noTurn: Problem {
+        Problem(
+            .overloaded,
+            "Send the call again, with the same key: too many calls run and wait.",
+            retryAfter: 5
+        )
+    }
+
+    static var interrupted: Problem {
+        Problem(
+            .interrupted,
+            """
+            The answer was cut short: what was made before is kept under this key. Call again with \
+            a new key.
+            """
+        )
+    }
+
+    fileprivate static var endUnknown: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait, then send the same request with the same key to get its answer.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var expiredUnsent: Problem {
+        Problem(
+            .upstreamTimeout,
+            "Call again with a new key: the call waited longer than its hold."
+        )
+    }
+
+    /// The same problem for an answer of which some was made: the detail must not say that nothing
+    /// was charged.
+    fileprivate var afterParts: Problem {
+        Problem(
+            code,
+            """
+            What was made before is kept under this key, and was charged. Call again with a new key.
+            """
+        )
+    }
+}

@@ -1,0 +1,4 @@
+import SanguineModel
+extension JSONValue {
+    var canonical: [UInt8] { AnswerEncoder.encode(self) }
+}

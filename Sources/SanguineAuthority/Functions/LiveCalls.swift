@@ -1,0 +1,105 @@
+import SanguineModel
+import Synchronization
+
+/// The calls that this process runs now, by their keys.
+///
+/// Invariants:
+/// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
+/// 2. After ``abandon()`` nobody waits: whoever comes is told that the server stops.
+///
+/// Mutable state: `state`, guarded by the mutex.
+final class LiveCalls: Sendable {
+    private struct State {
+        var calls: [OperationPosition: RunningCall] = [:]
+        var isStopped = false
+        /// How many requests of this process are about a call now: its run and its repetitions.
+        var present: [OperationPosition: Int] = [:]
+        var whenIdle: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// Whether the server's patience has ended.
+    var isStopped: Bool { state.withLock { $0.isStopped } }
+
+    /// How many calls run.
+    var count: Int { state.withLock { $0.calls.count } }
+
+    /// The call of that key, if it runs here.
+    func call(_ position: OperationPosition) -> RunningCall? {
+        state.withLock { $0.calls[position] }
+    }
+
+    func add(_ call: RunningCall) {
+        let isStopped = state.withLock { state in
+            state.calls[call.call.position] = call
+            return state.isStopped
+        }
+        if isStopped { call.ending.resolve(.failure(.stopping)) }
+    }
+
+    func remove(_ call: RunningCall) {
+        let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.calls[call.call.position] = nil
+            guard state.calls.isEmpty else { return [] }
+            defer { state.whenIdle = [] }
+            return state.whenIdle
+        }
+        for caller in waiting { caller.resume() }
+    }
+
+    /// Tells all who wait that the server stops; the calls go on for as long as the process does.
+    func abandon() {
+        let (calls, idle) = state.withLock { state in
+            state.isStopped = true
+            defer { state.whenIdle = [] }
+            return (Array(state.calls.values), state.whenIdle)
+        }
+        for call in calls { call.ending.resolve(.failure(.stopping)) }
+        for caller in idle { caller.resume() }
+    }
+
+    /// Waits until no call runs, or for the next ``abandon()``.
+    ///
+    /// - Parameter isInVain: Whether it returns at once if there was one before.
+    func waitUntilIdle(unlessStopped isInVain: Bool) async {
+        await withCheckedContinuation { continuation in
+            let isIdle = state.withLock { state in
+                guard !state.calls.isEmpty, !(isInVain && state.isStopped) else { return true }
+                state.whenIdle.append(continuation)
+                return false
+            }
+            if isIdle { continuation.resume() }
+        }
+    }
+
+    // MARK: - Requests
+
+    /// A request about a call has come.
+    func enter(_ position: OperationPosition) {
+        state.withLock { $0.present[position, default: 0] += 1 }
+    }
+
+    /// It was answered.
+    func leave(_ position: OperationPosition) {
+        state.withLock { state in
+            let others = (state.present[position] ?? 1) - 1
+            state.present[position] = others > 0 ? others : nil
+        }
+    }
+
+    /// Whether nothing of this process but one request is about the call.
+    func isAlone(_ position: OperationPosition) -> Bool {
+        state.withLock { $0.calls[position] == nil && $0.present[position] == 1 }
+    }
+}
+
+extension Problem {
+    static var stopping: Problem {
+        Problem(
+            .overloaded,
+            "The server stops: send the call again with the same key, which gets its end.",
+            retryAfter: 1
+        )
+    }
+}
