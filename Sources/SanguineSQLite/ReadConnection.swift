@@ -156,8 +156,7 @@ final class ReadConnection {
         return try runningOperations.all(OperationRow.init(from:))
     }
 
-    func parts(of run: Identifier, from index: Int64, limit: Int) throws(SQLFailure) -> [PartsRow]
-    {
+    func parts(of run: Identifier, from index: Int64, limit: Int) throws(SQLFailure) -> [PartsRow] {
         parts.bind(run)
         parts.bind(index)
         parts.bind(limit: limit)

@@ -127,7 +127,9 @@ extension HoldRow: StoredRow {
 extension OperationRow: StoredRow {
     static let table = "operations"
     static let keyColumns = ["account", "key"]
-    static let valueColumns = ["fingerprint", "state", "hold", "status", "head", "body", "at", "run"]
+    static let valueColumns = [
+        "fingerprint", "state", "hold", "status", "head", "body", "at", "run",
+    ]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)

@@ -34,7 +34,9 @@ struct CallTests {
     }
 
     private func succeeded(_ charge: Int64) -> CallEnd {
-        .succeeded(charge: charge) { balance, _ in Array("\(balance.available)/\(balance.held)/\(balance.head)".utf8) }
+        .succeeded(charge: charge) { balance, _ in
+            Array("\(balance.available)/\(balance.held)/\(balance.head)".utf8)
+        }
     }
 
     private let failed = CallEnd.failed(Problem(.upstreamFailed, "Call again."))

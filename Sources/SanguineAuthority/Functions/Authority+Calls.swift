@@ -32,7 +32,13 @@ extension Authority {
     ///
     /// Settling again gives the same answer and moves nothing.
     ///
-    /// - Parameter changes: What is stored with it. Default: nothing.
+    /// - Parameters:
+    ///   - call: The call.
+    ///   - end: What it came to.
+    ///   - changes: What is stored with it. Default: nothing.
+    /// - Returns: The answer.
+    /// - Throws: `upstream_timeout` for a call that has expired, `overloaded` or `internal_fault`
+    ///   for a storage that does not take it.
     public func settle(
         _ call: AcceptedCall,
         _ end: CallEnd,

@@ -28,7 +28,9 @@ struct CallAttempt: Sendable {
             // A repetition is recognized before its content is judged.
             return try await accept(.failure(error)) { _ throws(Problem) in throw error }
         }
-        guard let key = try await key(prepared) else { return try await lead(prepared, nil, flight) }
+        guard let key = try await key(prepared) else {
+            return try await lead(prepared, nil, flight)
+        }
         while true {
             switch services.flights.find(key, at: authority.clock.now(), else: { flight }) {
             case .known(let row):

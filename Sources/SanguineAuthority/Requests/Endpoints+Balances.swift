@@ -41,7 +41,9 @@ extension Endpoints {
             String($0.amount ?? 1)
         }
         let name = request.parameter("name") ?? ""
-        return .answer(try await authority.consume(name, admitted.identity.account, admitted.submission))
+        return .answer(
+            try await authority.consume(name, admitted.identity.account, admitted.submission)
+        )
     }
 
     @Sendable
@@ -68,7 +70,11 @@ extension Endpoints {
             String($0.amount)
         }
         return .answer(
-            try await authority.capture(holdID(request), admitted.identity.account, admitted.submission)
+            try await authority.capture(
+                holdID(request),
+                admitted.identity.account,
+                admitted.submission
+            )
         )
     }
 

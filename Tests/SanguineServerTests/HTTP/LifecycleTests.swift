@@ -152,11 +152,11 @@ struct LifecycleTests {
             let guest = try await server.guest(device: device)
             let authority = Authority(storage: setup.storage, keys: setup.keys)
             let terms = CallTerms(
-                    operation: Identifier(at: Timestamp(millisecondsSince1970: 0)),
-                    function: "echo",
-                    hold: 1,
-                    life: .seconds(600)
-                )
+                operation: Identifier(at: Timestamp(millisecondsSince1970: 0)),
+                function: "echo",
+                hold: 1,
+                life: .seconds(600)
+            )
             let request: JSONValue = ["input": ["text": "a", "delayMs": 0]]
             let submission = Submission(
                 key: "k",

@@ -1,4 +1,0 @@
-import SanguineModel
-extension JSONValue {
-    var canonical: [UInt8] { AnswerEncoder.encode(self) }
-}
