@@ -28,6 +28,7 @@ public struct SanguineServer: Service {
     }
 
     private let settings: ServerSettings
+    private let functions: [ServerFunction]
     private let adminToken: AdminToken?
     let authority: Authority
     private let uploads: UploadWatch
@@ -51,9 +52,9 @@ public struct SanguineServer: Service {
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
     ///   - adminToken: What opens `/admin`. See ``AdminToken``. Default: nothing does.
     ///   - settings: Everything that can be configured.
-    ///   - types: The app's records and record mutations, beside the collections of the settings
-    /// and
+    ///   - types: The app's records and record mutations, beside the collections of the settings and
     ///     the mutations that exist without code. Default: none.
+    ///   - functions: The app's functions, beside those of the settings. Default: none.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
     ///   - log: Where requests are logged, if the settings say so, or `nil` for nowhere. Its
     ///     dropped lines are a metric.
@@ -68,6 +69,7 @@ public struct SanguineServer: Service {
         adminToken: AdminToken? = nil,
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
+        functions: [ServerFunction] = [],
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -75,7 +77,7 @@ public struct SanguineServer: Service {
         delay: any Clock<Duration> = ContinuousClock(),
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
-        try settings.validate()
+        try settings.validate(with: functions)
         let authoritySettings = AuthoritySettings(settings, registering: types)
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
@@ -89,6 +91,7 @@ public struct SanguineServer: Service {
         )
         try await Self.recover(authority, logger)
         self.settings = settings
+        self.functions = functions
         self.adminToken = adminToken
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
@@ -133,12 +136,12 @@ public struct SanguineServer: Service {
     /// - Throws: ``PortTaken`` for a port that another program has, ``TLSFileError`` for a
     ///   certificate that is not to be had, or what made the server fail.
     public func run() async throws {
-        let configuration = try settings.upstream.configuration()
+        let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
         let descriptors = try Descriptors(
             limit: Descriptors.raiseLimit(),
             connections: settings.limits.connections,
-            upstream: configuration == nil ? 0 : settings.limits.functionCalls
+            upstream: configurations.isEmpty ? 0 : settings.limits.functionCalls
         )
         if descriptors.connections < settings.limits.connections {
             logger.warning(
@@ -146,18 +149,27 @@ public struct SanguineServer: Service {
                 metadata: ["connections": "\(descriptors.connections)"]
             )
         }
-        let http = configuration.map {
+        let http = configurations.first.map { _, configuration in
             HTTPClient(
                 eventLoopGroupProvider: .singleton,
-                configuration: $0.httpClientConfiguration(connections: descriptors.upstream)
+                configuration: configuration.httpClientConfiguration(
+                    connections: descriptors.upstream
+                )
             )
         }
-        let upstream = http.flatMap { http in
-            configuration.map {
-                UpstreamClient(configuration: $0, httpClient: http, clock: delay)
-            }
+        let upstreams = http.map { http in
+            Upstreams(
+                configurations.map { name, configuration in
+                    NamedUpstream(
+                        name,
+                        UpstreamClient(configuration: configuration, httpClient: http, clock: delay)
+                    )
+                },
+                clock: delay,
+                reports: .metrics(registry, logger)
+            )
         }
-        let functions = functionRunner(upstream)
+        let functions = functionRunner(upstreams)
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(http, functions.calls)
@@ -291,11 +303,13 @@ public struct SanguineServer: Service {
     }
 
     /// What runs functions, for one run of the server.
-    func functionRunner(_ upstream: UpstreamClient?) -> FunctionRunner {
+    func functionRunner(_ upstreams: Upstreams?) -> FunctionRunner {
         FunctionRunner(
             settings: settings,
+            registered: functions,
             authority: authority,
-            upstream: upstream,
+            upstreams: upstreams,
+            clock: clock,
             delay: delay,
             metrics: registry,
             logger: logger
@@ -315,7 +329,8 @@ public struct SanguineServer: Service {
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
-        Endpoints(authority: authority, calls: functions.calls).add(to: routes, behind: gate)
+        Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
+        functions.door(gate.admission).endpoints.add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
         methods.learn(router)
         return router

@@ -239,6 +239,8 @@ enum LimitTexts {
             ("AuthoritySettings.holdLife", time(settings.holdLife)),
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
             ("AuthoritySettings.holdsKept", time(settings.holdsKept)),
+            ("AuthoritySettings.resultsPerAccount", count(settings.resultsPerAccount)),
+            ("AuthoritySettings.publicResults", count(settings.publicResults)),
         ]
     }()
 

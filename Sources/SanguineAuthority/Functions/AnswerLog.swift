@@ -55,18 +55,17 @@ final class AnswerLog: Sendable {
     /// Takes note of what the upstream has reported.
     func report(_ usage: Usage) { state.withLock { $0.progress.usage = usage } }
 
-    /// Adds a part; an empty one is none.
+    /// Adds a part, of which so many bytes are the upstream's words; an empty part is none.
     ///
     /// - Returns: Whether it is the first.
-    func append(_ text: String) -> Bool {
+    func append(_ text: String, bytes: Int) -> Bool {
         guard !text.isEmpty else { return false }
         let (readers, isFirst) = state.withLock { state -> (Readers, Bool) in
             guard !state.hasEnded else { return ([], false) }
             state.parts.append(text)
             state.unstored += text.utf8.count
-            state.progress.parts += 1
-            state.progress.bytes += text.utf8.count
-            return (state.takeReaders(), state.progress.parts == 1)
+            state.progress.add(bytes: bytes)
+            return (state.takeReaders(), state.end == 1)
         }
         for reader in readers { reader.resume(returning: nil) }
         return isFirst

@@ -115,9 +115,9 @@ struct CallRun: Sendable {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
             isStreamed: flight.isStreamed,
-            write: { [flight, services, name] text in
+            write: { [flight, services, name] text, bytes in
                 guard flight.isStreamed else { return }
-                if flight.log.append(text) { services.reports.began(name) }
+                if flight.log.append(text, bytes: bytes) { services.reports.began(name) }
                 await flight.log.room()
             },
             report: { [flight] in flight.log.report($0) }

@@ -61,15 +61,22 @@ package struct BlobFacts: Hashable, Sendable {
 
 /// What a run of a function has made so far.
 package struct CallProgress: Hashable, Sendable {
-    /// Parts of the answer that were not empty: each is at least a token of the upstream.
+    /// Parts of the answer with words of the upstream: each is at least a token.
     package var parts = 0
-    /// Bytes of the answer.
+    /// Bytes of these words.
     package var bytes = 0
     /// What the upstream has reported last to have used, if it did.
     package var usage: Usage?
 
     /// Nothing.
     package init() {}
+
+    /// Takes note of a part with so many bytes of the upstream's words.
+    package mutating func add(bytes: Int) {
+        guard bytes > 0 else { return }
+        parts += 1
+        self.bytes += bytes
+    }
 }
 
 /// What a running call can use of its surroundings.
@@ -80,7 +87,9 @@ package struct CallContext: Sendable {
     /// its answer in one piece.
     package var isStreamed: Bool
     /// Adds a part to the answer, and waits while too much is not stored yet.
-    package var write: @Sendable (String) async -> Void
+    ///
+    /// Of the part so many bytes are the upstream's own words, which bound its tokens.
+    package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
     /// Takes note of what the upstream says to have used so far.
     package var report: @Sendable (Usage) -> Void
     /// Reads a file of the call.
@@ -90,7 +99,7 @@ package struct CallContext: Sendable {
     package init(
         account: Identifier? = nil,
         isStreamed: Bool = false,
-        write: @escaping @Sendable (String) async -> Void = { _ in },
+        write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
         report: @escaping @Sendable (Usage) -> Void = { _ in },
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in

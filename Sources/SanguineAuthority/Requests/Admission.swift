@@ -15,9 +15,14 @@ package struct Admission: Sendable {
     package init(_ authority: Authority) { tokens = authority.tokens }
 
     /// A request that was let in, and who sent it.
-    struct Admitted<Content: Sendable>: Sendable {
-        var identity: Identity
-        var submission: Submission<Content>
+    package struct Admitted<Content: Sendable>: Sendable {
+        package var identity: Identity
+        package var submission: Submission<Content>
+
+        package init(identity: Identity, submission: Submission<Content>) {
+            self.identity = identity
+            self.submission = submission
+        }
     }
 
     /// Lets in a request that reads.
@@ -53,12 +58,20 @@ package struct Admission: Sendable {
     }
 
     /// Lets in a request that changes something under an idempotency key.
-    func submit<Content: Codable & Sendable>(
+    ///
+    /// - Parameters:
+    ///   - request: The request.
+    ///   - type: What its body is.
+    ///   - keyIfNone: The key of a request that has none. Default: it is refused.
+    ///   - meaning: What the fingerprint is taken of.
+    package func submit<Content: Codable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self,
+        keyIfNone: String? = nil,
         meaning: (Content) -> String
     ) async throws(Problem) -> Admitted<Content> {
-        let key = try idempotencyKey(request)
+        let hasKey = request.field(.idempotencyKey) != nil || keyIfNone == nil
+        let key = hasKey ? try idempotencyKey(request) : keyIfNone ?? ""
         let identity = try await read(request)
         let submission = try await submission(request, key, as: type, meaning: meaning)
         return Admitted(identity: identity, submission: submission)

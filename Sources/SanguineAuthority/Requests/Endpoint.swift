@@ -13,7 +13,8 @@ package struct Endpoint: Sendable {
     /// Answers a request.
     package let handler: Handler
 
-    init(_ method: String, _ path: String, _ handler: @escaping Handler) {
+    /// Creates an endpoint.
+    package init(_ method: String, _ path: String, _ handler: @escaping Handler) {
         self.method = method
         self.path = path
         self.handler = handler

@@ -38,7 +38,8 @@ struct SettingsFile: Sendable {
         let options = YAMLSnapshot.ParsingOptions(
             secretsSpecifier: .dynamic { name, _ in
                 names.insert(name)
-                return Setting.all.contains { $0.key == name && $0.isSecret }
+                return name.hasPrefix("upstreams.") && name.hasSuffix(".key")
+                    || Setting.all.contains { $0.key == name && $0.isSecret }
             }
         )
         do {

@@ -104,7 +104,7 @@ struct SettingsLoader: Sendable {
         guard problems.isEmpty else { throw SettingsError(problems) }
         try settings.validate()
         effective += Self.lists(of: settings, file: file)
-        return Loaded(settings: settings, effective: effective, warnings: warnings())
+        return Loaded(settings: settings, effective: effective, warnings: warnings(settings))
     }
 
     private typealias SourcedProvider = (
@@ -197,17 +197,69 @@ extension SettingsLoader {
             }
         }
         applyCollections(of: file, source, to: &settings, problems: &problems)
+        applyUpstreams(of: file, source, to: &settings, problems: &problems)
+        applyFunctions(of: file, source, to: &settings, problems: &problems)
+    }
+
+    private func applyFunctions(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
         var functions: [String: [FunctionSetting.Field: String]] = [:]
-        for key in file.keys where key.first == "functions" && key.count == 3 {
-            guard let field = FunctionSetting.Field(rawValue: key[2]) else { continue }
-            functions[key[1], default: [:]][field] = file.text(of: key) ?? ""
+        var inputs: [String: [String: String]] = [:]
+        for key in file.keys where key.first == "functions" && key.count > 2 {
+            if key.count == 4, key[2] == "inputs" {
+                inputs[key[1], default: [:]][key[3]] = file.list(of: key) ?? ""
+            } else if let field = Self.field(of: key) {
+                functions[key[1], default: [:]][field] =
+                    (field.isList ? file.list(of: key) : file.text(of: key)) ?? ""
+            }
         }
         if functions.isEmpty { return }
         settings.functions = []
         for (name, members) in functions.sorted(by: { $0.key < $1.key }) {
             do throws(SettingsError) {
                 settings.functions.append(
-                    try FunctionSetting(name: name, members: members, source: source)
+                    try FunctionSetting(
+                        name: name,
+                        members: members,
+                        inputs: inputs[name] ?? [:],
+                        source: source
+                    )
+                )
+            } catch {
+                problems += error.problems
+            }
+        }
+    }
+
+    /// The member of a function that a name in the file is.
+    private static func field(of key: [String]) -> FunctionSetting.Field? {
+        FunctionSetting.Field(rawValue: key.dropFirst(2).joined(separator: "."))
+    }
+
+    private func applyUpstreams(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var upstreams: [String: [UpstreamSetting.Field: String]] = [:]
+        for key in file.keys where key.first == "upstreams" && key.count == 3 {
+            guard let field = UpstreamSetting.Field(rawValue: key[2]) else { continue }
+            upstreams[key[1], default: [:]][field] = file.text(of: key) ?? ""
+        }
+        for (name, members) in upstreams.sorted(by: { $0.key < $1.key }) {
+            do throws(SettingsError) {
+                settings.upstreams.append(
+                    try UpstreamSetting(
+                        name: name,
+                        members: members,
+                        key: environment[UpstreamSetting.keyVariable(of: name)],
+                        source: source
+                    )
                 )
             } catch {
                 problems += error.problems
@@ -254,7 +306,7 @@ extension SettingsLoader {
         let functions = settings.functions.flatMap { function in
             function.texts.map { field, value in
                 Effective(
-                    key: "functions.\(function.name).\(field.rawValue)",
+                    key: "functions.\(function.name).\(field)",
                     value: value,
                     source: source("functions")
                 )
@@ -269,7 +321,16 @@ extension SettingsLoader {
                 )
             }
         }
-        return quotas + collections + functions
+        let upstreams = settings.upstreams.flatMap { upstream in
+            upstream.texts.map { field, value in
+                Effective(
+                    key: "upstreams.\(upstream.name).\(field.rawValue)",
+                    value: value,
+                    source: source("upstreams")
+                )
+            }
+        }
+        return quotas + collections + upstreams + functions
     }
 }
 
@@ -281,7 +342,7 @@ extension SettingsLoader {
         let sections = Set(
             Setting.all.compactMap { $0.key.split(separator: ".").first }
                 .map { String($0) }
-        ).union(["quotas", "collections", "functions"])
+        ).union(["quotas", "collections", "functions", "upstreams"])
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }
@@ -292,10 +353,17 @@ extension SettingsLoader {
                 if key.count == 2, file.isEmpty(key) { return nil }
                 if key.count == 3, RecordCollection.Field(rawValue: key[2]) != nil { return nil }
             }
-            if key.first == "functions", key.count == 3 {
-                if FunctionSetting.Field(rawValue: key[2]) != nil { return nil }
-                let fields = FunctionSetting.Field.allCases
-                let all = fields.map { "functions.\(key[1]).\($0.rawValue)" }
+            if key.first == "functions", key.count > 2 {
+                if key.count == 4, key[2] == "inputs" || Self.field(of: key) != nil { return nil }
+                if key.count == 3, Self.field(of: key) != nil { return nil }
+                let fields = FunctionSetting.Field.allCases.map(\.rawValue)
+                let all = (fields + ["inputs"]).map { "functions.\(key[1]).\($0)" }
+                return unknown(name, among: all, source: source)
+            }
+            if key.first == "upstreams", key.count == 3 {
+                if UpstreamSetting.Field(rawValue: key[2]) != nil { return nil }
+                let fields = UpstreamSetting.Field.allCases
+                let all = fields.map { "upstreams.\(key[1]).\($0.rawValue)" }
                 return unknown(name, among: all, source: source)
             }
             return unknown(name, among: known.union(sections).sorted(), source: source)
@@ -310,8 +378,9 @@ extension SettingsLoader {
         .unknown(name: name, nearest: NearestName.of(name, among: names), source: source)
     }
 
-    private func warnings() -> [String] {
-        let known = Set(Setting.all.map(\.environmentName)).union(otherVariables)
+    private func warnings(_ settings: ServerSettings) -> [String] {
+        let keys = settings.upstreams.map { UpstreamSetting.keyVariable(of: $0.name) }
+        let known = Set(Setting.all.map(\.environmentName)).union(otherVariables).union(keys)
         return environment.keys.sorted().compactMap { name in
             guard name.hasPrefix("SANGUINE_"), !known.contains(name) else { return nil }
             return "\(unknown(name, among: known.sorted(), source: "environment"))"

@@ -8,24 +8,30 @@ import ServiceLifecycle
 struct FunctionRunner: Service {
     /// What runs the calls.
     let calls: CallRunner
+    private let surroundings: ServerFunction.Surroundings
+    private let clock: any WallClock
 
     init(
         settings: ServerSettings,
+        registered: [ServerFunction],
         authority: Authority,
-        upstream: UpstreamClient?,
+        upstreams: Upstreams?,
+        clock: any WallClock,
         delay: any Clock<Duration>,
         metrics: any MetricsFactory,
         logger: Logger
     ) {
-        let functions = settings.functions.map {
-            ServedFunction(
-                $0,
-                upstream: upstream,
-                upstreamTimeout: settings.upstream.timeout,
-                delay: delay,
-                logger: logger
-            )
-        }
+        let surroundings = ServerFunction.Surroundings(
+            settings: settings,
+            upstreams: upstreams,
+            clock: delay,
+            logger: logger
+        )
+        self.surroundings = surroundings
+        self.clock = clock
+        let functions =
+            settings.functions.map { $0.function(surroundings) }
+            + registered.map { $0.make(surroundings) }
         var reports = CallRunner.Reports()
         reports.ended = { function, outcome in
             let labels = [("function", function), ("outcome", outcome)]
@@ -55,6 +61,27 @@ struct FunctionRunner: Service {
             delay: delay,
             reports: reports
         )
+    }
+
+    /// What programs come to that speak OpenAI's API.
+    func door(_ admission: Admission) -> OpenAIDoor {
+        let settings = surroundings.settings
+        let name = settings.openAI.function
+        var models: [(name: String, upstreams: [String])] = []
+        for (upstream, model) in settings.upstreamModels {
+            if let place = models.firstIndex(where: { $0.name == model }) {
+                models[place].upstreams.append(upstream)
+            } else {
+                models.append((model, [upstream]))
+            }
+        }
+        return OpenAIDoor(
+            setting: settings.functions.first { $0.name == name && $0.kind == .upstream },
+            models: models,
+            calls: calls,
+            admission: admission,
+            clock: clock
+        ) { [surroundings] in surroundings.model($0, among: $1) }
     }
 
     /// Waits for the graceful shutdown, and then for the calls that still run.
@@ -89,6 +116,18 @@ struct CallShutdown: Service {
         Task {
             try? await delay.sleep(for: grace)
             calls.abandon()
+        }
+    }
+}
+
+extension FunctionSetting {
+    /// What serves it.
+    fileprivate func function(
+        _ surroundings: ServerFunction.Surroundings
+    ) -> any MeteredFunction {
+        switch kind {
+        case .echo: EchoFunction(name: name, rules: rules, delay: surroundings.clock)
+        case .upstream: ModelFunction(self, surroundings.model(self, among: upstreams))
         }
     }
 }

@@ -65,10 +65,10 @@ extension WireField {
     }
 }
 
-extension Endpoints {
+extension [Endpoint] {
     /// Serves the endpoints.
     func add(to routes: RouterGroup<ServerContext>, behind gate: Gate) {
-        for endpoint in all {
+        for endpoint in self {
             guard let method = HTTPRequest.Method(rawValue: endpoint.method) else {
                 preconditionFailure("'\(endpoint.method)' is a token of RFC 9110.")
             }

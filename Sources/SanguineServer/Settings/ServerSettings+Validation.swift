@@ -7,7 +7,29 @@ extension ServerSettings {
     /// Checks everything.
     ///
     /// - Throws: ``SettingsError`` with all that is wrong.
-    public func validate() throws(SettingsError) {
+    public func validate() throws(SettingsError) { try validate(with: []) }
+
+    /// Checks everything, and the functions that are registered beside.
+    func validate(with functions: [ServerFunction]) throws(SettingsError) {
+        var problems = self.problems
+        let names = self.functions.map(\.name) + functions.map(\.name)
+        problems += functions.flatMap(\.faults).map { .unusable(reason: $0) }
+        let quotas = Set(self.quotas.map(\.name))
+        for function in functions {
+            if names.count(where: { $0 == function.name }) > 1 {
+                problems.append(
+                    .unusable(reason: "Register the function '\(function.name)' once.")
+                )
+            }
+            if let quota = function.rules.price.quota?.name, !quotas.contains(quota) {
+                let reason = "Add the quota '\(quota)' of '\(function.name)' to the settings."
+                problems.append(.unusable(reason: reason))
+            }
+        }
+        guard problems.isEmpty else { throw SettingsError(problems) }
+    }
+
+    private var problems: [SettingsError.Problem] {
         var problems = Setting.all.compactMap { $0.problem(in: self) }
         if http.effectiveAdminPort > 65_535 {
             problems.append(
@@ -35,8 +57,58 @@ extension ServerSettings {
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }
         problems += RecordCollection.problems(in: collections)
-        problems += functions.flatMap { FunctionSetting.Field.problems(in: $0) }
-        guard problems.isEmpty else { throw SettingsError(problems) }
+        problems += functions.flatMap(\.problems)
+        problems += functions.flatMap { problemsOfNames(in: $0) }
+        problems += problemsOfUpstreams
+        return problems
+    }
+
+    /// What a function names that is not there.
+    private func problemsOfNames(in function: FunctionSetting) -> [SettingsError.Problem] {
+        var problems: [SettingsError.Problem] = []
+        func refuse(_ field: FunctionSetting.Field, _ value: String) {
+            problems.append(
+                FunctionSetting.refusal(
+                    of: function.name,
+                    field.rawValue,
+                    value: value,
+                    allowed: field.allowed
+                )
+            )
+        }
+        if let quota = function.price.quota?.name, !quotas.contains(where: { $0.name == quota }) {
+            refuse(.quota, quota)
+        }
+        for name in function.upstreams where !hasUpstream(name) { refuse(.upstreams, name) }
+        return problems
+    }
+
+    private func hasUpstream(_ name: String) -> Bool {
+        name == Upstream.name || upstreams.contains { $0.name == name }
+    }
+
+    private var problemsOfUpstreams: [SettingsError.Problem] {
+        var problems = listProblems(upstreams.map(\.name), list: "upstreams")
+        for upstream in upstreams {
+            for (field, value) in upstream.faults {
+                problems.append(
+                    refusal(
+                        of: "upstreams.\(upstream.name).\(field.rawValue)",
+                        value: value,
+                        allowed: field.allowed
+                    )
+                )
+            }
+            if upstream.name == Upstream.name {
+                let allowed = "another name: 'default' is that of 'upstream.url'"
+                problems.append(refusal(of: "upstreams", value: upstream.name, allowed: allowed))
+            }
+        }
+        for name in upstream.fallbacks where !upstreams.contains(where: { $0.name == name }) {
+            let allowed = "names of 'upstreams'"
+            problems.append(refusal(of: "upstream.fallbacks", value: name, allowed: allowed))
+        }
+        return problems
     }
 
     private func listProblems(_ names: [String], list: String) -> [SettingsError.Problem] {

@@ -228,6 +228,14 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 1 MiB.
         public var answerBytes = UpstreamConfiguration.defaultAnswerBytes
+        /// The names of ``ServerSettings/upstreams`` that are asked, in this order, while this one
+        /// fails; functions that name their own do not ask them.
+        ///
+        /// Default: none.
+        public var fallbacks: [String] = []
+
+        /// The name of this one among all.
+        public static let name = "default"
 
         /// The configuration of the client, or `nil` if no URL is set.
         ///
@@ -244,6 +252,15 @@ public struct ServerSettings: Hashable, Sendable {
                 answerBytes: answerBytes
             )
         }
+    }
+
+    /// The door for programs that were written for OpenAI's API.
+    public struct OpenAI: Hashable, Sendable {
+        /// The function of kind `upstream` by whose price and limits they are metered; empty closes
+        /// the door.
+        ///
+        /// Default: `ask`.
+        public var function = "ask"
     }
 
     /// What is logged.
@@ -276,6 +293,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The language model that functions call.
     public var upstream = Upstream()
+    /// The door for programs that were written for OpenAI's API.
+    public var openAI = OpenAI()
     /// What is logged.
     public var log = Log()
     /// What an account may do a day.
@@ -289,8 +308,12 @@ public struct ServerSettings: Hashable, Sendable {
     public var collections = RecordSchema.standard.allCollections
     /// What can be called.
     ///
-    /// Default: ``FunctionSetting/echo`` and ``FunctionSetting/ask``.
-    public var functions = [FunctionSetting.echo, .ask]
+    /// Default: ``FunctionSetting/echo``, ``FunctionSetting/ask`` and ``FunctionSetting/daily``.
+    public var functions = [FunctionSetting.echo, .ask, .daily]
+    /// The language models that there are beside that of ``upstream``.
+    ///
+    /// Default: none.
+    public var upstreams: [UpstreamSetting] = []
 
     /// Creates the settings that a server starts with when given none.
     public init() {}
@@ -308,56 +331,4 @@ public struct QuotaSetting: Hashable, Sendable {
         self.name = name
         self.perDay = perDay
     }
-}
-
-/// A function that can be called.
-public struct FunctionSetting: Hashable, Sendable {
-    /// What runs the function.
-    public enum Kind: String, CaseIterable, Hashable, Sendable {
-        /// The server itself: the text comes back.
-        case echo
-        /// The configured language model.
-        case upstream
-    }
-
-    /// The name in the path.
-    public var name: String
-    /// What runs it.
-    public var kind: Kind
-    /// What a call costs.
-    public var price: Price
-    /// The longest answer in the model's tokens; it bounds what a call by usage can cost.
-    ///
-    /// Default: 512.
-    public var maxOutputTokens: Int
-    /// What the model is told before the question.
-    ///
-    /// Default: nothing.
-    public var systemPrompt: String?
-
-    /// Creates a function.
-    public init(
-        name: String,
-        kind: Kind,
-        price: Price,
-        maxOutputTokens: Int = 512,
-        systemPrompt: String? = nil
-    ) {
-        self.name = name
-        self.kind = kind
-        self.price = price
-        self.maxOutputTokens = maxOutputTokens
-        self.systemPrompt = systemPrompt
-    }
-
-    /// `echo`: the text comes back, for one token.
-    public static let echo = FunctionSetting(name: "echo", kind: .echo, price: .fixed(1))
-
-    /// `ask`: a question to the model, priced by usage: a short question with an answer of 300 of
-    /// the model's tokens costs 3.
-    public static let ask = FunctionSetting(
-        name: "ask",
-        kind: .upstream,
-        price: .usage(perMillionInput: 2_000, perMillionOutput: 8_000)
-    )
 }

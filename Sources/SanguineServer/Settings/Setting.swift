@@ -173,7 +173,8 @@ public struct Setting: Sendable {
         )
     }
 
-    private static func items(of text: String) -> [String] {
+    /// The items of a list that is written as one text, with commas between them.
+    static func items(of text: String) -> [String] {
         text.split(separator: ",").map { item in
             let start = item.drop { $0.isWhitespace }
             return String(start.reversed().drop { $0.isWhitespace }.reversed())

@@ -5,7 +5,7 @@ import SanguineModel
 extension Setting {
     /// Every setting that has a name, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + operations + upstream + log
+        http + limits + accounts + tokens + operations + upstream + openAI + log
 
     private static let http = [
         Setting(
@@ -277,6 +277,21 @@ extension Setting {
             .integer(\.upstream.answerBytes, 1_024...(1 << 28)),
             "The longest answer of the upstream, in bytes."
         ),
+        Setting(
+            "upstream.fallbacks",
+            .texts(\.upstream.fallbacks),
+            allowed: "names of 'upstreams'",
+            "The upstreams that are asked, in this order, while that of 'upstream.url' fails."
+        ),
+    ]
+
+    private static let openAI = [
+        Setting(
+            "openai.function",
+            .text(\.openAI.function, characters: 0...64),
+            allowed: "the name of a function of kind upstream, or nothing",
+            "The function by whose price and limits /v1/chat/completions is metered."
+        )
     ]
 
     private static let log = [

@@ -22,11 +22,12 @@ public enum SettingsReference {
         }
         text += """
 
-            ## Quotas, collections and functions
+            ## Quotas, collections, upstreams and functions
 
             They are named in the file only. A file that names any quota replaces the default \
             ones, and likewise for collections and functions. Once a collection has records, leave \
-            its access as it is.
+            its access as it is. The key of an upstream may stand in the environment instead: that \
+            of `spare` in `SANGUINE_UPSTREAMS_SPARE_KEY`.
 
             ```yaml
             quotas:
@@ -39,6 +40,11 @@ public enum SettingsReference {
                 access: everyone
                 indexes: [createdAt]    # the members by which records are found and ordered
 
+            upstreams:                  # beside that of upstream.url, whose name is default
+              spare:
+                url: https://models.example.com/v1
+                model: small
+
             functions:
               echo:
                 kind: echo              # echo or upstream
@@ -50,8 +56,29 @@ public enum SettingsReference {
                 atLeast: 1              # default 1
                 maxOutputTokens: 512    # default 512
                 systemPrompt: Answer in two sentences.
+              reading:
+                kind: upstream
+                quota: readings         # a unit of a quota, instead of a price or beside it
+                inputs:                 # default: a string question
+                  kind: [face, palm, coffee]
+                  origin?: string       # one that may be left out
+                prompt: Read this {{kind}}. {{origin}}
+                cache: midnight         # none, midnight, session, forever, or a duration
+                cachedPrice: 0          # what a kept answer costs
+                upstreams: [default, spare]
+                limits:
+                  runningPerAccount: 1
+                  repeatsPerMinute: 10
             ```
+
+            | member of a function | what it may be |
+            |---|---|
+
             """
+        for field in FunctionSetting.Field.allCases {
+            text += "| `\(field.rawValue)` | \(field.allowed) |\n"
+        }
+        text += "| `inputs.<name>` | \(FunctionSetting.allowedInput) |\n"
         return text
     }
 }

@@ -89,10 +89,18 @@ struct FailingStorageTests {
             try await LiveServer.with {
                 $0.storage = storage
                 $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.limits.functionCalls = 1
             } _: { server in
-                let guest = try await server.guest()
+                let (guest, other) = (try await server.guest(), try await server.guest())
                 storage.fail { Self.areOfSending($0) ? failure : nil }
-                #expect(try await guest.ask("Is it late?", key: "k").status == status)
+                // One that could leave at once would be accepted as sent, in one commit.
+                async let first = other.echo("a", delayMs: 1_000)
+                try await server.setup.delay.waitForSleepers(2)
+                async let asked = guest.ask("Is it late?", key: "k")
+                try await server.setup.delay.waitForSleepers(3)
+                server.setup.delay.advance(by: .seconds(1))
+                #expect(try await first.status == 200)
+                #expect(try await asked.status == status)
                 let balance = try await guest.balance()
                 #expect((balance.available, balance.held) == (100, 0))
 

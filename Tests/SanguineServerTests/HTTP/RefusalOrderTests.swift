@@ -117,6 +117,7 @@ struct RefusalOrderTests {
     @Test func `a full server refuses after the content and the price were judged`() async throws {
         try await LiveServer.with {
             $0.settings.limits.functionCalls = 1
+            $0.settings.limits.queuedCalls = 0
         } _: { server in
             let guest = try await server.guest()
             let poor = try await server.guest()

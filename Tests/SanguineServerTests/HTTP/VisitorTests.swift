@@ -95,6 +95,7 @@ struct VisitorTests {
     @Test func `an account has a quarter of the calls, and others go on`() async throws {
         try await LiveServer.with {
             $0.settings.limits.functionCalls = 8
+            $0.settings.limits.queuedCalls = 0
         } _: { server in
             let (guest, other) = (try await server.guest(), try await server.guest())
             let waiting = #"{"input":{"text":"a","delayMs":60000}}"#

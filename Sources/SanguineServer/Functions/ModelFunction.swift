@@ -1,0 +1,216 @@
+import Logging
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+
+/// A function that asks a language model: by a template of the settings, or by a prompt in code.
+struct ModelFunction: MeteredFunction {
+    /// A call's input, read: the part of it that is heeded, and what the model is asked.
+    struct Question: Sendable {
+        var input: JSONValue
+        var prompt: Prompt
+    }
+
+    let name: String
+    let rules: FunctionRules
+    let inputs: [String: String]
+    /// Whom it asks, how much, and for how long.
+    let model: ModelCall
+    /// Reads the input.
+    let read: @Sendable (JSONValue) throws(Problem) -> Question
+    /// Makes the output of what the model said.
+    let output: @Sendable (String) throws(Problem) -> JSONValue
+
+    func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
+        let question = try read(input.value)
+        let messages = question.prompt.messages
+        let bytes = question.prompt.bytes
+        let pricing = Pricing(price: rules.price, maxOutputTokens: Int64(model.maxOutputTokens))
+        let timeout = rules.limits.timeout ?? model.timeout
+        return PreparedCall(
+            input: question.input,
+            hold: pricing.most(promptBytes: bytes),
+            guess: pricing.guess(promptBytes: bytes),
+            life: timeout + .seconds(60),
+            isSent: true,
+            unavailable: model.unavailable,
+            chargeWhenCut: { pricing.chargeWhenCut($0, promptBytes: bytes) }
+        ) { context async throws(Problem) in
+            let answer = try await model.answer(
+                .prompt(model.request(messages)),
+                within: timeout,
+                context
+            ) { $0.text }
+            return PreparedCall.Outcome(
+                output: try output(answer.text),
+                charge: answer.charge(pricing, promptBytes: bytes)
+            )
+        }
+    }
+}
+
+extension ModelFunction {
+    /// A function of the settings.
+    init(_ setting: FunctionSetting, _ model: ModelCall) {
+        let members = setting.inputs
+        let prompt = PromptTemplate(setting.prompt)
+        let system = setting.systemPrompt.map { PromptTemplate($0) }
+        self.init(
+            name: setting.name,
+            rules: setting.rules,
+            inputs: members.listed,
+            model: model,
+            read: { input throws(Problem) in
+                let values = try members.read(input)
+                let text = prompt.filled(with: values)
+                return Question(
+                    input: .object(values),
+                    prompt: Prompt(system: system?.filled(with: values), text)
+                )
+            },
+            output: { .string($0) }
+        )
+    }
+}
+
+/// How a function asks language models.
+struct ModelCall: Sendable {
+    /// The models; `nil` if there is none.
+    let upstreams: Upstreams?
+    /// Which of them, in order; all if empty.
+    let names: [String]
+    /// The model that is asked for; that of the upstream if `nil`.
+    let model: String?
+    /// The longest answer.
+    let maxOutputTokens: Int
+    /// How long a call may take, fall-backs included.
+    let timeout: Duration
+    let logger: Logger
+
+    /// What came of a request.
+    struct Answered: Sendable {
+        var answer: UpstreamAnswer
+        /// What was streamed.
+        var progress: SanguineAuthority.CallProgress
+        var isStreamed: Bool
+
+        var text: String { answer.text }
+
+        /// What it costs.
+        ///
+        /// A stream whose last frame says nothing of usage costs the larger of what was measured
+        /// and what is certain; an answer in one piece that says nothing, what it can cost at most.
+        func charge(_ pricing: Pricing, promptBytes: Int) -> Int64 {
+            let usage = answer.usage.map {
+                Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
+            }
+            guard isStreamed, usage == nil else {
+                return pricing.charge(
+                    usage,
+                    promptBytes: promptBytes,
+                    answerBytes: answer.text.utf8.count
+                )
+            }
+            return pricing.chargeWhenCut(progress, promptBytes: promptBytes)
+        }
+    }
+
+    /// Why nothing can be asked now; `nil` if something can.
+    var unavailable: Problem? {
+        guard let upstreams else { return .upstreamMissing }
+        return upstreams.unavailable(names)
+    }
+
+    func request(_ messages: [UpstreamPrompt.Message]) -> UpstreamPrompt {
+        UpstreamPrompt(messages: messages, maxOutputTokens: maxOutputTokens, model: model)
+    }
+
+    /// Asks, and gives on what comes.
+    ///
+    /// - Parameters:
+    ///   - request: What is asked.
+    ///   - timeout: How long it may take.
+    ///   - context: Where parts go, if somebody follows them.
+    ///   - part: What of an event is a part of the answer; an empty one is none.
+    /// - Throws: `upstream_failed`, `upstream_timeout`, `upstream_missing`.
+    func answer(
+        _ request: UpstreamRequest,
+        within timeout: Duration,
+        _ context: CallContext,
+        part: @escaping @Sendable (UpstreamEvent) -> String
+    ) async throws(Problem) -> Answered {
+        guard let upstreams else { throw .upstreamMissing }
+        let progress = Mutex(SanguineAuthority.CallProgress())
+        do throws(UpstreamError) {
+            let answer = try await upstreams.answer(
+                request,
+                among: names,
+                within: timeout,
+                streamed: context.isStreamed
+            ) { event in
+                if let usage = event.usage.map({
+                    Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
+                }) {
+                    progress.withLock { $0.usage = usage }
+                    context.report(usage)
+                }
+                let bytes = event.text.utf8.count
+                progress.withLock { $0.add(bytes: bytes) }
+                await context.write(part(event), bytes)
+            }
+            return Answered(
+                answer: answer,
+                progress: progress.withLock { $0 },
+                isStreamed: context.isStreamed
+            )
+        } catch {
+            logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
+            throw Problem(upstream: error)
+        }
+    }
+}
+
+/// What a language model is asked by a function.
+///
+/// ```swift
+/// let prompt: Prompt = "Translate into \(input.to): \(input.text)"
+/// ```
+public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
+    /// The turns, oldest first.
+    public var messages: [UpstreamPrompt.Message]
+
+    /// Creates a prompt of these turns.
+    public init(messages: [UpstreamPrompt.Message]) { self.messages = messages }
+
+    /// Creates a prompt of one turn, and what the model is told before.
+    public init(system: String? = nil, _ text: String) {
+        messages = (system.map { [.init(.system, $0)] } ?? []) + [.init(.user, text)]
+    }
+
+    /// Creates a prompt of one turn.
+    public init(stringLiteral value: String) { self.init(value) }
+
+    /// Bytes of the text, which bound its tokens.
+    var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }
+}
+
+extension Problem {
+    static var upstreamMissing: Problem {
+        Problem(
+            .upstreamMissing,
+            "Ask the operator to set SANGUINE_UPSTREAM_URL.",
+            retryAfter: 60
+        )
+    }
+
+    /// What a client is told of an upstream that failed: nothing of its answer.
+    fileprivate init(upstream error: UpstreamError) {
+        switch error {
+        case .timeout: self = .upstreamTooSlow
+        case .refused(_, let seconds?):
+            self = .upstreamFailed
+            retryAfter = max(1, min(seconds, CallRunner.longestRetryAfter))
+        default: self = .upstreamFailed
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import SanguineAuthority
+import SanguineModel
+
+/// A text with places for the members of a call's input: `Translate into {{to}}: {{text}}`.
+struct PromptTemplate: Hashable, Sendable {
+    private enum Part: Hashable, Sendable {
+        case text(String)
+        case member(String)
+    }
+
+    private let parts: [Part]
+
+    /// Reads a template; braces that close nowhere are text.
+    init(_ text: String) {
+        var parts: [Part] = []
+        var rest = Substring(text)
+        while let start = rest.firstRange(of: "{{"),
+            let end = rest[start.upperBound...].firstRange(of: "}}")
+        {
+            if start.lowerBound > rest.startIndex {
+                parts.append(.text(String(rest[..<start.lowerBound])))
+            }
+            let name = rest[start.upperBound..<end.lowerBound].filter { !$0.isWhitespace }
+            parts.append(.member(name))
+            rest = rest[end.upperBound...]
+        }
+        if !rest.isEmpty { parts.append(.text(String(rest))) }
+        self.parts = parts
+    }
+
+    /// The members that it has places for.
+    var names: Set<String> {
+        Set(parts.compactMap { if case .member(let name) = $0 { name } else { nil } })
+    }
+
+    /// Fills in the members; one that is left out leaves its place empty.
+    ///
+    /// What a member says is not looked at for places: a user's braces are text.
+    func filled(with members: [String: JSONValue]) -> String {
+        parts.map { part in
+            switch part {
+            case .text(let text): text
+            case .member(let name): members[name].map(Self.text) ?? ""
+            }
+        }.joined()
+    }
+
+    private static func text(_ value: JSONValue) -> String {
+        value.string ?? String(decoding: value.canonical, as: UTF8.self)
+    }
+}

@@ -1,0 +1,212 @@
+import SanguineAuthority
+import SanguineModel
+
+/// The door for programs that were written for OpenAI's API: chat completions, embeddings, models.
+///
+/// A program signs in as any client does, gives the access token as its key, and is metered as one
+/// function of the settings. Refusals have OpenAI's shape, with the codes of this server.
+struct OpenAIDoor: Sendable {
+    /// The function whose rules count; `nil` if the door is closed.
+    let setting: FunctionSetting?
+    /// The models that there are: the upstreams' own, each with those that have it.
+    let models: [(name: String, upstreams: [String])]
+    let calls: CallRunner
+    let admission: Admission
+    let clock: any WallClock
+    let make: @Sendable (FunctionSetting, [String]) -> ModelCall
+
+    /// What is served.
+    var endpoints: [Endpoint] {
+        [
+            Endpoint("POST", "chat/completions", door(chat)),
+            Endpoint("POST", "embeddings", door(embeddings)),
+            Endpoint("GET", "models", door(listModels)),
+        ]
+    }
+
+    /// The same handler, with its refusals in OpenAI's shape.
+    private func door(_ handler: @escaping Endpoint.Handler) -> Endpoint.Handler {
+        { request throws(Problem) in
+            do throws(Problem) {
+                return try await handler(request)
+            } catch {
+                return .openAIRefusal(error)
+            }
+        }
+    }
+
+    @Sendable
+    private func listModels(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        _ = try await admission.read(request)
+        let names = setting.map { [$0.name] + models.map(\.name) } ?? []
+        let items = names.map { name -> JSONValue in
+            ["id": .string(name), "object": "model", "created": 0, "owned_by": "sanguine"]
+        }
+        let list: JSONValue = ["object": "list", "data": .array(items)]
+        return .read(list, isPersonal: false, to: request)
+    }
+
+    @Sendable
+    private func chat(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admitted(request)
+        let body = try? admitted.submission.content.get().input
+        let isStreamed = body?["stream"] == true
+        let reply = try await call(admitted, request, as: isStreamed ? .parts(after: nil) : .plain)
+        {
+            ChatFunction(name: $0.name, rules: $0.rules, model: $1)
+        }
+        return .openAI(reply)
+    }
+
+    @Sendable
+    private func embeddings(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let admitted = try await admitted(request)
+        let reply = try await call(admitted, request, as: .plain) {
+            EmbeddingFunction(name: $0.name, rules: $0.rules, model: $1)
+        }
+        return .openAI(reply)
+    }
+
+    private typealias Admitted = Admission.Admitted<FunctionRequest<JSONValue>>
+
+    /// Lets a request in; one without a key gets one that nobody else has.
+    private func admitted(_ request: any WireRequest) async throws(Problem) -> Admitted {
+        let key = "openai-\(Identifier(at: clock.now()))"
+        let admitted = try await admission.submit(request, as: JSONValue.self, keyIfNone: key) {
+            String(decoding: $0.canonical, as: UTF8.self)
+        }
+        let submission = admitted.submission
+        return Admitted(
+            identity: admitted.identity,
+            submission: Submission(
+                key: submission.key,
+                fingerprint: submission.fingerprint,
+                content: submission.content.map { FunctionRequest(input: $0) }
+            )
+        )
+    }
+
+    private func call(
+        _ admitted: Admitted,
+        _ request: any WireRequest,
+        as reader: CallReader,
+        _ function: (FunctionSetting, ModelCall) -> any MeteredFunction
+    ) async throws(Problem) -> CallReply {
+        guard let setting else {
+            throw Problem(.notFound, "Ask the operator to name a function by 'openai.function'.")
+        }
+        let name = (try? admitted.submission.content.get())?.input["model"]?.string ?? setting.name
+        let upstreams = models.first { $0.name == name }?.upstreams
+        guard upstreams != nil || name == setting.name else { throw .noModel }
+        return try await calls.call(
+            function(setting, make(setting, upstreams ?? setting.upstreams)),
+            admitted.identity,
+            request.address,
+            admitted.submission,
+            reader
+        )
+    }
+}
+
+extension Problem {
+    fileprivate static var noModel: Problem {
+        Problem("model_not_found", "Set 'model' to a name that GET /v1/models lists.")
+    }
+}
+
+extension WireAnswer {
+    /// A refusal in the shape that OpenAI's clients read (OpenAI API reference, error codes).
+    fileprivate static func openAIRefusal(_ problem: Problem) -> WireAnswer {
+        var answer = WireAnswer.problem(problem)
+        answer.status = problem.openAIStatus
+        answer.body = AnswerEncoder.encode(problem.openAI)
+        if let place = answer.fields.firstIndex(where: { $0.field == .contentType }) {
+            answer.fields[place].value = json
+        }
+        return answer
+    }
+
+    /// What a call is answered with, as OpenAI's clients read it.
+    fileprivate static func openAI(_ reply: CallReply) -> WireAnswer {
+        switch reply {
+        case .answer(let answer, _):
+            let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max)).value
+            guard answer.stored.status == 200, let output = json?["output"] else {
+                let problem = Problem(stored: json, status: answer.stored.status)
+                var wire = openAIRefusal(problem)
+                if answer.replayed { wire.fields.append((.idempotencyReplayed, "true")) }
+                return wire
+            }
+            var wire = WireAnswer.answer(answer)
+            wire.body = AnswerEncoder.encode(output)
+            return wire
+        case .events(let events, _):
+            var wire = WireAnswer(
+                status: 200,
+                fields: [
+                    (.contentType, eventStream), (.cacheControl, "no-store"),
+                    (.accelBuffering, "no"),
+                ]
+            )
+            wire.stream = WireStream(openAI: events)
+            return wire
+        }
+    }
+}
+
+extension WireStream {
+    /// A call as OpenAI streams it: the upstream's chunks, and `[DONE]`.
+    fileprivate init(openAI events: CallEvents) {
+        self.init(
+            next: { await events.next().map(Self.openAIBytes) },
+            close: { events.close() }
+        )
+    }
+
+    private static func openAIBytes(of event: CallEvent) -> [UInt8] {
+        switch event {
+        case .parts(_, let texts): return texts.flatMap { Array("data: \($0)\n\n".utf8) }
+        case .end(_, .success(let answer)) where answer.status == 200:
+            return Array("data: [DONE]\n\n".utf8)
+        case .end(_, .success(let answer)):
+            let json = try? JSONParser.parse(answer.body, limits: .init(values: .max)).value
+            return error(Problem(stored: json, status: answer.status))
+        case .end(_, .failure(let problem)): return error(problem)
+        case .quiet: return Array(": ping\n\n".utf8)
+        }
+    }
+
+    private static func error(_ problem: Problem) -> [UInt8] {
+        Array("data: ".utf8) + AnswerEncoder.encode(problem.openAI) + Array("\n\n".utf8)
+    }
+}
+
+extension Problem {
+    /// A problem as it was stored.
+    fileprivate init(stored json: JSONValue?, status: Int) {
+        let code = json?["code"]?.string ?? ProblemCode(status: status).rawValue
+        self.init(ProblemCode(rawValue: code), json?["detail"]?.string ?? "")
+        charged = json?["charged"]?.integer
+        retryAfter = json?["retryAfter"]?.integer.map { Int($0) }
+    }
+
+    fileprivate var openAIStatus: Int { code == "model_not_found" ? 404 : status }
+
+    /// The body of a refusal, in OpenAI's shape.
+    fileprivate var openAI: JSONValue {
+        let type =
+            switch openAIStatus {
+            case 401: "authentication_error"
+            case 402: "insufficient_quota"
+            case 403: "permission_error"
+            case 429: "rate_limit_error"
+            case 500...: "server_error"
+            default: "invalid_request_error"
+            }
+        let error: JSONValue = [
+            "message": .string(detail.isEmpty ? title : detail), "type": .string(type),
+            "param": .null, "code": .string(code.rawValue),
+        ]
+        return ["error": error]
+    }
+}

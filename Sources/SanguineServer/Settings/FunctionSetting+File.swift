@@ -1,0 +1,372 @@
+import Foundation
+import SanguineModel
+
+extension FunctionSetting {
+    /// The members of a function in the file: `functions.<name>.<member>`.
+    public enum Field: String, CaseIterable, Sendable {
+        /// `echo` or `upstream`; must be given.
+        case kind
+        /// The price of every call, in the balance's unit; or the rest of the prices.
+        case price
+        /// The price of a million input tokens of the upstream.
+        case perMillionInput
+        /// The price of a million output tokens of the upstream.
+        case perMillionOutput
+        /// The least that a call by usage costs. Default: 1.
+        case atLeast
+        /// What a kept answer costs. Default: nothing.
+        case cachedPrice
+        /// The daily quota of which a call takes some. Default: none.
+        case quota
+        /// How much of the quota a call takes. Default: 1.
+        case quotaUnits
+        /// How long answers are kept. Default: not at all.
+        case cache
+        /// The members of the account's settings on which answers depend.
+        case cacheFacts
+        /// Who is given kept answers. Default: the account.
+        case audience
+        /// With the audience `public`: the members of the input that others' answers may show.
+        case shares
+        /// Who pays when identical calls share a run. Default: the first.
+        case payer
+        /// Whether the answer comes in parts. Default: yes.
+        case streams
+        /// What becomes of a streamed call that nobody reads. Default: it goes on.
+        case onDisconnect
+        /// Makes answers of an earlier version count no more. Default: 1.
+        case version
+        /// The longest answer, in the upstream's tokens. Default: 512.
+        case maxOutputTokens
+        /// What the model is told before the question. Default: nothing.
+        case systemPrompt
+        /// What the model is asked. Default: the question.
+        case prompt
+        /// The model that is asked for. Default: that of the upstream.
+        case model
+        /// The upstreams that are asked, in this order. Default: all.
+        case upstreams
+        /// How many files a call may bring. Default: none.
+        case attachmentCount = "attachments.count"
+        /// Bytes of all of them. Default: 25 MiB.
+        case attachmentBytes = "attachments.bytes"
+        /// Their types. Default: JPEG, PNG and WebP.
+        case attachmentTypes = "attachments.types"
+        /// The upstream's tokens that one counts as at most. Default: 2,048.
+        case attachmentTokens = "attachments.tokens"
+        /// Bytes of the input. Default: 128 KiB.
+        case inputBytes = "limits.inputBytes"
+        /// Runs at a time. Default: as many as the server has.
+        case running = "limits.running"
+        /// Runs of one account at a time. Default: as many as it may have.
+        case runningPerAccount = "limits.runningPerAccount"
+        /// How often an account may make the same call in a minute. Default: as often as it likes.
+        case repeatsPerMinute = "limits.repeatsPerMinute"
+        /// Runs that go on although nobody reads them. Default: 100.
+        case drains = "limits.drains"
+        /// How long a run may take. Default: as long as the upstream may.
+        case timeout = "limits.timeout"
+
+        static let amounts = 0...WireLimits.amount
+        static let outputTokens: ClosedRange<Int64> = 1...1_000_000
+        static let counts: ClosedRange<Int64> = 1...1_000_000
+        static let attachments: ClosedRange<Int64> = 1...32
+        static let bytes: ClosedRange<Int64> = 1...(1 << 28)
+        static let tokens: ClosedRange<Int64> = 1...10_000_000
+        static let times: ClosedRange<Duration> = .milliseconds(10) ... .seconds(3_600)
+        static let lives: ClosedRange<Duration> = .seconds(1) ... .seconds(10 * 366 * 86_400)
+        static let promptCharacters = 32_768
+        static let names = 1...200
+
+        /// Whether the file gives a list.
+        public var isList: Bool {
+            switch self {
+            case .cacheFacts, .shares, .upstreams, .attachmentTypes: true
+            default: false
+            }
+        }
+
+        /// What the member may be, in words.
+        public var allowed: String {
+            switch self {
+            case .kind: FunctionSetting.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+            case .price:
+                "a whole number from 0 to \(WireLimits.amount); or leave it out, and give "
+                    + "perMillionInput and perMillionOutput, for a function of kind upstream, or "
+                    + "a quota"
+            case .perMillionInput, .perMillionOutput, .atLeast:
+                "a whole number from 0 to \(WireLimits.amount), beside no 'price', for a function "
+                    + "of kind upstream"
+            case .cachedPrice:
+                "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
+            case .quota: "the name of one of 'quotas'"
+            case .quotaUnits: "a whole number from 1 to 1000000, beside a 'quota'"
+            case .cache:
+                "none, midnight, session, forever, or a duration from 1s on such as 10m; leave it "
+                    + "out beside 'cacheFacts'"
+            case .cacheFacts: "names of members of the account's settings, beside no 'cache'"
+            case .audience: "account, public; public beside a 'cache' of answers, and no files"
+            case .shares: "members of 'inputs', for the audience public"
+            case .payer: "first, each; for a function with a cache"
+            case .streams: "true, false"
+            case .onDisconnect: "drain, stop; for a function that streams"
+            case .version: "1 to 200 characters, for a function with a cache"
+            case .maxOutputTokens: "a whole number from 1 to 1000000"
+            case .systemPrompt, .prompt:
+                "at most \(Self.promptCharacters) characters, for a function of kind upstream, with "
+                    + "{{places}} for members of 'inputs'; each member has a place in one of the two"
+            case .model: "1 to 200 characters, for a function of kind upstream"
+            case .upstreams: "names of 'upstreams', and 'default' for that of 'upstream.url'"
+            case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
+            case .attachmentBytes: "a whole number from 1 to 268435456, beside 'attachments.count'"
+            case .attachmentTypes: "types such as image/jpeg, beside 'attachments.count'"
+            case .attachmentTokens: "a whole number from 1 to 10000000, beside 'attachments.count'"
+            case .inputBytes: "a whole number from 1 to 268435456"
+            case .running, .runningPerAccount, .repeatsPerMinute, .drains:
+                "a whole number from 1 to 1000000"
+            case .timeout: "a duration from 10ms to 1h"
+            }
+        }
+    }
+
+    /// What a member of the input may be, in words.
+    public static let allowedInput = "string, integer, number, boolean, or a list of texts"
+
+    /// The refusal of a value that a member of the file has.
+    static func refusal(
+        of function: String,
+        _ field: String,
+        value: String,
+        allowed: String,
+        source: String = "settings"
+    ) -> SettingsError.Problem {
+        .invalid(
+            setting: "functions.\(function).\(field)",
+            value: value,
+            allowed: allowed,
+            source: source
+        )
+    }
+
+    /// Reads a function as the file gives it.
+    ///
+    /// - Parameters:
+    ///   - name: The function's name.
+    ///   - members: Its members; a list as its texts with commas between them.
+    ///   - inputs: The members of `inputs`, by name, optional ones with `?` behind it: a type, or
+    ///     choices with commas between them. Default: a `question`.
+    ///   - source: Where it was found.
+    /// - Throws: ``SettingsError`` for members that are missing, no numbers, or do not go together.
+    public init(
+        name: String,
+        members: [Field: String],
+        inputs: [String: String] = [:],
+        source: String
+    ) throws(SettingsError) {
+        var reader = FunctionReader(name: name, members: members, source: source)
+        let setting = reader.setting(inputs: inputs)
+        guard reader.problems.isEmpty, let setting else { throw SettingsError(reader.problems) }
+        let problems = setting.problems
+        guard problems.isEmpty else { throw SettingsError(problems) }
+        self = setting
+    }
+}
+
+/// Reads the members of one function, and notes all that is wrong.
+private struct FunctionReader {
+    typealias Field = FunctionSetting.Field
+
+    let name: String
+    let members: [Field: String]
+    let source: String
+    var problems: [SettingsError.Problem] = []
+
+    mutating func setting(inputs: [String: String]) -> FunctionSetting? {
+        let kind = choice(.kind, FunctionSetting.Kind.self)
+        if members[.kind] == nil { refuse(.kind) }
+        var rules = FunctionRules(price: price(), streams: true)
+        rules.cache = cache()
+        rules.payer = choice(.payer, FunctionRules.Payer.self) ?? .first
+        rules.streams = flag(.streams) ?? true
+        rules.onDisconnect = choice(.onDisconnect, FunctionRules.Disconnect.self) ?? .drain
+        rules.version = members[.version] ?? "1"
+        rules.attachments = attachments()
+        rules.limits = limits()
+        checkCompany(rules)
+        guard let kind else { return nil }
+        var setting = FunctionSetting(name: name, kind: kind, rules: rules)
+        if !inputs.isEmpty { setting.inputs = self.inputs(inputs) }
+        setting.prompt = members[.prompt] ?? setting.prompt
+        setting.systemPrompt = members[.systemPrompt]
+        setting.maxOutputTokens = integer(.maxOutputTokens, Field.outputTokens).map(Int.init) ?? 512
+        setting.upstreams = list(.upstreams) ?? []
+        setting.model = members[.model]
+        let onlyUpstream: [Field] = [.prompt, .systemPrompt, .model, .upstreams, .attachmentCount]
+        if kind == .echo {
+            for field in onlyUpstream where members[field] != nil { refuse(field) }
+            if let input = inputs.keys.min() { refuse("inputs.\(input)", "none for kind echo") }
+        }
+        return setting
+    }
+
+    private mutating func price() -> Price {
+        let amount = integer(.price, Field.amounts)
+        let input = integer(.perMillionInput, Field.amounts)
+        let output = integer(.perMillionOutput, Field.amounts)
+        let least = integer(.atLeast, Field.amounts)
+        let usageFields = [Field.perMillionInput, .perMillionOutput, .atLeast]
+        var price = Price.fixed(amount ?? 0)
+        if members[.price] != nil {
+            for field in usageFields where members[field] != nil { refuse(field) }
+        } else if let input, let output {
+            price = .usage(perMillionInput: input, perMillionOutput: output, atLeast: least ?? 1)
+        } else if problems.isEmpty,
+            members[.quota] == nil || usageFields.contains(where: { members[$0] != nil })
+        {
+            refuse(.price)
+        }
+        price.cached = integer(.cachedPrice, Field.amounts)
+        if let quota = members[.quota] {
+            price = price.taking(integer(.quotaUnits, Field.counts) ?? 1, of: quota)
+        } else if members[.quotaUnits] != nil {
+            refuse(.quotaUnits)
+        }
+        return price
+    }
+
+    private mutating func cache() -> ResultCache {
+        var cache = ResultCache.none
+        if let facts = list(.cacheFacts) {
+            if members[.cache] != nil || facts.isEmpty { refuse(.cacheFacts) }
+            cache = ResultCache(.facts(facts))
+        } else {
+            switch members[.cache] {
+            case nil, "none": break
+            case "midnight": cache = .untilMidnight
+            case "session": cache = .session
+            case "forever": cache = .forever
+            case let text?:
+                if let life = DurationText.duration(text), Field.lives.contains(life) {
+                    cache = .duration(life)
+                } else {
+                    refuse(.cache)
+                }
+            }
+        }
+        switch members[.audience] {
+        case nil, "account": if members[.shares] != nil { refuse(.shares) }
+        case "public":
+            cache.audience = .everyone(sharing: Set(list(.shares) ?? []))
+            if cache.lifetime == .none { refuse(.audience) }
+        default: refuse(.audience)
+        }
+        return cache
+    }
+
+    private mutating func attachments() -> AttachmentRules? {
+        var rules = AttachmentRules()
+        if let count = integer(.attachmentCount, Field.attachments) { rules.count = Int(count) }
+        if let bytes = integer(.attachmentBytes, Field.bytes) { rules.bytes = Int(bytes) }
+        if let types = list(.attachmentTypes) {
+            if types.isEmpty { refuse(.attachmentTypes) }
+            rules.types = types
+        }
+        if let tokens = integer(.attachmentTokens, Field.tokens) { rules.tokens = tokens }
+        if members[.attachmentCount] != nil { return rules }
+        for field in [Field.attachmentBytes, .attachmentTypes, .attachmentTokens]
+        where members[field] != nil {
+            refuse(field)
+        }
+        return nil
+    }
+
+    private mutating func limits() -> FunctionLimits {
+        var limits = FunctionLimits()
+        if let bytes = integer(.inputBytes, Field.bytes) { limits.inputBytes = Int(bytes) }
+        limits.running = integer(.running, Field.counts).map(Int.init)
+        limits.runningPerAccount = integer(.runningPerAccount, Field.counts).map(Int.init)
+        limits.repeatsPerMinute = integer(.repeatsPerMinute, Field.counts).map(Int.init)
+        if let drains = integer(.drains, Field.counts) { limits.drains = Int(drains) }
+        if let text = members[.timeout] {
+            let timeout = DurationText.duration(text)
+            if timeout.map(Field.times.contains) != true { refuse(.timeout) }
+            limits.timeout = timeout
+        }
+        return limits
+    }
+
+    /// Refuses members that have no effect beside the others.
+    private mutating func checkCompany(_ rules: FunctionRules) {
+        if rules.cache.lifetime == .none {
+            for field in [Field.cachedPrice, .payer, .version] where members[field] != nil {
+                refuse(field)
+            }
+        }
+        if !rules.streams, members[.onDisconnect] != nil { refuse(.onDisconnect) }
+    }
+
+    private mutating func inputs(_ texts: [String: String]) -> [InputMember] {
+        var members: [InputMember] = []
+        for (name, text) in texts.sorted(by: { $0.key < $1.key }) {
+            if let member = input(name, text) { members.append(member) }
+        }
+        return members
+    }
+
+    private mutating func input(_ name: String, _ text: String) -> InputMember? {
+        let isOptional = name.hasSuffix("?")
+        let plain = isOptional ? String(name.dropLast()) : name
+        let kinds: [String: InputMember.Kind] = [
+            "string": .string, "integer": .integer, "number": .number, "boolean": .boolean,
+        ]
+        let choices = Self.items(of: text)
+        guard let kind = kinds[text] ?? (choices.count > 1 ? .choice(choices) : nil) else {
+            refuse("inputs.\(name)", FunctionSetting.allowedInput, value: text)
+            return nil
+        }
+        return InputMember(plain, kind, isOptional: isOptional)
+    }
+
+    private mutating func integer(_ field: Field, _ range: ClosedRange<Int64>) -> Int64? {
+        guard let text = members[field] else { return nil }
+        if let number = Int64(text), range.contains(number) { return number }
+        refuse(field)
+        return nil
+    }
+
+    private mutating func flag(_ field: Field) -> Bool? {
+        guard let text = members[field] else { return nil }
+        if Bool(text) == nil { refuse(field) }
+        return Bool(text)
+    }
+
+    private mutating func choice<Choice: RawRepresentable<String>>(
+        _ field: Field,
+        _ type: Choice.Type
+    ) -> Choice? {
+        guard let text = members[field] else { return nil }
+        let choice = Choice(rawValue: text)
+        if choice == nil { refuse(field) }
+        return choice
+    }
+
+    private func list(_ field: Field) -> [String]? { members[field].map(Self.items) }
+
+    private static func items(of text: String) -> [String] { Setting.items(of: text) }
+
+    private mutating func refuse(_ field: Field) {
+        refuse(field.rawValue, field.allowed, value: members[field] ?? "")
+    }
+
+    private mutating func refuse(_ field: String, _ allowed: String, value: String = "…") {
+        problems.append(
+            FunctionSetting.refusal(
+                of: name,
+                field,
+                value: value,
+                allowed: allowed,
+                source: source
+            )
+        )
+    }
+}

@@ -1,0 +1,74 @@
+extension UpstreamSetting {
+    /// The members of an upstream in the file: `upstreams.<name>.<member>`.
+    public enum Field: String, CaseIterable, Sendable {
+        /// The base URL of a server that speaks OpenAI's API; must be given.
+        case url
+        /// The key that it asks for. Default: none.
+        case key
+        /// The name of the model that is asked. Default: `stand-in`.
+        case model
+
+        /// What the member may be, in words.
+        public var allowed: String {
+            switch self {
+            case .url: "an http or https URL with a host, without user name and password"
+            case .key: "visible ASCII characters, without spaces"
+            case .model: "1 to 200 characters"
+            }
+        }
+    }
+
+    /// The variable that has an upstream's key, where the file has none:
+    /// `SANGUINE_UPSTREAMS_<NAME>_KEY`.
+    public static func keyVariable(of name: String) -> String {
+        let letters = name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" }
+        return "SANGUINE_UPSTREAMS_\(String(letters))_KEY"
+    }
+
+    /// Reads an upstream as the file gives it.
+    ///
+    /// - Parameters:
+    ///   - name: Its name.
+    ///   - members: Its members.
+    ///   - key: The key that the environment has for it.
+    ///   - source: Where it was found.
+    /// - Throws: `SettingsError` if it has no URL.
+    public init(
+        name: String,
+        members: [Field: String],
+        key: String?,
+        source: String
+    ) throws(SettingsError) {
+        guard let url = members[.url] else {
+            throw SettingsError([
+                .invalid(
+                    setting: "upstreams.\(name).url",
+                    value: "",
+                    allowed: Field.url.allowed,
+                    source: source
+                )
+            ])
+        }
+        self.init(
+            name: name,
+            url: url,
+            key: (members[.key] ?? key).map(Secret.init),
+            model: members[.model] ?? "stand-in"
+        )
+    }
+
+    /// The members as the file would give them; the key is masked.
+    public var texts: [(field: Field, text: String)] {
+        [(.url, url), (.key, key == nil ? "" : Secret.mask), (.model, model)]
+    }
+
+    /// The members that cannot be, with their values.
+    var faults: [(field: Field, value: String)] {
+        var faults: [(Field, String)] = []
+        if UpstreamConfiguration.endpoint(of: url) == nil { faults.append((.url, url)) }
+        let isVisible = key?.reveal().utf8.allSatisfy { (0x21...0x7E).contains($0) } ?? true
+        if !isVisible { faults.append((.key, Secret.mask)) }
+        if !(1...200).contains(model.count) { faults.append((.model, model)) }
+        return faults
+    }
+}

@@ -1,0 +1,113 @@
+import SanguineModel
+
+/// What a call has used, as the upstream reports it.
+public struct UpstreamUsage: Hashable, Sendable {
+    /// The most of either that is believed: a billion.
+    ///
+    /// It keeps a price within 64 bits.
+    static let largestCount: Int64 = 1_000_000_000
+
+    /// Tokens of the prompt.
+    public let promptTokens: Int64
+    /// Tokens of the answer.
+    public let completionTokens: Int64
+
+    /// Creates a usage.
+    public init(promptTokens: Int64, completionTokens: Int64) {
+        self.promptTokens = promptTokens
+        self.completionTokens = completionTokens
+    }
+
+    /// Reads `usage`, or returns `nil` unless both counts are whole, not negative, and believable.
+    ///
+    /// Embeddings have no tokens of an answer, and do not say so.
+    init?(_ json: JSONValue?, isEmbedding: Bool = false) {
+        let range = 0...Self.largestCount
+        let written = json?["completion_tokens"] ?? (isEmbedding ? 0 : nil)
+        guard let prompt = json?["prompt_tokens"]?.integer, range.contains(prompt),
+            let completion = written?.integer, range.contains(completion)
+        else { return nil }
+        self.init(promptTokens: prompt, completionTokens: completion)
+    }
+
+    /// The larger count of either.
+    ///
+    /// Usage is a running sum, so of several reports the largest is the last; and servers that
+    /// report the prompt first and the answer last leave the other count at zero.
+    func merged(with other: UpstreamUsage) -> UpstreamUsage {
+        UpstreamUsage(
+            promptTokens: max(promptTokens, other.promptTokens),
+            completionTokens: max(completionTokens, other.completionTokens)
+        )
+    }
+}
+
+/// A piece of a streamed answer.
+public struct UpstreamEvent: Hashable, Sendable {
+    /// The chunk as it came, byte for byte: a JSON object without the field name `data`.
+    public let chunk: [UInt8]
+    /// What the chunk adds to the text of the first choice; often empty.
+    public let text: String
+    /// What the call has used so far; `nil` in chunks that do not say, or say nonsense.
+    public let usage: UpstreamUsage?
+
+    /// Creates a piece.
+    public init(chunk: [UInt8], text: String, usage: UpstreamUsage? = nil) {
+        self.chunk = chunk
+        self.text = text
+        self.usage = usage
+    }
+}
+
+/// What a language model answered.
+public struct UpstreamAnswer: Hashable, Sendable {
+    /// The text of the first choice, whole also after a stream; empty for a call of tools and for
+    /// embeddings.
+    public let text: String
+    /// What the call has used; `nil` if the upstream does not say, or says nonsense.
+    public let usage: UpstreamUsage?
+    /// The JSON as it came, byte for byte; empty if the answer was streamed.
+    public let body: [UInt8]
+    /// Why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream does not say.
+    public let finishReason: String?
+
+    /// Creates an answer.
+    public init(
+        text: String,
+        usage: UpstreamUsage?,
+        body: [UInt8] = [],
+        finishReason: String? = nil
+    ) {
+        self.text = text
+        self.usage = usage
+        self.body = body
+        self.finishReason = finishReason
+    }
+
+    /// Reads the body of an answer to the request, or returns `nil` if it is none.
+    ///
+    /// A prompt is answered with text. A raw chat completion may be answered without any, as a call
+    /// of tools is.
+    init?(body: [UInt8], to request: UpstreamRequest) {
+        // The bytes are bounded already, and what was paid for is not refused for its structure.
+        let limits = JSONParser.Limits(values: .max)
+        guard let json = try? JSONParser.parse(body, limits: limits).value else { return nil }
+        if case .embeddings = request {
+            guard case .array = json["data"] else { return nil }
+            let usage = UpstreamUsage(json["usage"], isEmbedding: true)
+            self.init(text: "", usage: usage, body: body)
+            return
+        }
+        guard case .array(let choices) = json["choices"], let choice = choices.first,
+            case .object = choice["message"]
+        else { return nil }
+        let text = choice["message"]?["content"]?.string
+        if case .prompt = request, text == nil { return nil }
+        self.init(
+            text: text ?? "",
+            usage: UpstreamUsage(json["usage"]),
+            body: body,
+            finishReason: choice["finish_reason"]?.string
+        )
+    }
+}
