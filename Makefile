@@ -12,7 +12,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench simulate leaks fuzz format lint scripts openapi consumer docs packages
+.PHONY: help demo test flaky check bench simulate leaks fuzz format lint scripts openapi openai consumer docs packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -29,7 +29,7 @@ flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside bu
 	$(SWIFT) build --build-tests
 	Scripts/flaky.sh
 
-check: lint scripts test openapi docs consumer simulate ## All that must hold before a change is merged.
+check: lint scripts test openapi openai docs consumer simulate ## All that must hold before a change is merged.
 
 bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
@@ -69,6 +69,9 @@ docs: packages ## Render the documentation into .build/documentation; a broken l
 
 openapi: packages ## Send a server what its /openapi.json allows and forbids, for two minutes at most.
 	Scripts/check-openapi.sh
+
+openai: packages ## Let the official openai package talk to a server, and compare the charges.
+	Scripts/check-openai.sh
 
 packages: ## Install the system packages that are missing, if any.
 	@Scripts/install-missing.sh

@@ -45,6 +45,7 @@ address=
 start() {
     local log=$1
     shift
+    : >"$log" # There before anybody looks.
     "$sanguine" "$@" >"$log" 2>&1 &
     servers+=("$!")
     for _ in $(seq 600); do

@@ -64,6 +64,8 @@ package struct Admission: Sendable {
     ///   - type: What its body is.
     ///   - keyIfNone: The key of a request that has none. Default: it is refused.
     ///   - meaning: What the fingerprint is taken of.
+    /// - Returns: Who sends it, and what.
+    /// - Throws: What the wire contract refuses before an endpoint is asked.
     package func submit<Content: Codable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self,

@@ -77,11 +77,12 @@ extension [InputMember] {
         return Dictionary(members) { first, _ in first }
     }
 
-    /// The part of an input that these members describe, which is all of it.
+    /// The part of an input that these members describe.
     ///
-    /// A member that is `null` counts as left out.
+    /// A member that is `null` counts as left out; one that is unknown is ignored, as the contract
+    /// has it, and makes no difference to a kept answer.
     ///
-    /// - Throws: `invalid_content`, naming a member that is missing, of another type, or unknown.
+    /// - Throws: `invalid_content`, naming a member that is missing, or of another type.
     func read(_ input: JSONValue) throws(Problem) -> [String: JSONValue] {
         guard case .object(let given) = input else {
             throw Problem(.invalidContent, "Set 'input' to an object.")
@@ -97,22 +98,6 @@ extension [InputMember] {
             }
             read[member.name] = value
         }
-        try given.checkNames(among: map(\.name))
         return read
-    }
-}
-
-extension [String: JSONValue] {
-    /// Refuses members that nobody heeds: whoever sends one counts on its effect.
-    func checkNames(among known: some Collection<String>) throws(Problem) {
-        guard let other = keys.filter({ !known.contains($0) }).min() else { return }
-        let names = known.sorted().map { "'\($0)'" }.joined(separator: ", ")
-        throw Problem(
-            .invalidContent,
-            """
-            Leave 'input.\(other.prefix(64))' out: the function takes \
-            \(known.isEmpty ? "no members" : names).
-            """
-        )
     }
 }

@@ -132,6 +132,7 @@ struct ModelCall: Sendable {
     ///   - timeout: How long it may take.
     ///   - context: Where parts go, if somebody follows them.
     ///   - part: What of an event is a part of the answer; an empty one is none.
+    /// - Returns: What came, and what was streamed of it.
     /// - Throws: `upstream_failed`, `upstream_timeout`, `upstream_missing`.
     func answer(
         _ request: UpstreamRequest,

@@ -6,23 +6,19 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
     /// The members by name and type, with `?` after the name of optional ones; `nil` if they could
     /// not be found.
     let listed: [String: String]?
-    private let names: Set<String>
 
     /// Finds the members, unless they are given.
     init(_ given: [String: String]?) {
         listed = given ?? InputProbe.members(of: Input.self)
-        names = Set(
-            (listed ?? [:]).keys.map { $0.hasSuffix("?") ? String($0.dropLast()) : $0 }
-        )
     }
 
     /// Reads an input.
     ///
     /// - Returns: The input, and what of it is heeded, in the form that the type itself writes: the
     ///   same input is the same, however it was sent.
-    /// - Throws: `invalid_content`, naming a member that is missing, of another type, or unknown.
+    /// - Throws: `invalid_content`, naming a member that is missing, or of another type.
     func read(_ value: JSONValue) throws(Problem) -> (input: Input, heeded: JSONValue) {
-        guard case .object(let given) = value else {
+        guard case .object = value else {
             throw Problem(.invalidContent, "Set 'input' to an object.")
         }
         let input: Input
@@ -33,7 +29,6 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
         } catch {
             throw Self.problem(error as? DecodingError)
         }
-        try given.checkNames(among: names)
         return (input, heeded)
     }
 

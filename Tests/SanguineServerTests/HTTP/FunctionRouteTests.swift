@@ -43,12 +43,15 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let reply = try await server.guest().get("/v1/functions")
             let items = try reply.decode(Items<FunctionDescription>.self).items
-            #expect(items.map(\.name) == ["echo", "ask"])
+            #expect(items.map(\.name) == ["echo", "ask", "daily"])
             #expect(items[0].price == .fixed(1))
             #expect(items[0].inputs == ["text": "string", "delayMs?": "integer"])
             #expect(items[1].price.kind == .usage)
             #expect(items[1].inputs == ["question": "string"])
-            #expect(items.allSatisfy { $0.cache == "none" && !$0.stream })
+            #expect(items.map(\.cache) == ["none", "none", "midnight"])
+            #expect(items.map(\.audience) == [nil, nil, "account"])
+            #expect(items.allSatisfy { $0.stream && $0.attachments == nil })
+            #expect(items[2].price == .fixed(1))
             #expect(try await server.send("GET", "/v1/functions").code == "unauthenticated")
         }
     }

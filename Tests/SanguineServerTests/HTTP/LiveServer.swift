@@ -16,6 +16,7 @@ struct LiveServer: Sendable {
     /// What a test may set before the server starts.
     struct Setup: Sendable {
         var settings = ServerSettings()
+        var functions: [ServerFunction] = []
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var adminToken = AdminToken()
@@ -40,6 +41,7 @@ struct LiveServer: Sendable {
                 keys: keys,
                 adminToken: isWithoutAdminToken ? nil : adminToken,
                 settings: settings,
+                functions: functions,
                 registry: registry,
                 log: log,
                 logger: logger,

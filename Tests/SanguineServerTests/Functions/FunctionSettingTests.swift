@@ -1,0 +1,161 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Functions of the settings", .bounded)
+struct FunctionSettingTests {
+    private typealias Field = FunctionSetting.Field
+
+    private func setting(
+        _ members: [Field: String],
+        inputs: [String: String] = [:]
+    ) throws -> FunctionSetting {
+        try FunctionSetting(name: "f", members: members, inputs: inputs, source: "file")
+    }
+
+    private func refused(
+        _ members: [Field: String],
+        inputs: [String: String] = [:]
+    ) -> [String] {
+        do {
+            _ = try setting(members, inputs: inputs)
+            return []
+        } catch let error as SettingsError {
+            return error.problems.compactMap { problem in
+                if case .invalid(let setting, _, _, _) = problem { setting } else { nil }
+            }
+        } catch {
+            return ["\(error)"]
+        }
+    }
+
+    @Test func `every member of the file is read`() throws {
+        let setting = try setting(
+            [
+                .kind: "upstream", .price: "2", .cachedPrice: "1", .quota: "readings",
+                .quotaUnits: "2", .cache: "10m", .audience: "public", .shares: "kind",
+                .payer: "each", .streams: "true", .onDisconnect: "stop", .version: "3",
+                .maxOutputTokens: "100", .systemPrompt: "Be brief.",
+                .prompt: "Read {{kind}} {{at}}",
+                .model: "small", .upstreams: "spare, default", .inputBytes: "1000",
+                .running: "5", .runningPerAccount: "1", .repeatsPerMinute: "2", .drains: "3",
+                .timeout: "20s",
+            ],
+            inputs: ["kind": "face,palm", "at?": "integer"]
+        )
+        var rules = FunctionRules(
+            price: .fixed(2).cached(1).taking(2, of: "readings"),
+            cache: .duration(.seconds(600)).public(sharing: "kind"),
+            payer: .each,
+            streams: true,
+            onDisconnect: .stop,
+            limits: FunctionLimits(
+                inputBytes: 1_000,
+                running: 5,
+                runningPerAccount: 1,
+                repeatsPerMinute: 2,
+                drains: 3,
+                timeout: .seconds(20)
+            ),
+            version: "3"
+        )
+        #expect(setting.rules == rules)
+        rules.version = "4"
+        #expect(setting.rules != rules)
+        #expect(
+            setting.inputs == [
+                InputMember("at", .integer, isOptional: true),
+                InputMember("kind", .choice(["face", "palm"])),
+            ]
+        )
+        #expect((setting.model, setting.upstreams) == ("small", ["spare", "default"]))
+    }
+
+    @Test func `what is read is written the same`() throws {
+        let members: [Field: String] = [
+            .kind: "upstream", .perMillionInput: "1", .perMillionOutput: "2", .atLeast: "3",
+            .cacheFacts: "birth, place", .attachmentCount: "2", .attachmentTypes: "image/png",
+            .prompt: "{{a}}",
+        ]
+        let setting = try setting(members, inputs: ["a": "string"])
+        var written: [Field: String] = [:]
+        var inputs: [String: String] = [:]
+        for (name, text) in setting.texts {
+            if let field = Field(rawValue: name) {
+                written[field] = text
+            } else {
+                inputs[String(name.dropFirst("inputs.".count))] = text
+            }
+        }
+        #expect(try self.setting(written, inputs: inputs) == setting)
+    }
+
+    @Test func `a function that costs a quota needs no price`() throws {
+        let setting = try setting([.kind: "upstream", .quota: "readings"])
+        #expect(setting.price == .quota("readings"))
+    }
+
+    @Test(
+        arguments: [
+            ([.kind: "upstream"], "price"),
+            ([.kind: "upstream", .price: "1", .quotaUnits: "2"], "quotaUnits"),
+            ([.kind: "upstream", .price: "1", .cachedPrice: "1"], "cachedPrice"),
+            ([.kind: "upstream", .price: "1", .payer: "each"], "payer"),
+            ([.kind: "upstream", .price: "1", .version: "2"], "version"),
+            ([.kind: "upstream", .price: "1", .cache: "0s"], "cache"),
+            ([.kind: "upstream", .price: "1", .cache: "noon"], "cache"),
+            ([.kind: "upstream", .price: "1", .audience: "public"], "audience"),
+            ([.kind: "upstream", .price: "1", .cache: "session", .audience: "public"], "audience"),
+            ([.kind: "upstream", .price: "1", .cache: "forever", .shares: "question"], "shares"),
+            (
+                [
+                    .kind: "upstream", .price: "1", .cache: "forever", .audience: "public",
+                    .shares: "other",
+                ], "shares"
+            ),
+            ([.kind: "upstream", .price: "1", .cache: "1m", .cacheFacts: "birth"], "cacheFacts"),
+            (
+                [.kind: "upstream", .price: "1", .streams: "false", .onDisconnect: "stop"],
+                "onDisconnect"
+            ),
+            ([.kind: "upstream", .price: "1", .attachmentBytes: "5"], "attachments.bytes"),
+            ([.kind: "upstream", .price: "1", .attachmentCount: "33"], "attachments.count"),
+            ([.kind: "upstream", .price: "1", .timeout: "0s"], "limits.timeout"),
+            ([.kind: "upstream", .price: "1", .drains: "0"], "limits.drains"),
+            ([.kind: "upstream", .price: "1", .prompt: "{{nobody}}"], "prompt"),
+            ([.kind: "upstream", .price: "1", .prompt: "Nothing is asked."], "prompt"),
+            ([.kind: "echo", .price: "1", .prompt: "{{question}}"], "prompt"),
+            ([.kind: "echo", .price: "1", .model: "small"], "model"),
+        ] as [([FunctionSetting.Field: String], String)]
+    )
+    func `members that do not go together are refused, each by its name`(
+        members: [FunctionSetting.Field: String],
+        name: String
+    ) {
+        #expect(refused(members).contains("functions.f.\(name)"))
+    }
+
+    @Test(arguments: ["text", "string,", ""])
+    func `an input of no type is refused`(type: String) {
+        let members: [Field: String] = [.kind: "upstream", .price: "1", .prompt: "{{a}}"]
+        #expect(
+            refused(members, inputs: ["a": type]) == ["functions.f.inputs.a", "functions.f.prompt"]
+        )
+    }
+
+    @Test func `a quota and an upstream that are not there are refused`() {
+        var settings = ServerSettings()
+        settings.functions[1].rules.price = .quota("walks")
+        settings.functions[1].upstreams = ["spare"]
+        settings.upstream.fallbacks = ["other"]
+        let error = #expect(throws: SettingsError.self) { try settings.validate() }
+        let names = error?.problems.compactMap { problem in
+            if case .invalid(let setting, _, _, _) = problem { setting } else { nil }
+        }
+        #expect(
+            names == ["functions.ask.quota", "functions.ask.upstreams", "upstream.fallbacks"]
+        )
+    }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+@Suite("The door for OpenAI's clients", .bounded)
+struct OpenAIDoorTests {
+    /// The head of a streamed answer of the upstream, and the data of its events.
+    private static func stream(_ events: [String]) -> String {
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+            + events.map { "data: \($0)\n\n" }.joined()
+    }
+
+    private static func chunk(_ text: String) -> String {
+        #"{"id":"c","choices":[{"index":0,"delta":{"content":"\#(text)"}}]}"#
+    }
+
+    private static let usage =
+        #"{"id":"c","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#
+
+    private static let hello = #"{"messages":[{"role":"user","content":"hi"}]}"#
+
+    /// One token for each of the upstream's words.
+    private func withUpstream(
+        _ script: @escaping ScriptedUpstream.Script,
+        _ body: @escaping @Sendable (Guest, ScriptedUpstream) async throws -> Void
+    ) async throws {
+        try await ScriptedUpstream.with(script) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.functions[1].rules.price = .usage(
+                    perMillionInput: 0,
+                    perMillionOutput: 1_000_000
+                )
+                $0.settings.functions[1].maxOutputTokens = 20
+            } _: { server in
+                try await body(try await server.guest(), upstream)
+            }
+        }
+    }
+
+    private func ask(
+        _ guest: Guest,
+        _ body: String = hello,
+        key: String? = nil
+    ) async throws -> Reply {
+        try await guest.post("/v1/chat/completions", body, key: key)
+    }
+
+    @Test func `the upstream gets what was sent, with its own model and a bound`() async throws {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        } _: { guest, upstream in
+            let body =
+                #"{"model":"ask","temperature":0.5,"messages":[{"role":"user","content":"a"}]}"#
+            #expect(try await ask(guest, body).status == 200)
+            var arrivals = upstream.arrivals.makeAsyncIterator()
+            let sent = try #require(await arrivals.next()).body
+            let json = try JSONDecoder().decode(JSONValue.self, from: Data(sent.utf8))
+            #expect(json["model"] == "stand-in")
+            #expect(json["temperature"] == 0.5)
+            #expect(json["max_tokens"] == 20)
+        }
+    }
+
+    @Test func `chunks are given on byte for byte, and the usage only if it was asked for`()
+        async throws
+    {
+        let chunks = [Self.chunk("a"), Self.chunk("b"), Self.usage, "[DONE]"]
+        try await withUpstream { _ in
+            .bytesThenHangUp(Self.stream(chunks))
+        } _: { guest, _ in
+            let messages = #""messages":[{"role":"user","content":"hi"}]"#
+            let plain = try await ask(guest, #"{"stream":true,\#(messages)}"#)
+            #expect(plain["Content-Type"] == "text/event-stream")
+            let expected = [Self.chunk("a"), Self.chunk("b"), "[DONE]"]
+            #expect(plain.body == expected.map { "data: \($0)\n\n" }.joined())
+            #expect(try await guest.balance().available == 98)
+
+            let options = #""stream_options":{"include_usage":true}"#
+            let asked = try await ask(guest, #"{"stream":true,\#(options),\#(messages)}"#)
+            #expect(asked.body == chunks.map { "data: \($0)\n\n" }.joined())
+        }
+    }
+
+    @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
+        try await withUpstream { _ in
+            .bytesThenHangUp(Self.stream([Self.chunk("a"), Self.chunk("b")]))
+        } _: { guest, _ in
+            let reply = try await ask(
+                guest,
+                #"{"stream":true,"messages":[{"role":"user","content":"hi"}]}"#
+            )
+            let events = reply.body.components(separatedBy: "\n\n").filter { !$0.isEmpty }
+            #expect(events.count == 3)
+            let last = try #require(events.last).dropFirst("data: ".count)
+            let json = try JSONDecoder().decode(JSONValue.self, from: Data(last.utf8))
+            #expect(json["error"]?["code"] == "upstream_failed")
+            let balance = try await guest.balance()
+            #expect((balance.available, balance.held) == (98, 0))
+        }
+    }
+
+    @Test func `a repetition under its key is answered with the same, and charged once`()
+        async throws
+    {
+        try await withUpstream { request in
+            let usage = #"{"prompt_tokens":1,"completion_tokens":3}"#
+            return .bytes(ScriptedUpstream.completion("No. \(request.number)", usage: usage))
+        } _: { guest, _ in
+            let first = try await ask(guest, key: "k")
+            let again = try await ask(guest, key: "k")
+            #expect(first.body == again.body)
+            #expect(again["Idempotency-Replayed"] == "true")
+            #expect(try await guest.balance().available == 97)
+            // One without a key is a call of its own.
+            #expect(try await ask(guest).body != first.body)
+            #expect(try await ask(guest).status == 200)
+            #expect(try await guest.balance().available == 91)
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"model":"no","messages":[{"role":"user","content":"a"}]}"#, 404, "model_not_found"),
+        (#"{"messages":[]}"#, 422, "invalid_content"),
+        (#"{"messages":[{"role":"user","content":"a"}],"n":2}"#, 422, "invalid_content"),
+        (#"{"messages":[{"role":"user","content":"a"}],"max_tokens":21}"#, 422, "invalid_content"),
+        (
+            #"{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}"#, 422,
+            "invalid_content"
+        ), ("[]", 400, "malformed_body"),
+    ])
+    func `a refusal has OpenAI's shape and this server's code`(
+        body: String,
+        status: Int,
+        code: String
+    ) async throws {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        } _: { guest, _ in
+            let reply = try await ask(guest, body)
+            #expect(reply.status == status)
+            #expect(reply["Content-Type"] == "application/json")
+            let error = try reply.json["error"]
+            #expect(error?["code"]?.string == code)
+            #expect(error?["message"]?.string?.isEmpty == false)
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
+    @Test func `an upstream that fails is an error with a status, and costs nothing`()
+        async throws
+    {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.json("{}", status: "500 Internal Server Error"))
+        } _: { guest, _ in
+            let reply = try await ask(guest)
+            #expect(reply.status == 502)
+            #expect(try reply.json["error"]?["code"]?.string == "upstream_failed")
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
+    @Test func `who cannot pay, and who is not signed in, is told so in the same shape`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            try await guest.spend(downTo: 0)
+            let poor = try await ask(guest)
+            #expect(poor.status == 402)
+            #expect(try poor.json["error"]?["code"]?.string == "insufficient_tokens")
+            let stranger = try await server.send("POST", "/v1/chat/completions", Self.hello)
+            #expect(stranger.status == 401)
+            #expect(try stranger.json["error"]?["type"]?.string == "authentication_error")
+            #expect(stranger["WWW-Authenticate"] == "Bearer")
+        }
+    }
+
+    @Test func `a door whose function is taken away is closed`() async throws {
+        try await LiveServer.with {
+            $0.settings.openAI.function = ""
+        } _: { server in
+            let guest = try await server.guest()
+            #expect(try await ask(guest).status == 404)
+            let models = try await guest.get("/v1/models")
+            #expect(try models.json["data"] == .array([]))
+        }
+    }
+}

@@ -1,0 +1,219 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// Functions that a server's own code registers, and the rules that both ends declare.
+@Suite("Functions of a server's own", .bounded)
+struct ServerFunctionTests {
+    private struct Shout: FunctionCall {
+        struct Input: Codable, Sendable { var text: String, times: Int? }
+        typealias Output = [String]
+        static let name = "shout"
+        static let rules = FunctionRules(price: .fixed(2))
+        var input: Input
+    }
+
+    private struct Reading: FunctionCall {
+        enum Kind: String, Codable, CaseIterable { case face, palm, coffee }
+        struct Input: Codable, Sendable { var kind: Kind }
+        typealias Output = String
+        static let name = "reading"
+        static let rules = FunctionRules(
+            price: .quota("readings"),
+            cache: .untilMidnight,
+            streams: true
+        )
+        var input: Input
+    }
+
+    private struct Card: FunctionCall {
+        struct Input: Codable, Sendable { var sign: String, name: String? }
+        struct Output: Codable, Hashable, Sendable { var title: String }
+        static let name = "card"
+        static let rules = FunctionRules(
+            price: .free,
+            cache: .forever.public(sharing: "sign")
+        )
+        var input: Input
+    }
+
+    private struct Metered: FunctionCall {
+        struct Input: Codable, Sendable {}
+        typealias Output = String
+        static let name = "metered"
+        static let rules = FunctionRules(
+            price: .usage(perMillionInput: 1, perMillionOutput: 1),
+            keepsHistory: true
+        )
+        var input = Input()
+    }
+
+    @Test func `what a function computes is charged by the rules of its call`() async throws {
+        try await LiveServer.with {
+            $0.functions = [
+                ServerFunction(Shout.self) { call in
+                    Array(repeating: call.input.text.uppercased(), count: call.input.times ?? 1)
+                }
+            ]
+        } _: { server in
+            let guest = try await server.guest()
+            let body = #"{"input":{"text":"a","times":2}}"#
+            let result = try await guest.post("/v1/functions/shout", body)
+                .decode(FunctionResult<[String]>.self)
+            #expect(result.output == ["A", "A"])
+            #expect((result.charged, result.tokensRemaining) == (2, 98))
+            let items = try await guest.get("/v1/functions")
+                .decode(Items<FunctionDescription>.self).items
+            let shout = try #require(items.last)
+            #expect((shout.name, shout.price, shout.stream) == ("shout", .fixed(2), false))
+            #expect(shout.inputs == ["text": "string", "times?": "integer"])
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a function that fails gives its hold back, and a refusal is the answer`(
+        refuses: Bool
+    ) async throws {
+        struct Failure: Error {}
+        try await LiveServer.with {
+            $0.functions = [
+                ServerFunction(Shout.self) { _ in
+                    if refuses { throw Refusal("too_loud", "Whisper.") }
+                    throw Failure()
+                }
+            ]
+        } _: { server in
+            let guest = try await server.guest()
+            let reply = try await guest.post("/v1/functions/shout", #"{"input":{"text":"a"}}"#)
+            #expect(reply.code == (refuses ? "too_loud" : "upstream_failed"))
+            #expect(reply.status == (refuses ? 422 : 502))
+            let balance = try await guest.balance()
+            #expect((balance.available, balance.held) == (100, 0))
+        }
+    }
+
+    @Test func `a function that takes too long is stopped, and costs nothing`() async throws {
+        try await LiveServer.with {
+            let clock = $0.delay
+            $0.settings.upstream.timeout = .seconds(5)
+            $0.functions = [
+                ServerFunction(Shout.self) { _ in
+                    try await clock.sleep(for: .seconds(3_600))
+                    return []
+                }
+            ]
+        } _: { server in
+            let guest = try await server.guest()
+            async let reply = guest.post("/v1/functions/shout", #"{"input":{"text":"a"}}"#)
+            try await server.setup.delay.waitForSleepers(3)
+            server.setup.delay.advance(by: .seconds(5))
+            #expect(try await reply.code == "upstream_timeout")
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
+    @Test func `a function that costs a quota takes one unit a day, and none for a kept answer`()
+        async throws
+    {
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("A long life."))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.functions = [
+                    ServerFunction(asking: Reading.self) { "Read this \($0.kind.rawValue)." }
+                ]
+            } _: { server in
+                let guest = try await server.guest()
+                func read(_ kind: String) async throws -> Reply {
+                    try await guest.post(
+                        "/v1/functions/reading",
+                        #"{"input":{"kind":"\#(kind)"}}"#
+                    )
+                }
+                let first = try await read("face").decode(FunctionResult<String>.self)
+                #expect((first.charged, first.quota?.remaining) == (0, 2))
+                #expect(try await read("face").decode(FunctionResult<String>.self).cached)
+                #expect(try await read("palm").status == 200)
+                #expect(try await read("coffee").status == 200)
+                #expect(try await read("hand").code == "invalid_content")
+                server.setup.wall.advance(by: .seconds(86_400))
+                let next = try await read("face").decode(FunctionResult<String>.self)
+                #expect((next.cached, next.quota?.remaining) == (false, 2))
+            }
+        }
+    }
+
+    @Test func `one public answer serves everybody, and is made of what was shared alone`()
+        async throws
+    {
+        let accounts = Mutex<[Identifier?]>([])
+        try await LiveServer.with {
+            $0.functions = [
+                ServerFunction(Card.self) { call in
+                    accounts.withLock { $0.append(call.account) }
+                    return Card.Output(title: "For \(call.input.sign)")
+                }
+            ]
+        } _: { server in
+            let (guest, other) = (try await server.guest(), try await server.guest())
+            let body = #"{"input":{"sign":"leo"}}"#
+            let first = try await guest.post("/v1/functions/card", body)
+            #expect(first["Cache-Status"] == "sanguine; fwd=miss; stored")
+            let second = try await other.post("/v1/functions/card", body)
+            #expect(try second.decode(FunctionResult<Card.Output>.self).output.title == "For leo")
+            #expect(second["Cache-Status"] == "sanguine; hit")
+            #expect(second["Age"] == "0")
+            #expect(accounts.withLock { $0 } == [nil])
+        }
+    }
+
+    @Test func `an answer that is no output of the call is the upstream's failure`() async throws {
+        try await ScriptedUpstream.with({ request in
+            let text = request.number == 1 ? #"{\"title\":\"Yes\"}"# : "Yes"
+            return .bytes(ScriptedUpstream.completion(text))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.functions = [ServerFunction(asking: Card.self) { "A card for \($0.sign)" }]
+            } _: { server in
+                let guest = try await server.guest()
+                let first = try await guest.post(
+                    "/v1/functions/card",
+                    #"{"input":{"sign":"leo"}}"#
+                )
+                let output = try first.decode(FunctionResult<Card.Output>.self).output
+                #expect(output == Card.Output(title: "Yes"))
+                let second = try await guest.post(
+                    "/v1/functions/card",
+                    #"{"input":{"sign":"libra"}}"#
+                )
+                #expect(second.code == "upstream_failed")
+            }
+        }
+    }
+
+    @Test func `a function that cannot be served is refused at the start, with all reasons`()
+        async throws
+    {
+        var setup = LiveServer.Setup()
+        setup.settings.quotas = []
+        setup.functions = [
+            ServerFunction(Metered.self) { _ in "" },
+            ServerFunction(asking: Reading.self) { _ in "" },
+            ServerFunction(asking: Reading.self) { _ in "" },
+        ]
+        let error = await #expect(throws: SettingsError.self) { _ = try await setup.server() }
+        let text = error?.description ?? ""
+        #expect(text.contains("'metered' a fixed price"))
+        #expect(text.contains("keepsHistory"))
+        #expect(text.contains("Add the quota 'readings'"))
+        #expect(text.contains("Register the function 'reading' once"))
+    }
+}
