@@ -26,6 +26,7 @@ public final class Authority: Sendable {
     let encoder: AnswerEncoder
     let cursors: CursorSeal
     let listeners = HeadListeners()
+    let blobSweep = BlobSweep()
 
     /// Creates an authority over a storage.
     ///

@@ -33,8 +33,9 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 200,000.
     public var recordsPerAccount: Int64 = 200_000
-    /// How many bytes an account's records may take: their values, and
-    /// ``RecordRow/overheadBytes`` for each record and each deleted one that is still known.
+    /// How many bytes an account's records and files may take: their values, and
+    /// ``RecordRow/overheadBytes`` for each record, each deleted one that is still known, and each
+    /// file.
     ///
     /// Operations that would take more are refused with `storage_full`; what does not grow, above
     /// all deleting, is always possible. Default: 64 MiB.
@@ -96,6 +97,10 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 10,000.
     public var publicResults = 10_000
+
+    /// How long the bytes of a file are kept that no account has: longer than an upload can take
+    /// from its last byte to its end.
+    var blobGrace: Duration { .seconds(3_600) }
 
     func resultsKept(isPublic: Bool) -> Int { isPublic ? publicResults : resultsPerAccount }
 

@@ -10,6 +10,10 @@ public enum WireLimits {
     public static let conditionBytes = 4_096
     /// Bytes of a JSON body: 1 MiB.
     public static let bodyBytes = 1 << 20
+    /// Bytes of a file that is uploaded: 25 MiB.
+    public static let blobBytes = 25 << 20
+    /// Pixels of an image that is uploaded: 50 million.
+    public static let blobPixels = 50_000_000
     /// Characters of a device id.
     public static let deviceIdCharacters = 16...128
     /// Bytes of a device secret.

@@ -9,6 +9,7 @@ struct DataFolder: Sendable {
     var walPath: String { databasePath + "-wal" }
     var sharedMemoryPath: String { databasePath + "-shm" }
     var lockPath: String { path + "/sanguine.lock" }
+    var blobsPath: String { path + "/blobs" }
 
     init(_ folder: URL) {
         let path = folder.standardizedFileURL.path(percentEncoded: false)

@@ -17,6 +17,7 @@ final class ReadConnection {
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
     private let parts: SQLStatement
+    private let owners: SQLStatement
     private let feed: FeedStatements
     private let lists: ListStatements
 
@@ -65,6 +66,7 @@ final class ReadConnection {
             """,
             on: handle
         )
+        owners = try SQLStatement("SELECT 1 FROM blobs WHERE id = ? LIMIT 1", on: handle)
         feed = try FeedStatements(on: handle)
     }
 
@@ -161,6 +163,15 @@ final class ReadConnection {
         parts.bind(index)
         parts.bind(limit: limit)
         return try parts.all(PartsRow.init(from:))
+    }
+
+    func owned(_ ids: [BlobID]) throws(SQLFailure) -> Set<BlobID> {
+        var owned: Set<BlobID> = []
+        for id in ids {
+            owners.bind(id.bytes)
+            if try owners.first({ _ in true }) != nil { owned.insert(id) }
+        }
+        return owned
     }
 
     /// What is wrong with pages and indexes; empty if nothing is.

@@ -16,6 +16,7 @@ final class RowReader {
     private let feed: SQLStatement
     private let result: SQLStatement
     private let parts: SQLStatement
+    private let blob: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -29,6 +30,7 @@ final class RowReader {
         feed = try SQLStatement(FeedRow.selectSQL, on: connection)
         result = try SQLStatement(ResultRow.selectSQL, on: connection)
         parts = try SQLStatement(PartsRow.selectSQL, on: connection)
+        blob = try SQLStatement(BlobRow.selectSQL, on: connection)
     }
 
     /// Returns the row of that name, as the connection sees it now.
@@ -70,6 +72,10 @@ final class RowReader {
             parts.bind(run)
             parts.bind(first)
             return try parts.first(PartsRow.init(from:)).map(Row.parts)
+        case .blob(let account, let id):
+            blob.bind(id.bytes)
+            blob.bind(account)
+            return try blob.first(BlobRow.init(from:)).map(Row.blob)
         }
     }
 }
@@ -110,6 +116,7 @@ final class RowWriter {
     private let feeds: Table
     private let results: Table
     private let parts: Table
+    private let blobs: Table
     private let pruneResults: SQLStatement
     private let append: SQLStatement
     private let index: SQLStatement
@@ -127,6 +134,7 @@ final class RowWriter {
         feeds = try Table(FeedRow.self, on: connection)
         results = try Table(ResultRow.self, on: connection)
         parts = try Table(PartsRow.self, on: connection)
+        blobs = try Table(BlobRow.self, on: connection)
         pruneResults = try SQLStatement(
             """
             DELETE FROM results WHERE number IN (
@@ -190,6 +198,7 @@ final class RowWriter {
         case .feed(let row): try feeds.store(row)
         case .result(let row): try results.store(row)
         case .parts(let row): try parts.store(row)
+        case .blob(let row): try blobs.store(row)
         }
     }
 
@@ -215,6 +224,10 @@ final class RowWriter {
             parts.delete.bind(run)
             parts.delete.bind(first)
             try parts.delete.run()
+        case .blob(let account, let id):
+            blobs.delete.bind(id.bytes)
+            blobs.delete.bind(account)
+            try blobs.delete.run()
         }
     }
 

@@ -19,8 +19,8 @@ import Synchronization
 /// **Reads from memory.** Profiles and balances used last are answered without the database, and
 /// are never older than what any other answer has shown.
 ///
-/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`) and
-/// `sanguine.lock`.
+/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`), `sanguine.lock`,
+/// and, once there is a file, the folder `blobs`.
 ///
 /// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
 public final class SQLiteStorage: Storage {
@@ -28,6 +28,7 @@ public final class SQLiteStorage: Storage {
     private let options: SQLiteStorageOptions
     private let schema: Schema
     private let readers: ReaderPool
+    private let files: FolderBlobStore
     private let isClosed = Atomic(false)
     /// What was found to be damaged when the storage was opened.
     private let damage: String?
@@ -84,6 +85,7 @@ public final class SQLiteStorage: Storage {
         self.options = options
         self.schema = schema
         self.readers = readers
+        files = FolderBlobStore(folder)
         self.cache = cache
         self.writer = writer
     }
@@ -179,6 +181,14 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns those of the files that any account has.
+    public func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.owned(ids)
+        }
+    }
+
     /// Returns the account with that e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()
@@ -243,6 +253,9 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// The bytes of the files, each a file of the folder `blobs`.
+    public var blobs: any BlobStore { files }
+
     /// The free bytes of the folder's disk.
     public var freeBytes: Int64? { folder.space?.freeBytes }
 
@@ -251,6 +264,7 @@ public final class SQLiteStorage: Storage {
     /// Calling it again waits for the same end.
     public func close() async {
         isClosed.store(true, ordering: .releasing)
+        await files.close()
         await writer.drain()
         await readers.close()
         await writer.end()

@@ -13,7 +13,9 @@ struct Schema: Sendable {
     var version: Int { steps.count }
 
     /// What this version of the program reads and writes.
-    static let current = Schema(steps: [firstTables, sessionsByUse, records, room, functions])
+    static let current = Schema(
+        steps: [firstTables, sessionsByUse, records, room, functions, blobs]
+    )
 
     /// Takes the database from where it is to the newest step.
     ///
@@ -254,5 +256,19 @@ extension Schema {
             UNIQUE (run, first)
         ) STRICT;
         CREATE INDEX parts_by_time ON parts (at);
+        """
+
+    // By the content first, so that whether anybody has it is found without an index of its own.
+    private static let blobs = """
+        CREATE TABLE blobs (
+            id BLOB NOT NULL,
+            account BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            type TEXT NOT NULL,
+            width INTEGER,
+            height INTEGER,
+            created_at INTEGER NOT NULL,
+            PRIMARY KEY (id, account)
+        ) STRICT, WITHOUT ROWID;
         """
 }

@@ -38,6 +38,8 @@ public struct SanguineServer: Service {
     /// The answers that wait to be read.
     let answers: SharedPool
     private let bodies: SharedPool
+    /// The files that are being received.
+    private let files: SharedPool
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger
@@ -96,6 +98,10 @@ public struct SanguineServer: Service {
         uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
+        files = SharedPool(
+            limit: EdgeLimits.filesAtOnce * settings.limits.blobBytes,
+            accountShare: settings.limits.blobBytes
+        )
         live = LiveHub(
             feed: AuthorityFeed(authority: authority),
             limits: LiveHub.Limits(settings.limits),
@@ -373,6 +379,8 @@ public struct SanguineServer: Service {
             admission: Admission(authority),
             bodyBytes: settings.limits.bodyBytes,
             bodies: bodies,
+            fileBytes: settings.limits.blobBytes,
+            files: files,
             answers: answers,
             uploads: uploads,
             accountLimiter: RateLimiter(

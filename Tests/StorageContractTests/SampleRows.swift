@@ -116,6 +116,17 @@ enum SampleRows {
             )
         ),
         .parts(PartsRow(run: id, first: 0, texts: Array("[]".utf8), at: .at(18))),
+        .blob(
+            BlobRow(
+                account: id,
+                id: .sample(1),
+                size: 19,
+                type: "image/png",
+                width: 20,
+                height: 21,
+                createdAt: .at(22)
+            )
+        ),
     ]
 
     /// The same keys, with no optional used.
@@ -144,6 +155,7 @@ enum SampleRows {
             )
         ),
         .parts(PartsRow(run: id, first: 0, texts: [], at: .at(0))),
+        .blob(BlobRow(account: id, id: .sample(1), size: 0, type: "", createdAt: .at(0))),
     ]
 
     /// What a column could get wrong.
@@ -275,6 +287,17 @@ enum SampleRows {
         ),
         .parts(PartsRow(run: other, first: .max, texts: [0, 255], at: last)),
         .parts(PartsRow(run: other, first: .min, texts: [], at: first)),
+        .blob(
+            BlobRow(
+                account: other,
+                id: .sample(0),
+                size: .max,
+                type: oddText,
+                width: .min,
+                height: .max,
+                createdAt: last
+            )
+        ),
     ]
 
     private static var day: CalendarDay {

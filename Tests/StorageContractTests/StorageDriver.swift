@@ -77,6 +77,7 @@ extension Loaded {
         case .feed(let id): feed(id).map(Row.feed)
         case .result(let key): result(key).map(Row.result)
         case .parts(let run, let first): parts(run, first: first).map(Row.parts)
+        case .blob(let account, let id): blob(account, id).map(Row.blob)
         }
     }
 }
@@ -98,6 +99,11 @@ extension Identifier {
         }
         return Identifier(bytes: bytes) ?? .fresh()
     }
+}
+
+extension BlobID {
+    /// The id of a content that the number stands for.
+    static func sample(_ number: Int) -> BlobID { BlobID(of: Array("\(number)".utf8)) }
 }
 
 // Rows of which a test says only what it is about.

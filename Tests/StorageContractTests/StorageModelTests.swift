@@ -87,6 +87,11 @@ struct StorageModelTests {
         let parts = try await storage.parts(of: account, from: index, limit: 1_000)
         #expect(parts == model.parts(of: account, from: index), place)
 
+        let asked = (0..<3).map { _ in
+            BlobID.sample(.random(in: 0..<5, using: &random))
+        }
+        #expect(try await storage.owned(asked) == model.owned.intersection(asked), place)
+
         let report = try await storage.verifyLedger()
         #expect(report.transfers == model.transfers.count, place)
 
@@ -141,6 +146,12 @@ private struct Model {
         }
         found.sort { ($0.expiresAt, $0.id) < ($1.expiresAt, $1.id) }
         return Array(found.prefix(limit))
+    }
+
+    var owned: Set<BlobID> {
+        var found: Set<BlobID> = []
+        for case .blob(let row) in rows.values { found.insert(row.id) }
+        return found
     }
 
     var running: Set<OperationRow> {
@@ -254,7 +265,18 @@ private func randomChange(using random: inout SplitMix64) -> Change {
 private func randomRow(using random: inout SplitMix64) -> Row {
     let account = randomAccount(using: &random)
     let amount = Int64.random(in: 0..<100, using: &random)
-    switch Int.random(in: 0..<11, using: &random) {
+    switch Int.random(in: 0..<12, using: &random) {
+    case 11:
+        return .blob(
+            BlobRow(
+                account: account,
+                id: .sample(Int(amount % 5)),
+                size: amount,
+                type: "image/jpeg",
+                width: amount % 2 == 0 ? amount : nil,
+                createdAt: randomMoment(using: &random)
+            )
+        )
     case 9:
         // The moment says which answer it is, so that no two of an account share one.
         return .result(

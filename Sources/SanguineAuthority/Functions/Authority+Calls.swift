@@ -239,9 +239,10 @@ extension Authority {
         return true
     }
 
-    /// Drops what has served its time; see ``Storage/sweep(_:limit:)``.
+    /// Drops what has served its time, see ``Storage/sweep(_:limit:)``, and the bytes of files that
+    /// no account has.
     ///
-    /// - Returns: How many rows were dropped.
+    /// - Returns: How many rows and files were dropped.
     @discardableResult
     public func sweep(limit: Int = 1_000) async throws(Problem) -> Int {
         let now = clock.now()
@@ -253,9 +254,10 @@ extension Authority {
             results: now,
             parts: now - settings.partsKept
         )
-        return try await read { storage throws(StorageError) in
+        let rows = try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)
         }
+        return rows + (try await sweepBlobs(limit: limit))
     }
 
     /// Recomputes every balance from its entries.

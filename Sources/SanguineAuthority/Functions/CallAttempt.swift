@@ -23,7 +23,11 @@ struct CallAttempt: Sendable {
     func perform() async throws(Problem) -> CallReply {
         let prepared: PreparedCall
         do throws(Problem) {
-            prepared = try CallRunner.prepare(try submission.content.get(), for: function)
+            prepared = try await runner.prepare(
+                try submission.content.get(),
+                of: identity.account,
+                for: function
+            )
         } catch {
             // A repetition is recognized before its content is judged.
             return try await accept(.failure(error)) { _ throws(Problem) in throw error }
@@ -77,6 +81,7 @@ struct CallAttempt: Sendable {
             function.name,
             rules,
             input: prepared.input,
+            attachments: prepared.attachments,
             identity: identity,
             profile: try await authority.profile(identity.account),
             sessionLife: authority.settings.refreshTokenLife,
@@ -125,10 +130,11 @@ struct CallAttempt: Sendable {
         var unavailable = prepared.unavailable
         // One who has no place is told so only if the call is not known under its key already.
         let place = runner.place(identity.account, address)
-        if place == nil { unavailable = unavailable ?? .noSlot }
+        let room = runner.fileRoom(prepared, identity.account, address)
+        if place == nil || room == nil { unavailable = unavailable ?? .noSlot }
         if unavailable == nil {
             do throws(Problem) {
-                try runner.countRepeat(function, identity.account, prepared.input)
+                try runner.countRepeat(function, identity.account, prepared)
             } catch {
                 unavailable = error
             }
@@ -171,6 +177,7 @@ struct CallAttempt: Sendable {
             Task {
                 await run.perform(slot)
                 place?.leave()
+                room?.leave()
             }
             let origin = CallReply.Origin.run(isKept: key != nil)
             services.reports.answered(function.name, origin)

@@ -120,7 +120,13 @@ struct CallRun: Sendable {
                 if flight.log.append(text, bytes: bytes) { services.reports.began(name) }
                 await flight.log.room()
             },
-            report: { [flight] in flight.log.report($0) }
+            report: { [flight] in flight.log.report($0) },
+            attachment: { [authority, prepared] file async throws(Problem) in
+                guard prepared.attachments.contains(file), let id = BlobID(file.id) else {
+                    throw Problem(.notFound, "Read a file that the call has brought.")
+                }
+                return try await authority.readBlob(id, from: 0, count: file.size)
+            }
         )
     }
 

@@ -56,6 +56,10 @@ package final class CallRunner: Sendable {
         ///
         /// Default: 64 KiB.
         package var keptBytes: Int
+        /// Bytes of the files of calls that run or wait for their turn; more are refused.
+        ///
+        /// One account gets a half, and a call no more than that. Default: 256 MiB.
+        package var fileBytes: Int
         /// After how long without a part a reader is told that there was none.
         ///
         /// Default: 20 s.
@@ -68,6 +72,7 @@ package final class CallRunner: Sendable {
             queueTime: Duration = .seconds(60),
             memoryBytes: Int = 32 << 20,
             keptBytes: Int = 64 << 10,
+            fileBytes: Int = 256 << 20,
             pingInterval: Duration = .seconds(20)
         ) {
             self.running = running
@@ -75,6 +80,7 @@ package final class CallRunner: Sendable {
             self.queueTime = queueTime
             self.memoryBytes = memoryBytes
             self.keptBytes = keptBytes
+            self.fileBytes = fileBytes
             self.pingInterval = pingInterval
         }
     }
@@ -93,6 +99,8 @@ package final class CallRunner: Sendable {
     private let readers: SharedPool
     /// Runs that go on although nobody reads them.
     private let drains: SharedPool
+    /// Bytes of the files that runs work on.
+    private let files: SharedPool
 
     /// The share of the calls that one account may have: a quarter.
     package static let accountShare = 4
@@ -122,6 +130,7 @@ package final class CallRunner: Sendable {
         places = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         readers = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         drains = SharedPool(limit: limits.running, accountShare: share)
+        files = SharedPool(limit: limits.fileBytes, accountShare: limits.fileBytes / 2)
         let tier = ResultTier(bytes: limits.memoryBytes)
         services = RunServices(
             authority: authority,
@@ -167,10 +176,11 @@ package final class CallRunner: Sendable {
     /// - Throws: `not_found`, `invalid_content`.
     package func quote(
         _ name: String,
+        _ identity: Identity,
         _ body: Result<FunctionRequest<JSONValue>, Problem>
-    ) throws(Problem) -> Quote {
+    ) async throws(Problem) -> Quote {
         let function = try function(name)
-        let prepared = try Self.prepare(try body.get(), for: function)
+        let prepared = try await prepare(try body.get(), of: identity.account, for: function)
         return Quote(
             estimate: min(prepared.hold, services.estimates.estimate(of: name) ?? prepared.guess),
             hold: prepared.hold
@@ -248,17 +258,24 @@ package final class CallRunner: Sendable {
     ///
     /// A member that no function heeds yet is refused: whoever sends it counts on its effect, and
     /// would pay for less.
-    static func prepare(
+    ///
+    /// - Throws: `invalid_content` for a thread, for files that the function's rules do not allow
+    ///   or the account does not have, and for the input.
+    func prepare(
         _ request: FunctionRequest<JSONValue>,
+        of account: Identifier,
         for function: any MeteredFunction
-    ) throws(Problem) -> PreparedCall {
+    ) async throws(Problem) -> PreparedCall {
         guard request.thread == nil else {
             throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
         }
-        guard request.attachments?.isEmpty ?? true else {
-            throw Problem(.invalidContent, "Leave 'attachments' out: the function takes none.")
-        }
-        return try function.prepare(FunctionInput(request.input))
+        let judge = CallAttachments(function.rules, atMost: files.accountShare)
+        let ids = try judge.ids(request.attachments ?? [])
+        guard !ids.isEmpty else { return try function.prepare(FunctionInput(request.input)) }
+        let files = try judge.check(ids, try await authority.blobs(ids, of: account))
+        var prepared = try function.prepare(FunctionInput(request.input, attachments: files))
+        prepared.attachments = files
+        return prepared
     }
 
     private func function(_ name: String) throws(Problem) -> any MeteredFunction {
@@ -276,15 +293,26 @@ extension CallRunner {
         services.calls.isStopped ? nil : try? places.take(account: account, address: address)
     }
 
+    /// Room for the files of a call, which its run has in memory; `nil` if there is none.
+    func fileRoom(
+        _ prepared: PreparedCall,
+        _ account: Identifier,
+        _ address: String?
+    ) -> SharedPool.Place? {
+        let bytes = prepared.attachments.reduce(0) { $0 + $1.size }
+        return try? files.take(bytes, account: account, address: address)
+    }
+
     func countRepeat(
         _ function: any MeteredFunction,
         _ account: Identifier,
-        _ input: JSONValue
+        _ call: PreparedCall
     ) throws(Problem) {
         try repeats.count(
             function.name,
             account,
-            input,
+            call.input,
+            call.attachments,
             limit: function.rules.limits.repeatsPerMinute,
             at: authority.clock.now()
         )

@@ -36,29 +36,6 @@ package struct FunctionInput: Sendable {
     }
 }
 
-/// What is known of a stored file without reading it.
-package struct BlobFacts: Hashable, Sendable {
-    /// SHA-256 of its bytes, in hexadecimal digits.
-    package var id: String
-    /// Its bytes.
-    package var size: Int
-    /// Its type, by its content.
-    package var type: String
-    /// The width of an image, in pixels.
-    package var width: Int?
-    /// The height of an image, in pixels.
-    package var height: Int?
-
-    /// Creates facts.
-    package init(id: String, size: Int, type: String, width: Int? = nil, height: Int? = nil) {
-        self.id = id
-        self.size = size
-        self.type = type
-        self.width = width
-        self.height = height
-    }
-}
-
 /// What a run of a function has made so far.
 package struct CallProgress: Hashable, Sendable {
     /// Parts of the answer with words of the upstream: each is at least a token.
@@ -132,6 +109,9 @@ package struct PreparedCall: Sendable {
 
     /// The part of the input that the function heeds: calls that have it in common are the same.
     package var input: JSONValue
+    /// The files that it works on, as they were found to be the account's; they make calls that
+    /// have others another call.
+    package internal(set) var attachments: [BlobFacts] = []
     /// What is held: the most that the call can cost.
     package var hold: Int64
     /// What it will probably cost, as long as nothing was learned.

@@ -24,19 +24,32 @@ public struct Pricing: Hashable, Sendable {
     public let price: Price
     /// The most tokens that the upstream is asked to write.
     public let maxOutputTokens: Int64
+    /// The most tokens that an attachment counts as where it is read; never negative.
+    public let attachmentTokens: Int64
 
     /// Tokens around a message that are not in its text (role, separators), rounded up generously.
     public static let overheadTokens: Int64 = 32
 
     /// Creates the pricing of a function.
-    public init(price: Price, maxOutputTokens: Int64) {
+    ///
+    /// - Parameters:
+    ///   - price: The price.
+    ///   - maxOutputTokens: The most tokens that the upstream is asked to write.
+    ///   - attachmentTokens: The most that an attachment counts as, by
+    ///     ``AttachmentRules/tokens``. Default: nothing.
+    public init(price: Price, maxOutputTokens: Int64, attachmentTokens: Int64 = 0) {
         self.price = price
         self.maxOutputTokens = maxOutputTokens
+        self.attachmentTokens = max(0, attachmentTokens)
     }
 
-    /// What a call with a prompt of so many bytes can cost at most: what must be held for it.
-    public func most(promptBytes: Int) -> Int64 {
-        cost(bound(promptBytes: promptBytes, answerTokens: maxOutputTokens))
+    /// What a call can cost at most: what must be held for it.
+    ///
+    /// - Parameters:
+    ///   - promptBytes: The bytes of the prompt.
+    ///   - attachments: How many attachments go with it. Default: none.
+    public func most(promptBytes: Int, attachments: Int = 0) -> Int64 {
+        cost(bound(promptBytes, attachments, answerTokens: maxOutputTokens))
     }
 
     /// What to charge for a call.
@@ -44,29 +57,40 @@ public struct Pricing: Hashable, Sendable {
     /// - Parameters:
     ///   - usage: What the upstream reported, or `nil` if that was missing or not believable.
     ///   - promptBytes: The bytes of the prompt that was sent.
+    ///   - attachments: How many attachments were sent with it. Default: none.
     ///   - answerBytes: The bytes of the answer that came.
-    /// - Returns: The cost, at most ``most(promptBytes:)``.
-    public func charge(_ usage: Usage?, promptBytes: Int, answerBytes: Int) -> Int64 {
+    /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
+    public func charge(
+        _ usage: Usage?,
+        promptBytes: Int,
+        attachments: Int = 0,
+        answerBytes: Int
+    ) -> Int64 {
         let believable = usage.flatMap { $0.inputTokens >= 0 && $0.outputTokens >= 0 ? $0 : nil }
         let used =
             believable
             ?? bound(
-                promptBytes: promptBytes,
+                promptBytes,
+                attachments,
                 answerTokens: min(maxOutputTokens, Int64(answerBytes))
             )
-        return min(cost(used), most(promptBytes: promptBytes))
+        return min(cost(used), most(promptBytes: promptBytes, attachments: attachments))
     }
 
     /// What to charge for a call that was sent, and cut short before its usage was reported.
     ///
-    /// The larger of what was measured, four bytes a token as in ``guess(promptBytes:)``, and what
-    /// is certain: each part of an answer is a token at least, and what the upstream has reported so
-    /// far was used.
+    /// The larger of what was measured, four bytes a token as in ``guess(promptBytes:attachments:)``,
+    /// and what is certain: each part of an answer is a token at least, and what the upstream has
+    /// reported so far was used. Attachments count as what the function declares of them.
     ///
-    /// - Returns: The cost, at most ``most(promptBytes:)``.
-    package func chargeWhenCut(_ progress: CallProgress, promptBytes: Int) -> Int64 {
+    /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
+    package func chargeWhenCut(
+        _ progress: CallProgress,
+        promptBytes: Int,
+        attachments: Int = 0
+    ) -> Int64 {
         let measured = Usage(
-            inputTokens: Int64((promptBytes + 3) / 4),
+            inputTokens: Int64((promptBytes + 3) / 4).saturatingSum(tokens(attachments)),
             outputTokens: Int64(max((progress.bytes + 3) / 4, progress.parts))
         )
         let certain = progress.usage ?? Usage(inputTokens: 0, outputTokens: 0)
@@ -74,17 +98,24 @@ public struct Pricing: Hashable, Sendable {
             inputTokens: max(measured.inputTokens, certain.inputTokens),
             outputTokens: max(measured.outputTokens, certain.outputTokens)
         )
-        return min(cost(used), most(promptBytes: promptBytes))
+        return min(cost(used), most(promptBytes: promptBytes, attachments: attachments))
     }
 
-    /// A guess before anything was learned: four bytes a token, half of the output.
-    public func guess(promptBytes: Int) -> Int64 {
-        cost(Usage(inputTokens: Int64(promptBytes / 4), outputTokens: maxOutputTokens / 2))
+    /// A guess before anything was learned: four bytes a token, attachments as they are declared,
+    /// half of the output.
+    public func guess(promptBytes: Int, attachments: Int = 0) -> Int64 {
+        let input = Int64(promptBytes / 4).saturatingSum(tokens(attachments))
+        return cost(Usage(inputTokens: input, outputTokens: maxOutputTokens / 2))
     }
 
-    private func bound(promptBytes: Int, answerTokens: Int64) -> Usage {
-        Usage(
-            inputTokens: Int64(promptBytes) + Self.overheadTokens,
+    private func tokens(_ attachments: Int) -> Int64 {
+        Int64(attachments).saturatingProduct(attachmentTokens)
+    }
+
+    private func bound(_ promptBytes: Int, _ attachments: Int, answerTokens: Int64) -> Usage {
+        let text = Int64(promptBytes).saturatingSum(Self.overheadTokens)
+        return Usage(
+            inputTokens: text.saturatingSum(tokens(attachments)),
             outputTokens: answerTokens
         )
     }
@@ -104,5 +135,10 @@ extension Int64 {
     fileprivate func saturatingProduct(_ other: Int64) -> Int64 {
         let (product, overflow) = multipliedReportingOverflow(by: other)
         return overflow ? .max : product
+    }
+
+    fileprivate func saturatingSum(_ other: Int64) -> Int64 {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? .max : sum
     }
 }

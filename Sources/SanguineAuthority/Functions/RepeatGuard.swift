@@ -25,12 +25,14 @@ final class RepeatGuard: Sendable {
         _ function: String,
         _ account: Identifier,
         _ input: JSONValue,
+        _ attachments: [BlobFacts] = [],
         limit: Int?,
         at now: Timestamp
     ) throws(Problem) {
         guard let limit else { return }
         let text = String(decoding: input.canonical, as: UTF8.self)
-        let key = Fingerprint(function, account.description, text).bytes
+        let files = attachments.map(\.id).joined(separator: " ")
+        let key = Fingerprint(function, account.description, text, files).bytes
         let rest = window.withLock { window -> Duration? in
             if now >= window.end {
                 window.end = now + .seconds(60)

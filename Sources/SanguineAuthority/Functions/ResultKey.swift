@@ -4,7 +4,8 @@ import SanguineModel
 /// What a kept answer is an answer to, and how long it counts.
 ///
 /// The key is made of the function with its version, the audience, what the lifetime depends on
-/// (a day, a session, facts of the account), and the input in its canonical form. The audience is in
+/// (a day, a session, facts of the account), the input in its canonical form, and the files of the
+/// call by their contents. The audience is in
 /// it by construction: an account's entry can be found by that account alone.
 struct ResultKey: Hashable, Sendable {
     /// SHA-256 of all of it.
@@ -20,6 +21,7 @@ struct ResultKey: Hashable, Sendable {
     ///   - name: The function's name.
     ///   - rules: What the function declares.
     ///   - input: The part of the input that the function heeds.
+    ///   - attachments: The files of the call, in their order. Default: none.
     ///   - identity: Who asks, and in which session.
     ///   - profile: What is known of the account.
     ///   - sessionLife: How long a session lasts at most from now on.
@@ -28,6 +30,7 @@ struct ResultKey: Hashable, Sendable {
         _ name: String,
         _ rules: FunctionRules,
         input: JSONValue,
+        attachments: [BlobFacts] = [],
         identity: Identity,
         profile: Account,
         sessionLife: Duration,
@@ -67,7 +70,8 @@ struct ResultKey: Hashable, Sendable {
                 account?.description ?? "public",
                 rules.cache.name,
                 condition,
-                String(decoding: input.canonical, as: UTF8.self)
+                String(decoding: input.canonical, as: UTF8.self),
+                attachments.map(\.id).joined(separator: " ")
             ).bytes
     }
 

@@ -80,7 +80,7 @@ public struct RecordRow: Hashable, Sendable {
     public var storedBytes: Int64 { Int64(value.count) + Self.overheadBytes }
 }
 
-/// What is known of an account's records as a whole.
+/// What is known of an account's records, and of the room that it takes, as a whole.
 public struct FeedRow: Hashable, Sendable {
     /// Whose feed.
     public var account: Identifier
@@ -88,7 +88,8 @@ public struct FeedRow: Hashable, Sendable {
     public var records: Int64
     /// Of how many records it is known that they were deleted.
     public var tombstones: Int64
-    /// The ``RecordRow/storedBytes`` of both.
+    /// The ``RecordRow/storedBytes`` of both, and the ``BlobRow/storedBytes`` of the account's
+    /// files.
     public var bytes: Int64
     /// The largest feed number of a deletion that was dropped; 0 if none was.
     ///

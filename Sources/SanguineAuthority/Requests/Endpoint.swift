@@ -57,5 +57,5 @@ package struct Endpoints: Sendable {
     }
 
     /// All of them.
-    package var all: [Endpoint] { accounts + balances + records + functions }
+    package var all: [Endpoint] { accounts + balances + records + functions + blobs }
 }

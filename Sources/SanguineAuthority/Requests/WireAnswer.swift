@@ -122,7 +122,7 @@ package struct WireAnswer: Sendable {
     }
 
     /// `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.
-    private static func matches(_ header: String, _ tag: String) -> Bool {
+    static func matches(_ header: String, _ tag: String) -> Bool {
         header.split(separator: ",").contains { candidate in
             var candidate = candidate.trimmingPrefix(while: \.isWhitespace)
             while candidate.last?.isWhitespace == true { candidate.removeLast() }

@@ -8,6 +8,7 @@ package enum WireField: String, CaseIterable, Sendable {
     case cacheControl = "Cache-Control"
     case cacheStatus = "Cache-Status"
     case contentType = "Content-Type"
+    case contentTypeOptions = "X-Content-Type-Options"
     case etag = "ETag"
     case idempotencyKey = "Idempotency-Key"
     case idempotencyReplayed = "Idempotency-Replayed"

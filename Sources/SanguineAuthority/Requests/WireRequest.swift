@@ -25,6 +25,12 @@ package protocol WireRequest: Sendable {
     /// - Throws: `body_too_large`, `unsupported_media_type`, `malformed_body`.
     func body() async throws(Problem) -> [UInt8]
 
+    /// The whole body as it is, of any type: at most what a file may have.
+    ///
+    /// - Throws: `body_too_large`, `unsupported_media_type` for an encoded one, `malformed_body`,
+    ///   `overloaded`.
+    func file() async throws(Problem) -> [UInt8]
+
     /// Counts the request against the account's rate.
     ///
     /// - Throws: `rate_limited`.

@@ -2,7 +2,13 @@ import SanguineModel
 
 /// The body of an answer that is made while it is read.
 package struct WireStream: Sendable {
-    /// Waits for the next bytes; `nil` at the end.
+    /// How long the body is; `nil` if that is not known before its end.
+    package var length: Int?
+    /// The bytes of it that are in memory at a time.
+    ///
+    /// Default: what ``next`` gives.
+    package var pieceBytes = 0
+    /// Waits for the next bytes; `nil` at the end, and where a body of known length breaks off.
     package var next: @Sendable () async -> [UInt8]?
     /// The reader is gone, or has read all.
     package var close: @Sendable () -> Void

@@ -42,6 +42,7 @@ public final class MemoryStorage: Storage {
     }
 
     private let state = Mutex(State())
+    private let files = MemoryBlobStore()
 
     /// Creates an empty storage.
     public init() {}
@@ -157,6 +158,15 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns those of the files that any account has.
+    public func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try withState { state in
+            var owned: Set<BlobID> = []
+            for case .blob(let row) in state.rows.values { owned.insert(row.id) }
+            return owned.intersection(ids)
+        }
+    }
+
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in
@@ -180,11 +190,15 @@ public final class MemoryStorage: Storage {
         try withState { _ in }
     }
 
+    /// The bytes of the files, in memory too.
+    public var blobs: any BlobStore { files }
+
     /// Always `nil`: nobody says how much memory there is.
     public var freeBytes: Int64? { nil }
 
     /// Closes the storage and forgets everything.
     public func close() async {
+        files.close()
         state.withLock { state in
             state = State()
             state.isClosed = true

@@ -26,6 +26,8 @@ public enum Key: Hashable, Sendable {
     case result([UInt8])
     /// Parts of a streamed answer, by the run and the index of the first one.
     case parts(Identifier, first: Int64)
+    /// A file that an account has.
+    case blob(Identifier, BlobID)
 }
 
 extension Key {
@@ -33,7 +35,7 @@ extension Key {
     package var account: Identifier? {
         switch self {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
-            .feed(let id):
+            .feed(let id), .blob(let id, _):
             id
         case .device, .session, .hold, .record, .result, .parts: nil
         }
@@ -66,6 +68,8 @@ public enum Row: Hashable, Sendable {
     case result(ResultRow)
     /// See ``PartsRow``.
     case parts(PartsRow)
+    /// See ``BlobRow``.
+    case blob(BlobRow)
 
     /// The name under which the row is stored.
     public var key: Key {
@@ -81,6 +85,7 @@ public enum Row: Hashable, Sendable {
         case .feed(let row): .feed(row.account)
         case .result(let row): .result(row.key)
         case .parts(let row): .parts(row.run, first: row.first)
+        case .blob(let row): .blob(row.account, row.id)
         }
     }
 }

@@ -80,6 +80,12 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [PartsRow]
 
+    /// Returns those of the files that any account has.
+    ///
+    /// - Parameter ids: Some files, at most some thousand.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>
+
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
@@ -103,6 +109,9 @@ public protocol Storage: Sendable {
     ///
     /// - Throws: ``StorageError`` if a command that changes something would fail.
     func checkHealth() async throws(StorageError)
+
+    /// The bytes of the files whose ``BlobRow`` the storage has.
+    var blobs: any BlobStore { get }
 
     /// Bytes that can still be written where the data is; `nil` where that is not known.
     var freeBytes: Int64? { get }
@@ -287,6 +296,12 @@ extension Loaded {
     /// The parts, if they were asked for by the index of the first one, and exist.
     public func parts(_ run: Identifier, first: Int64) -> PartsRow? {
         for case .parts(let row) in rows where row.run == run && row.first == first { return row }
+        return nil
+    }
+
+    /// The account's file, if it was asked for and is the account's.
+    public func blob(_ account: Identifier, _ id: BlobID) -> BlobRow? {
+        for case .blob(let row) in rows where row.account == account && row.id == id { return row }
         return nil
     }
 

@@ -38,6 +38,13 @@ public enum EdgeLimits {
     public static let wrongAdminTokens = 10
     /// How long a browser is signed in to the admin port: 12 hours.
     public static let adminSessionSeconds = 12 * 3_600
+    /// Files of the largest size that are received at a time: 4.
+    ///
+    /// Together they may have as many bytes as that many; an address half of it, and an account as
+    /// many as one.
+    public static let filesAtOnce = 4
+    /// How many times as long as any other body a file may take to arrive: 4.
+    public static let fileTimeFactor = 4
     /// The share of the answers and bodies that wait that one account may have: an eighth.
     public static let accountShare = 8
     /// After how long those who are refused because too much waits may come back: 1 second.

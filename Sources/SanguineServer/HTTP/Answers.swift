@@ -33,12 +33,15 @@ extension HTTPFields {
     }
 }
 
+/// The body of an answer that cannot be read to its end.
+private struct BodyBrokeOff: Error {}
+
 extension Response {
     /// Carries an answer, one that comes in parts as they come.
     init(_ answer: WireAnswer, on channel: any Channel) {
         self.init(answer)
         guard let stream = answer.stream else { return }
-        body = ResponseBody { writer in
+        body = ResponseBody(contentLength: stream.length) { writer in
             // A client that hangs up is noticed while nothing is written.
             let watch = CloseWatch { stream.close() }
             do {
@@ -47,9 +50,13 @@ extension Response {
                     channel.pipeline.removeHandler(watch, promise: nil)
                     stream.close()
                 }
+                var count = 0
                 while let bytes = await stream.next() {
+                    count += bytes.count
                     try await writer.write(ByteBuffer(bytes: bytes))
                 }
+                // Whoever waits for the rest learns by the connection's end that there is none.
+                guard stream.length ?? count == count else { throw BodyBrokeOff() }
                 try await writer.finish(nil)
             } catch {
                 stream.close()

@@ -117,7 +117,8 @@ struct Frame: RouterMiddleware {
         }
     }
 
-    /// Takes a long answer from the pool until it is written, piece by piece.
+    /// Takes a long answer from the pool until it is written, piece by piece; of one that is read
+    /// while it is written, what is in memory.
     private func reserving(
         _ response: Response,
         _ context: ServerContext
@@ -128,7 +129,8 @@ struct Frame: RouterMiddleware {
         let place: SharedPool.Place
         do throws(SharedPool.Refusal) {
             let account = context.exchange.account
-            place = try answers.take(length, account: account, address: context.address)
+            let waiting = min(length, context.exchange.streamedBytes ?? length)
+            place = try answers.take(waiting, account: account, address: context.address)
         } catch {
             context.exchange.isUnread = true
             throw .unread

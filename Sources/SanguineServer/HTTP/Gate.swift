@@ -13,6 +13,10 @@ struct Gate: Sendable {
     let admission: Admission
     let bodyBytes: Int
     let bodies: SharedPool
+    /// Bytes of a file that is uploaded.
+    let fileBytes: Int
+    /// The bytes of files whose requests have no answer yet.
+    let files: SharedPool
     /// The answers that wait to be read.
     let answers: SharedPool
     let uploads: UploadWatch
@@ -27,13 +31,35 @@ struct Gate: Sendable {
 
     /// Reads a body; none at all counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
-        let ticket = uploads.enter(context.channel)
+        let bytes = try await receive(request, context, upTo: bodyBytes, in: bodies, turns: 1)
+        return try WireBody.checked(bytes, request.headers[.contentType])
+    }
+
+    /// Reads a file, which has room of its own among files, and more time.
+    func file(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
+        try await receive(
+            request,
+            context,
+            upTo: fileBytes,
+            in: files,
+            turns: EdgeLimits.fileTimeFactor
+        )
+    }
+
+    private func receive(
+        _ request: Request,
+        _ context: ServerContext,
+        upTo limit: Int,
+        in pool: SharedPool,
+        turns factor: Int
+    ) async throws(Problem) -> [UInt8] {
+        let ticket = uploads.enter(context.channel, times: factor)
         defer { uploads.leave(ticket) }
         if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > bodyBytes {
-            throw WireBody.tooLarge(bodyBytes)
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > limit {
+            throw WireBody.tooLarge(limit)
         }
         if request.headers[.expect]?.lowercased() == "100-continue" {
             // RFC 9110, section 10.1.1: the client waits for it before it sends the body. Whoever
@@ -41,9 +67,9 @@ struct Gate: Sendable {
             let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(goOn, promise: nil)
         }
-        let bytes = try await receive(request.body, context)
+        let bytes = try await receive(request.body, context, upTo: limit, in: pool)
         context.exchange.hasReadBody = true
-        return try WireBody.checked(bytes, request.headers[.contentType])
+        return bytes
     }
 
     /// Whether the body is encoded, which no endpoint takes.
@@ -55,15 +81,17 @@ struct Gate: Sendable {
     /// Reads a body while there is room for it among all that are received and not answered yet.
     private func receive(
         _ body: RequestBody,
-        _ context: ServerContext
+        _ context: ServerContext,
+        upTo limit: Int,
+        in pool: SharedPool
     ) async throws(Problem) -> [UInt8] {
         var bytes: [UInt8] = []
         do {
             let address = context.address
-            let place = try bodies.take(0, account: context.exchange.account, address: address)
+            let place = try pool.take(0, account: context.exchange.account, address: address)
             for try await part in body {
-                guard bytes.count + part.readableBytes <= bodyBytes else {
-                    throw WireBody.tooLarge(bodyBytes)
+                guard bytes.count + part.readableBytes <= limit else {
+                    throw WireBody.tooLarge(limit)
                 }
                 try place.grow(by: part.readableBytes)
                 bytes.append(contentsOf: part.readableBytesView)

@@ -29,6 +29,8 @@ struct HTTPWireRequest: WireRequest {
 
     func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
 
+    func file() async throws(Problem) -> [UInt8] { try await gate.file(request, context) }
+
     func admit(_ identity: Identity) throws(Problem) {
         try gate.checkRate(identity, context)
     }
@@ -52,6 +54,7 @@ extension WireField {
         case .cacheControl: .cacheControl
         case .cacheStatus: .cacheStatus
         case .contentType: .contentType
+        case .contentTypeOptions: .xContentTypeOptions
         case .etag: .eTag
         case .idempotencyKey: .idempotencyKey
         case .idempotencyReplayed: .idempotencyReplayed
@@ -75,7 +78,11 @@ extension [Endpoint] {
             let handler = endpoint.handler
             routes.on(RouterPath(endpoint.path), method: method) { request, context in
                 let request = HTTPWireRequest(request: request, context: context, gate: gate)
-                return Response(try await handler(request), on: context.channel)
+                let answer = try await handler(request)
+                if let stream = answer.stream, stream.length != nil {
+                    context.exchange.streamedBytes = stream.pieceBytes
+                }
+                return Response(answer, on: context.channel)
             }
         }
     }

@@ -48,6 +48,7 @@ final class Exchange: Sendable {
         var account: Identifier?
         var isCounted = false
         var isUnread = false
+        var streamedBytes: Int?
         var body: SharedPool.Place?
     }
 
@@ -75,6 +76,12 @@ final class Exchange: Sendable {
     var isUnread: Bool {
         get { state.withLock { $0.isUnread } }
         set { state.withLock { $0.isUnread = newValue } }
+    }
+
+    /// What of the answer's body is in memory at a time; `nil` if all of it is.
+    var streamedBytes: Int? {
+        get { state.withLock { $0.streamedBytes } }
+        set { state.withLock { $0.streamedBytes = newValue } }
     }
 
     /// Keeps the room of the body until the request is answered.

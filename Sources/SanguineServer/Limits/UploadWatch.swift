@@ -9,7 +9,8 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. A body is read for at least ``turns`` and at most ``turns`` + 1 turns.
+/// 1. A body is read for at least ``turns`` and at most ``turns`` + 1 turns, or for that many times
+///    as it was promised.
 /// 2. What has left is not closed: its connection serves others by then.
 final class UploadWatch: Sendable {
     /// Names one body that is being read.
@@ -20,6 +21,8 @@ final class UploadWatch: Sendable {
     private struct Upload {
         let channel: any Channel
         let since: Int
+        /// For how many turns it may be read.
+        let turns: Int
     }
 
     // Guarded by the mutex. Bounded by the limit of connections, each of which reads one body.
@@ -35,11 +38,15 @@ final class UploadWatch: Sendable {
     /// Creates a watch that allows a body so many whole turns.
     init(turns: Int) { self.turns = turns }
 
-    /// A body begins to be read from the channel.
-    func enter(_ channel: any Channel) -> Ticket {
+    /// A body begins to be read from the channel, for so many times as long as others.
+    func enter(_ channel: any Channel, times factor: Int = 1) -> Ticket {
         state.withLock { state in
             state.next += 1
-            state.uploads[state.next] = Upload(channel: channel, since: state.turn)
+            state.uploads[state.next] = Upload(
+                channel: channel,
+                since: state.turn,
+                turns: turns * factor
+            )
             return Ticket(number: state.next)
         }
     }
@@ -53,7 +60,7 @@ final class UploadWatch: Sendable {
     func endTurn() {
         let overdue = state.withLock { state in
             state.turn += 1
-            let overdue = state.uploads.filter { state.turn - $0.value.since > turns }
+            let overdue = state.uploads.filter { state.turn - $0.value.since > $0.value.turns }
             for number in overdue.keys { state.uploads[number] = nil }
             return overdue.values.map(\.channel)
         }

@@ -106,6 +106,14 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        do throws(StorageError) {
+            return try await storage.owned(ids)
+        } catch {
+            throw logged(error, "owned")
+        }
+    }
+
     func account(email: String) async throws(StorageError) -> AccountRow? {
         do throws(StorageError) {
             return try await storage.account(email: email)
@@ -136,6 +144,10 @@ struct LoggedStorage: Storage {
         } catch {
             throw logged(error, "checkHealth")
         }
+    }
+
+    var blobs: any BlobStore {
+        LoggedBlobStore(store: storage.blobs) { error, action in _ = logged(error, action) }
     }
 
     var freeBytes: Int64? { storage.freeBytes }

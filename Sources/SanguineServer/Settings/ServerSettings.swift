@@ -114,8 +114,12 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 64 MiB.
         public var receivedBytes = 64 << 20
-        /// Bytes that the records of an account may take; an operation that would take more is
-        /// refused with `storage_full`.
+        /// Bytes of a file that is uploaded; a larger one is refused with 413.
+        ///
+        /// Default: 25 MiB.
+        public var blobBytes = WireLimits.blobBytes
+        /// Bytes that the records and files of an account may take; what would take more is refused
+        /// with `storage_full`.
         ///
         /// Default: 64 MiB.
         public var accountBytes = 64 << 20

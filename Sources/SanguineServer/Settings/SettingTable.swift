@@ -119,11 +119,16 @@ extension Setting {
             "The bytes of all bodies whose requests have no answer yet; who sends more gets 503."
         ),
         Setting(
+            "limits.blobBytes",
+            .integer(\.limits.blobBytes, 1_024...(1 << 28)),
+            "The largest file that is uploaded, in bytes; a larger one gets 413."
+        ),
+        Setting(
             "limits.accountBytes",
             .integer(\.limits.accountBytes, 0...(1 << 40)),
             """
-            The bytes of an account's records, and 100 for each of them and for each of the 10,000 \
-            deletions that are known; what would take more gets 422.
+            The bytes of an account's records and files, and 100 for each of them and for each of \
+            the 10,000 deletions that are known; what would take more gets 422.
             """
         ),
         Setting(

@@ -44,6 +44,7 @@ extension InMemoryAuthority {
                 let head = must { try memory.head(of: account) }
                 answer.fields.append((.sanguineHead, String(head)))
             }
+            if request.method != "HEAD" { await answer.readWhole() }
             return TransportResponse(answer)
         } catch {
             return TransportResponse(.problem(error))
@@ -150,6 +151,15 @@ extension InMemoryAuthority {
         stream.receive(response.body)
         stream.finish()
         return stream
+    }
+}
+
+extension WireAnswer {
+    /// Takes in a body of known length that comes in parts.
+    fileprivate mutating func readWhole() async {
+        guard let stream, stream.length != nil else { return }
+        while let bytes = await stream.next() { body += bytes }
+        stream.close()
     }
 }
 

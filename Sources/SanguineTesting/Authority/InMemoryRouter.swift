@@ -109,6 +109,14 @@ struct InMemoryRequest: WireRequest {
         return try WireBody.checked(bytes, field(.contentType))
     }
 
+    func file() throws(Problem) -> [UInt8] {
+        let bytes = Array(request.body ?? Data())
+        guard bytes.count <= WireLimits.blobBytes else {
+            throw WireBody.tooLarge(WireLimits.blobBytes)
+        }
+        return bytes
+    }
+
     // Rates are the matter of servers.
     func admit(_ identity: Identity) {}
 

@@ -66,6 +66,13 @@ final class FaultyStorage: Storage {
         return try await inner.perform(command)
     }
 
+    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try check([])
+        return try await inner.owned(ids)
+    }
+
+    var blobs: any BlobStore { inner.blobs }
+
     func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try check(keys)
         return try await inner.load(keys)

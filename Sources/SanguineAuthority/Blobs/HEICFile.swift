@@ -1,0 +1,145 @@
+/// HEIC (ISO/IEC 23008-12), whose items and properties stand in one box.
+enum HEICFile {
+    /// Returns the picture with its descriptions overwritten, or `nil` if it cannot be read.
+    static func clean(_ file: [UInt8]) -> CleanedFile? {
+        let top = file.boxes(in: 0..<file.count)
+        guard let meta = top.first(where: { $0.type == "meta" }), meta.content.count >= 4 else {
+            return nil
+        }
+        // Behind a version and flags.
+        let parts = file.boxes(in: meta.content.dropFirst(4))
+        guard let size = size(parts, of: file) else { return nil }
+        var bytes = file
+        let descriptions = descriptions(parts, of: file)
+        if !descriptions.isEmpty {
+            guard let places = ItemPlaces(of: descriptions, parts, file)?.ranges else { return nil }
+            for place in places { bytes.forget(place) }
+        }
+        for box in parts where ["udta", "uuid", "xml ", "bxml"].contains(box.type) {
+            bytes.free(box)
+        }
+        for box in top {
+            if !FileBox.top.contains(box.type) {
+                bytes.free(box)
+            } else if box.type == "moov" {
+                VideoFile.cleanMovie(box, of: &bytes)
+            }
+        }
+        return CleanedFile(bytes: bytes, size: size)
+    }
+
+    /// The size of the largest picture: of one that is put together of tiles, the whole.
+    private static func size(_ meta: [FileBox], of file: [UInt8]) -> PixelSize? {
+        guard let properties = meta.first(where: { $0.type == "iprp" }),
+            let all = file.boxes(in: properties.content).first(where: { $0.type == "ipco" })
+        else { return nil }
+        return file.boxes(in: all.content).filter { $0.type == "ispe" }
+            .compactMap { box in
+                let start = box.content.lowerBound + 4
+                guard box.content.count >= 12 else { return nil }
+                return PixelSize(file.big(start, 4), file.big(start + 4, 4))
+            }
+            .max { $0.pixels < $1.pixels }
+    }
+
+    /// The ids of the items that describe: Exif, and what has a media type, as XMP has.
+    private static func descriptions(_ meta: [FileBox], of file: [UInt8]) -> Set<Int> {
+        guard let box = meta.first(where: { $0.type == "iinf" }),
+            let version = file.big(box.content.lowerBound, 1)
+        else { return [] }
+        let entries = box.content.dropFirst(version == 0 ? 6 : 8)
+        var ids: Set<Int> = []
+        for entry in file.boxes(in: entries) where entry.type == "infe" {
+            let start = entry.content.lowerBound
+            guard let version = file.big(start, 1), version >= 2 else { continue }
+            let width = version == 2 ? 2 : 4
+            guard entry.content.count >= 4 + width + 6, let id = file.big(start + 4, width),
+                let type = file.text(at: start + 4 + width + 2)
+            else { continue }
+            if ["Exif", "mime", "uri "].contains(type) { ids.insert(id) }
+        }
+        return ids
+    }
+}
+
+/// Where some items of a HEIC file are (ISO/IEC 14496-12, section 8.11.3).
+private struct ItemPlaces {
+    /// The parts that are looked at, of all items: 10,000.
+    private static let limit = 10_000
+
+    private(set) var ranges: [Range<Int>] = []
+
+    private let file: [UInt8]
+    private var offset: Int
+    private let end: Int
+    /// What is left of the parts and bytes that a file may name.
+    private var rest = (parts: Self.limit, bytes: 0)
+
+    /// Returns `nil` if the places cannot be read.
+    init?(of items: Set<Int>, _ meta: [FileBox], _ file: [UInt8]) {
+        guard let box = meta.first(where: { $0.type == "iloc" }) else { return nil }
+        self.file = file
+        offset = box.content.lowerBound
+        end = box.content.upperBound
+        rest.bytes = file.count
+        let data = meta.first { $0.type == "idat" }?.content
+        guard let head = number(4), let widths = number(2) else { return nil }
+        let version = head >> 24
+        let nibbles = [12, 8, 4, 0].map { widths >> $0 & 15 }
+        guard nibbles.allSatisfy({ [0, 4, 8].contains($0) }),
+            let count = number(version < 2 ? 2 : 4)
+        else { return nil }
+        let index = version == 0 ? 0 : nibbles[3]
+        for _ in 0..<count {
+            guard let id = number(version < 2 ? 2 : 4),
+                let method = version == 0 ? 0 : number(2).map({ $0 & 15 }),
+                number(2) != nil, let base = number(nibbles[2]), let parts = number(2)
+            else { return nil }
+            for _ in 0..<parts {
+                rest.parts -= 1
+                guard rest.parts > 0, number(index) != nil, let start = number(nibbles[0]),
+                    let length = number(nibbles[1])
+                else { return nil }
+                guard items.contains(id), length > 0 else { continue }
+                let whole = method == 0 ? 0..<file.count : method == 1 ? data : nil
+                guard let whole, add(base, start, length, in: whole) else { return nil }
+            }
+        }
+    }
+
+    private mutating func add(
+        _ base: Int,
+        _ start: Int,
+        _ length: Int,
+        in whole: Range<Int>
+    ) -> Bool {
+        let limit = whole.count
+        // What a file says of parts that overlap is not worked through again and again.
+        guard length <= limit, length <= rest.bytes, base <= limit, start <= limit - base,
+            length <= limit - base - start
+        else { return false }
+        rest.bytes -= length
+        let first = whole.lowerBound + base + start
+        ranges.append(first..<first + length)
+        return true
+    }
+
+    /// The next number of so many bytes; one of none is 0.
+    private mutating func number(_ width: Int) -> Int? {
+        guard width > 0 else { return 0 }
+        guard offset <= end - width, let number = file.big(offset, width) else { return nil }
+        offset += width
+        return number
+    }
+}
+
+extension [UInt8] {
+    /// Overwrites an item by an Exif structure without an entry, or by nothing if that has no room.
+    fileprivate mutating func forget(_ range: Range<Int>) {
+        wipe(range)
+        // Behind the number of bytes up to it, of which there are none.
+        let empty = [0, 0, 0, 0] + Array("MM".utf8) + 42.big(2) + 8.big(4)
+        guard range.count >= empty.count + 6 else { return }
+        replaceSubrange(range.prefix(empty.count), with: empty)
+    }
+}

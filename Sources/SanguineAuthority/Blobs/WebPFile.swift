@@ -1,0 +1,161 @@
+/// WebP (RFC 9649).
+enum WebPFile {
+    private struct Chunk {
+        let type: String
+        let content: Range<Int>
+        let whole: Range<Int>
+    }
+
+    /// Returns the picture with nothing but its orientation, or `nil` if it cannot be read.
+    static func clean(_ file: [UInt8]) -> CleanedFile? {
+        guard let length = file.little(4, 4), length >= 4, length <= file.count - 8 else {
+            return nil
+        }
+        var picture = Picture(file)
+        guard let chunks = chunks(in: 12..<8 + length, of: file) else { return nil }
+        for chunk in chunks {
+            guard picture.take(chunk) else { return nil }
+        }
+        return picture.finished
+    }
+
+    /// The chunks of a part of the file; `nil` if one of them does not fit.
+    private static func chunks(in range: Range<Int>, of file: [UInt8]) -> [Chunk]? {
+        var chunks: [Chunk] = []
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            guard range.upperBound - offset >= 8, let length = file.little(offset + 4, 4),
+                length <= range.upperBound - offset - 8
+            else { return nil }
+            let content = offset + 8..<offset + 8 + length
+            // Of an odd length there is one byte more.
+            let end = min(range.upperBound, content.upperBound + length % 2)
+            // One without a name that can be read is none that is kept.
+            let type = file.text(at: offset) ?? ""
+            chunks.append(Chunk(type: type, content: content, whole: offset..<end))
+            offset = end
+        }
+        return chunks
+    }
+
+    private struct Picture {
+        private let file: [UInt8]
+        private var bytes: [UInt8]
+        private var canvas: PixelSize?
+        private var frame: PixelSize?
+        /// Where the flags stand in `bytes`, of a file that has them.
+        private var flags: Int?
+        private var orientation: ImageOrientation?
+
+        init(_ file: [UInt8]) {
+            self.file = file
+            bytes = Array("RIFF\0\0\0\0WEBP".utf8)
+            bytes.reserveCapacity(file.count)
+        }
+
+        private static let exifFlag: UInt8 = 0x08
+        private static let xmpFlag: UInt8 = 0x04
+
+        var finished: CleanedFile? {
+            guard let size = canvas ?? frame, let frame, size.holds(frame) else { return nil }
+            var bytes = bytes
+            if let flags {
+                bytes[flags] &= ~(Self.exifFlag | Self.xmpFlag)
+                if let tiff = orientation?.tiff {
+                    bytes[flags] |= Self.exifFlag
+                    bytes += Array("EXIF".utf8) + tiff.count.little(4) + tiff
+                }
+            }
+            bytes.replaceSubrange(4..<8, with: (bytes.count - 8).little(4))
+            return CleanedFile(bytes: bytes, size: size)
+        }
+
+        /// - Returns: Whether the chunk can be read.
+        mutating func take(_ chunk: Chunk) -> Bool {
+            switch chunk.type {
+            case "VP8X":
+                guard canvas == nil, chunk.content.count >= 10,
+                    let size = size(at: chunk.content.lowerBound + 4)
+                else { return false }
+                canvas = size
+                flags = bytes.count + 8
+                add(chunk)
+            case "VP8 ", "VP8L":
+                guard note(bitstream(chunk)) else { return false }
+                add(chunk)
+            case "ANMF": return takeFrame(chunk)
+            case "ALPH", "ANIM", "ICCP": add(chunk)
+            case "EXIF":
+                let hasPrefix = file.has("Exif\0\0", at: chunk.content.lowerBound)
+                let tiff = chunk.content.dropFirst(hasPrefix ? 6 : 0)
+                orientation = orientation ?? ImageOrientation(tiff: tiff, of: file)
+            default: break
+            }
+            return true
+        }
+
+        /// Takes one picture of those that move, without chunks in it that are unknown.
+        private mutating func takeFrame(_ chunk: Chunk) -> Bool {
+            let head = 16
+            guard chunk.content.count >= head,
+                note(size(at: chunk.content.lowerBound + 6)),
+                let parts = WebPFile.chunks(in: chunk.content.dropFirst(head), of: file)
+            else { return false }
+            var content = Array(file[chunk.content.prefix(head)])
+            for part in parts {
+                switch part.type {
+                case "VP8 ", "VP8L":
+                    guard note(bitstream(part)) else { return false }
+                    content += whole(part)
+                case "ALPH": content += whole(part)
+                default: break
+                }
+            }
+            bytes += Array("ANMF".utf8) + content.count.little(4) + content
+            return true
+        }
+
+        private mutating func add(_ chunk: Chunk) { bytes += whole(chunk) }
+
+        /// The chunk with its filling byte, also where the file has left it out.
+        private func whole(_ chunk: Chunk) -> [UInt8] {
+            let bytes = Array(file[chunk.whole])
+            return bytes.count % 2 == 0 ? bytes : bytes + [0]
+        }
+
+        /// Takes note of a size; what is drawn into a canvas may not be larger than that.
+        private mutating func note(_ size: PixelSize?) -> Bool {
+            guard let size else { return false }
+            if let canvas, !canvas.holds(size) { return false }
+            guard let known = frame else {
+                frame = size
+                return true
+            }
+            frame = PixelSize(max(known.width, size.width), max(known.height, size.height))
+            return true
+        }
+
+        /// Two numbers of 24 bits, each one less than it means.
+        private func size(at offset: Int) -> PixelSize? {
+            PixelSize(
+                file.little(offset, 3).map { $0 + 1 },
+                file.little(offset + 3, 3).map { $0 + 1 }
+            )
+        }
+
+        private func bitstream(_ chunk: Chunk) -> PixelSize? {
+            let start = chunk.content.lowerBound
+            guard chunk.content.count >= (chunk.type == "VP8L" ? 5 : 10) else { return nil }
+            if chunk.type == "VP8L" {
+                guard file[start] == 0x2F, let bits = file.little(start + 1, 4) else { return nil }
+                return PixelSize(bits & 0x3FFF + 1, bits >> 14 & 0x3FFF + 1)
+            }
+            // A key frame (RFC 6386, section 9.1).
+            guard file[start] & 1 == 0, file.big(start + 3, 3) == 0x9D_012A else { return nil }
+            return PixelSize(
+                file.little(start + 6, 2).map { $0 & 0x3FFF },
+                file.little(start + 8, 2).map { $0 & 0x3FFF }
+            )
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import SanguineModel
+import Synchronization
+
+// `/v1/blobs`.
+extension Endpoints {
+    var blobs: [Endpoint] {
+        [
+            Endpoint("POST", "blobs", addBlob),
+            Endpoint("GET", "blobs/:id", blob),
+        ]
+    }
+
+    @Sendable
+    private func addBlob(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        let identity = try await admission.read(request)
+        let file = try await request.file()
+        let (facts, isNew) = try await authority.addBlob(file, to: identity.account)
+        return .changed(facts, status: isNew ? 201 : 200, head: nil)
+    }
+
+    @Sendable
+    private func blob(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+        guard request.query["w"] == nil, request.query["h"] == nil else {
+            throw Problem(
+                .malformedRequest,
+                "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not made yet."
+            )
+        }
+        let identity = try await admission.read(request)
+        guard let id = BlobID(request.parameter("id") ?? ""),
+            let row = try await authority.blobs([id], of: identity.account).first
+        else {
+            throw Problem(.notFound, "Use the id of a file that this account has uploaded.")
+        }
+        let tag = "\"\(id)\""
+        let fields = [
+            (field: WireField.etag, value: tag),
+            (.cacheControl, "private, max-age=31536000, immutable"),
+        ]
+        if let known = request.field(.ifNoneMatch), WireAnswer.matches(known, tag) {
+            return WireAnswer(status: 304, fields: fields)
+        }
+        var answer = WireAnswer(
+            status: 200,
+            fields: fields + [(.contentType, row.type), (.contentTypeOptions, "nosniff")]
+        )
+        answer.stream = WireStream(
+            of: row,
+            from: authority,
+            beginning: try await authority.readBlob(id, from: 0)
+        )
+        return answer
+    }
+}
+
+extension WireStream {
+    /// A file, read piece by piece as it is taken.
+    init(of row: BlobRow, from authority: Authority, beginning: [UInt8]) {
+        let reading = BlobReading(row, authority, beginning)
+        self.init(next: { await reading.next() }, close: {})
+        length = Int(clamping: row.size)
+        pieceBytes = Authority.blobPieceBytes
+    }
+}
+
+/// How far the reading of a file is.
+///
+/// Mutable state: `state`, by its mutex; one reader asks for one piece after the other.
+private final class BlobReading: Sendable {
+    private struct State {
+        /// What was read and not taken yet.
+        var piece: [UInt8]?
+        var offset: Int
+    }
+
+    private let id: BlobID
+    private let authority: Authority
+    private let state: Mutex<State>
+
+    init(_ row: BlobRow, _ authority: Authority, _ beginning: [UInt8]) {
+        id = row.id
+        self.authority = authority
+        state = Mutex(State(piece: beginning, offset: beginning.count))
+    }
+
+    /// The next piece; `nil` at the end, and where the file cannot be read on.
+    func next() async -> [UInt8]? {
+        let (ready, offset) = state.withLock { state in
+            defer { state.piece = nil }
+            return (state.piece, state.offset)
+        }
+        let piece: [UInt8]
+        if let ready {
+            piece = ready
+        } else {
+            guard let read = try? await authority.readBlob(id, from: offset) else { return nil }
+            state.withLock { $0.offset = offset + read.count }
+            piece = read
+        }
+        return piece.isEmpty ? nil : piece
+    }
+}

@@ -1,0 +1,299 @@
+import Foundation
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+
+/// Keeps the bytes of files in a folder: `blobs/ab/abcdef…`, each under its content's name.
+///
+/// A file is written whole under another name, flushed, renamed, and then its folder is flushed: what
+/// has a name of its content is that content, and what was kept survives a loss of power. When it
+/// was last kept is its time of modification.
+///
+/// Work is done on threads of its own, ``lanes`` at a time, so that a slow disk holds up nothing
+/// else; how much waits is for those to bound who ask.
+///
+/// Invariants:
+/// 1. A file is put in its place, or kept again, and removed under one lock, so none is removed that
+///    was kept again.
+/// 2. After ``close()`` no file changes.
+///
+/// Mutable state: the files, as above; two atomic numbers.
+final class FolderBlobStore: BlobStore {
+    /// Pieces of work that are done at a time: 4.
+    static let lanes = 4
+
+    private let folder: DataFolder
+    private let queues: [DispatchQueue]
+    private let turn = Atomic(0)
+    private let draft = Atomic(0)
+    private let isClosed = Atomic(false)
+    private let places = Mutex(())
+
+    /// Opens the folder, of which no other store may have a hold, and drops what a former process
+    /// has left half-written.
+    init(_ folder: DataFolder) {
+        self.folder = folder
+        queues = (1...Self.lanes).map { DispatchQueue(label: "sanguine.blobs.\($0)") }
+        // What cannot be removed is only in nobody's way.
+        try? FileManager.default.removeItem(atPath: drafts)
+    }
+
+    private var drafts: String { folder.blobsPath + "/incoming" }
+
+    private func place(_ id: BlobID) -> (folder: String, file: String) {
+        let name = id.description
+        let parent = "\(folder.blobsPath)/\(name.prefix(2))"
+        return (parent, "\(parent)/\(name)")
+    }
+
+    func keep(
+        _ bytes: [UInt8],
+        as id: BlobID,
+        at moment: Timestamp
+    ) async throws(StorageError) {
+        try await perform { [self] () throws(FileFailure) in
+            let place = place(id)
+            for path in [folder.blobsPath, drafts, place.folder] { try makeFolder(path) }
+            let isThere = try places.withLock { _ throws(FileFailure) in
+                try keepAgain(place.file, bytes.count, moment)
+            }
+            if !isThere {
+                let path = "\(drafts)/\(draft.add(1, ordering: .relaxed).newValue)"
+                do throws(FileFailure) {
+                    try write(bytes, to: path, at: moment)
+                    try places.withLock { _ throws(FileFailure) in
+                        try check(rename(path, place.file), place.file)
+                    }
+                } catch {
+                    unlink(path)
+                    throw error
+                }
+            }
+            // Also of one that is there: whoever has put it there may have died before this.
+            try flush(place.folder)
+        }
+    }
+
+    func read(
+        _ id: BlobID,
+        from offset: Int,
+        count: Int
+    ) async throws(StorageError) -> [UInt8]? {
+        try await perform { [self] () throws(FileFailure) in
+            let path = place(id).file
+            let file = open(path, O_RDONLY | O_CLOEXEC)
+            guard file >= 0 else {
+                if errno == ENOENT { return nil }
+                throw FileFailure(path)
+            }
+            defer { Foundation.close(file) }
+            return try bytes(of: file, path, from: max(0, offset), count: max(0, count))
+        }
+    }
+
+    func kept(
+        before moment: Timestamp,
+        after id: BlobID?,
+        limit: Int
+    ) async throws(StorageError) -> [BlobID] {
+        try await perform { [self] () throws(FileFailure) in
+            var found: [BlobID] = []
+            let first = id.map { String($0.description.prefix(2)) } ?? ""
+            for name in names(in: folder.blobsPath).sorted() where name.count == 2 && name >= first
+            {
+                let path = "\(folder.blobsPath)/\(name)"
+                let ids = names(in: path).compactMap { BlobID($0) }.sorted()
+                for file in ids where id.map({ $0 < file }) ?? true {
+                    guard found.count < limit else { return found }
+                    guard let at = keptAt(place(file).file), at < moment else { continue }
+                    found.append(file)
+                }
+            }
+            return found
+        }
+    }
+
+    @discardableResult
+    func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool {
+        try await perform { [self] () throws(FileFailure) in
+            let path = place(id).file
+            return try places.withLock { _ throws(FileFailure) in
+                guard let at = keptAt(path), at < moment else { return false }
+                try check(unlink(path), path)
+                return true
+            }
+        }
+    }
+
+    /// Returns when what was begun is done; nothing is begun any more.
+    func close() async {
+        isClosed.store(true, ordering: .releasing)
+        for queue in queues {
+            await withCheckedContinuation { caller in queue.async { caller.resume() } }
+        }
+    }
+
+    /// Performs the body on one of the threads, whatever becomes of the calling task.
+    private func perform<Value: Sendable>(
+        _ body: @escaping @Sendable () throws(FileFailure) -> Value
+    ) async throws(StorageError) -> Value {
+        let turn = turn.wrappingAdd(1, ordering: .relaxed).oldValue
+        let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]
+        let result = await withCheckedContinuation {
+            (caller: CheckedContinuation<Result<Value, StorageError>, Never>) in
+            queue.async { [self] in
+                guard !isClosed.load(ordering: .acquiring) else {
+                    return caller.resume(returning: .failure(.closed))
+                }
+                do throws(FileFailure) {
+                    caller.resume(returning: .success(try body()))
+                } catch {
+                    caller.resume(returning: .failure(error.asStorageError))
+                }
+            }
+        }
+        return try result.get()
+    }
+}
+
+// One call of the system each, or some few.
+extension FolderBlobStore {
+    /// Takes note that a file is kept again.
+    ///
+    /// - Returns: Whether it is there, whole.
+    private func keepAgain(
+        _ path: String,
+        _ size: Int,
+        _ moment: Timestamp
+    ) throws(FileFailure) -> Bool {
+        guard let at = keptAt(path), DataFolder.size(of: path) == size else { return false }
+        let times = [max(at, moment), max(at, moment)].map(\.systemTime)
+        try check(utimensat(AT_FDCWD, path, times, 0), path)
+        return true
+    }
+
+    private func write(
+        _ bytes: [UInt8],
+        to path: String,
+        at moment: Timestamp
+    ) throws(FileFailure) {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw FileFailure(path) }
+        defer { Foundation.close(file) }
+        var offset = 0
+        while offset < bytes.count {
+            let count = bytes.withUnsafeBytes { buffer in
+                pwrite(
+                    file,
+                    buffer.baseAddress.map { $0 + offset },
+                    buffer.count - offset,
+                    off_t(offset)
+                )
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw FileFailure(path) }
+            offset += count
+        }
+        try check(futimens(file, [moment.systemTime, moment.systemTime]), path)
+        try check(fsync(file), path)
+    }
+
+    private func bytes(
+        of file: Int32,
+        _ path: String,
+        from start: Int,
+        count: Int
+    ) throws(FileFailure) -> [UInt8] {
+        let size = lseek(file, 0, SEEK_END)
+        guard size >= 0 else { throw FileFailure(path) }
+        let wanted = min(count, max(0, Int(size) - start))
+        var bytes = [UInt8](repeating: 0, count: wanted)
+        var done = 0
+        while done < wanted {
+            let count = bytes.withUnsafeMutableBytes { buffer in
+                pread(
+                    file,
+                    buffer.baseAddress.map { $0 + done },
+                    wanted - done,
+                    off_t(start + done)
+                )
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw FileFailure(path) }
+            if count == 0 { break }
+            done += count
+        }
+        bytes.removeLast(wanted - done)
+        return bytes
+    }
+
+    /// Makes a folder for its owner alone, unless it is there, and flushes where its name stands.
+    private func makeFolder(_ path: String) throws(FileFailure) {
+        guard mkdir(path, 0o700) != 0 else {
+            return try flush(URL(filePath: path).deletingLastPathComponent().path)
+        }
+        guard errno == EEXIST else { throw FileFailure(path) }
+    }
+
+    private func flush(_ folder: String) throws(FileFailure) {
+        let file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard file >= 0 else { throw FileFailure(folder) }
+        defer { Foundation.close(file) }
+        try check(fsync(file), folder)
+    }
+
+    private func names(in path: String) -> [String] {
+        (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+    }
+
+    /// When a file was last kept; `nil` if there is none.
+    private func keptAt(_ path: String) -> Timestamp? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        #if canImport(Darwin)
+        let time = status.st_mtimespec
+        #else
+        let time = status.st_mtim
+        #endif
+        return Timestamp(
+            millisecondsSince1970: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+        )
+    }
+
+    private func check(_ result: Int32, _ path: String) throws(FileFailure) {
+        guard result == 0 else { throw FileFailure(path) }
+    }
+}
+
+/// What the system said when it could not do something with a file.
+private struct FileFailure: Error {
+    let code: Int32
+    let path: String
+
+    /// Takes the reason of the last call of the system.
+    init(_ path: String) {
+        code = errno
+        self.path = path
+    }
+
+    var asStorageError: StorageError {
+        let text = "\(path): \(String(cString: strerror(code)))"
+        return switch code {
+        case ENOSPC, EDQUOT: .full(text)
+        case EROFS: .readOnly(text)
+        default: .failed(text)
+        }
+    }
+}
+
+extension Timestamp {
+    /// As the system counts time, also before 1970.
+    fileprivate var systemTime: timespec {
+        let (seconds, rest) = millisecondsSince1970.quotientAndRemainder(dividingBy: 1_000)
+        let isBefore = rest < 0
+        return timespec(
+            tv_sec: time_t(isBefore ? seconds - 1 : seconds),
+            tv_nsec: Int(isBefore ? rest + 1_000 : rest) * 1_000_000
+        )
+    }
+}

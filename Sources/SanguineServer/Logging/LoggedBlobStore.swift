@@ -1,0 +1,59 @@
+import SanguineAuthority
+import SanguineModel
+
+/// The files of a ``LoggedStorage``, whose failures go to the log as the storage's do.
+struct LoggedBlobStore: BlobStore {
+    /// What does the work.
+    let store: any BlobStore
+    /// Told of every failure, and of what was done.
+    let onFailure: @Sendable (_ error: StorageError, _ action: String) -> Void
+
+    func keep(
+        _ bytes: [UInt8],
+        as id: BlobID,
+        at moment: Timestamp
+    ) async throws(StorageError) {
+        do throws(StorageError) {
+            try await store.keep(bytes, as: id, at: moment)
+        } catch {
+            throw told(error, "blobs.keep")
+        }
+    }
+
+    func read(
+        _ id: BlobID,
+        from offset: Int,
+        count: Int
+    ) async throws(StorageError) -> [UInt8]? {
+        do throws(StorageError) {
+            return try await store.read(id, from: offset, count: count)
+        } catch {
+            throw told(error, "blobs.read")
+        }
+    }
+
+    func kept(
+        before moment: Timestamp,
+        after id: BlobID?,
+        limit: Int
+    ) async throws(StorageError) -> [BlobID] {
+        do throws(StorageError) {
+            return try await store.kept(before: moment, after: id, limit: limit)
+        } catch {
+            throw told(error, "blobs.kept")
+        }
+    }
+
+    func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool {
+        do throws(StorageError) {
+            return try await store.remove(id, keptBefore: moment)
+        } catch {
+            throw told(error, "blobs.remove")
+        }
+    }
+
+    private func told(_ error: StorageError, _ action: String) -> StorageError {
+        onFailure(error, action)
+        return error
+    }
+}
