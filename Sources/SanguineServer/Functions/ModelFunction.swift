@@ -24,26 +24,32 @@ struct ModelFunction: MeteredFunction {
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         let question = try read(input.value)
         let messages = question.prompt.messages
-        let bytes = question.prompt.bytes
-        let pricing = Pricing(price: rules.price, maxOutputTokens: Int64(model.maxOutputTokens))
+        let files = input.attachments
+        let size = PromptSize(bytes: question.prompt.bytes, attachments: files.count)
+        let pricing = Pricing(
+            price: rules.price,
+            maxOutputTokens: Int64(model.maxOutputTokens),
+            attachmentTokens: rules.attachments?.tokens ?? 0
+        )
         let timeout = rules.limits.timeout ?? model.timeout
         return PreparedCall(
             input: question.input,
-            hold: pricing.most(promptBytes: bytes),
-            guess: pricing.guess(promptBytes: bytes),
+            hold: pricing.most(size),
+            guess: pricing.guess(size),
             life: timeout + .seconds(60),
             isSent: true,
             unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, promptBytes: bytes) }
+            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
         ) { context async throws(Problem) in
+            let shown = try await messages.showing(files, context)
             let answer = try await model.answer(
-                .prompt(model.request(messages)),
+                .prompt(model.request(shown)),
                 within: timeout,
                 context
             ) { $0.text }
             return PreparedCall.Outcome(
                 output: try output(answer.text),
-                charge: answer.charge(pricing, promptBytes: bytes)
+                charge: answer.charge(pricing, size)
             )
         }
     }
@@ -70,6 +76,54 @@ extension ModelFunction {
             },
             output: { .string($0) }
         )
+    }
+}
+
+/// What bounds the tokens of a prompt.
+struct PromptSize: Hashable, Sendable {
+    /// Bytes of its text.
+    var bytes: Int
+    /// How many files go with it.
+    var attachments = 0
+}
+
+extension Pricing {
+    func most(_ size: PromptSize) -> Int64 {
+        most(promptBytes: size.bytes, attachments: size.attachments)
+    }
+
+    func guess(_ size: PromptSize) -> Int64 {
+        guess(promptBytes: size.bytes, attachments: size.attachments)
+    }
+
+    func chargeWhenCut(_ progress: SanguineAuthority.CallProgress, _ size: PromptSize) -> Int64 {
+        chargeWhenCut(progress, promptBytes: size.bytes, attachments: size.attachments)
+    }
+}
+
+extension [UpstreamPrompt.Message] {
+    /// The same turns, the last one of the user with the files of the call: pictures to be seen,
+    /// all else as it is.
+    fileprivate func showing(
+        _ files: [BlobFacts],
+        _ context: CallContext
+    ) async throws(Problem) -> [UpstreamPrompt.Message] {
+        guard !files.isEmpty else { return self }
+        var turns = self
+        let place = turns.lastIndex { $0.role == .user }
+        var parts: [UpstreamPrompt.Message.Part] = []
+        for file in files {
+            let bytes = try await context.attachment(file)
+            let isPicture = file.type.hasPrefix("image/")
+            let ending = file.type.split(separator: "/").last.map { String($0) } ?? "bin"
+            parts.append(
+                isPicture
+                    ? .image(type: file.type, bytes: bytes)
+                    : .file(name: "\(file.id.prefix(8)).\(ending)", type: file.type, bytes: bytes)
+            )
+        }
+        if let place { turns[place].content += parts } else { turns.append(.init(.user, parts)) }
+        return turns
     }
 }
 
@@ -100,18 +154,19 @@ struct ModelCall: Sendable {
         ///
         /// A stream whose last frame says nothing of usage costs the larger of what was measured
         /// and what is certain; an answer in one piece that says nothing, what it can cost at most.
-        func charge(_ pricing: Pricing, promptBytes: Int) -> Int64 {
+        func charge(_ pricing: Pricing, _ size: PromptSize) -> Int64 {
             let usage = answer.usage.map {
                 Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
             }
             guard isStreamed, usage == nil else {
                 return pricing.charge(
                     usage,
-                    promptBytes: promptBytes,
+                    promptBytes: size.bytes,
+                    attachments: size.attachments,
                     answerBytes: answer.text.utf8.count
                 )
             }
-            return pricing.chargeWhenCut(progress, promptBytes: promptBytes)
+            return pricing.chargeWhenCut(progress, size)
         }
     }
 

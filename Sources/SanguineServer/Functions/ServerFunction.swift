@@ -185,6 +185,8 @@ public struct FunctionRun<Call: FunctionCall>: Sendable {
     public let input: Call.Input
     /// Who asks; `nil` where the answer is for everybody.
     public let account: Identifier?
+    /// The files that the call brings, within the call's ``FunctionRules/attachments``.
+    public let attachments: [Attachment]
     let context: CallContext
 
     /// Adds a part to the answer, for a function that streams, and waits while too much is not
@@ -192,6 +194,20 @@ public struct FunctionRun<Call: FunctionCall>: Sendable {
     ///
     /// The parts are what a reader sees come; the output that is returned is the answer.
     public func write(_ part: String) async { await context.write(part, part.utf8.count) }
+
+    /// A file that a call brings.
+    public struct Attachment: Sendable {
+        /// What is known of it: id, size and type, and of a picture its width and height.
+        public let facts: BlobFacts
+        fileprivate let context: CallContext
+
+        /// Reads its bytes.
+        ///
+        /// - Throws: `not_found` for a file that was removed meanwhile, or `internal_fault`.
+        public func bytes() async throws(Problem) -> [UInt8] {
+            try await context.attachment(facts)
+        }
+    }
 }
 
 /// A function that a server's own code computes.
@@ -223,6 +239,7 @@ private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         let (value, heeded) = try members.read(input.value)
+        let files = input.attachments
         let price = rules.price.amount
         return PreparedCall(
             input: heeded,
@@ -236,6 +253,7 @@ private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
                 let run = FunctionRun<Call>(
                     input: value,
                     account: context.account,
+                    attachments: files.map { .init(facts: $0, context: context) },
                     context: context
                 )
                 let output = try await inTime { try await compute(run) }

@@ -28,23 +28,23 @@ struct ChatFunction: MeteredFunction {
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         let chat = try ChatRequest(input.value, maxOutputTokens: model.maxOutputTokens)
         let pricing = Pricing(price: rules.price, maxOutputTokens: Int64(chat.maxOutputTokens))
-        let bytes = chat.promptBytes
+        let size = PromptSize(bytes: chat.promptBytes)
         let timeout = rules.limits.timeout ?? model.timeout
         return PreparedCall(
             input: input.value,
-            hold: pricing.most(promptBytes: bytes),
-            guess: pricing.guess(promptBytes: bytes),
+            hold: pricing.most(size),
+            guess: pricing.guess(size),
             life: timeout + .seconds(60),
             isSent: true,
             unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, promptBytes: bytes) }
+            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
         ) { context async throws(Problem) in
             let answer = try await model.answer(.chat(chat.body), within: timeout, context) {
                 chat.part(of: $0)
             }
             return PreparedCall.Outcome(
                 output: try answer.output,
-                charge: answer.charge(pricing, promptBytes: bytes)
+                charge: answer.charge(pricing, size)
             )
         }
     }
@@ -74,16 +74,16 @@ struct EmbeddingFunction: MeteredFunction {
             throw Problem(.invalidContent, "Set 'input' to a text or an array of texts.")
         }
         let pricing = Pricing(price: rules.price, maxOutputTokens: 0)
-        let bytes = texts.canonical.count
+        let size = PromptSize(bytes: texts.canonical.count)
         let timeout = rules.limits.timeout ?? model.timeout
         return PreparedCall(
             input: input.value,
-            hold: pricing.most(promptBytes: bytes),
-            guess: pricing.guess(promptBytes: bytes),
+            hold: pricing.most(size),
+            guess: pricing.guess(size),
             life: timeout + .seconds(60),
             isSent: true,
             unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, promptBytes: bytes) }
+            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
         ) { context async throws(Problem) in
             let answer = try await model.answer(
                 .embeddings(input.value),
@@ -92,7 +92,7 @@ struct EmbeddingFunction: MeteredFunction {
             ) { _ in "" }
             return PreparedCall.Outcome(
                 output: try answer.output,
-                charge: answer.charge(pricing, promptBytes: bytes)
+                charge: answer.charge(pricing, size)
             )
         }
     }
