@@ -39,7 +39,7 @@ public struct SanguineServer: Service {
     let answers: SharedPool
     private let bodies: SharedPool
     /// The files that are being received.
-    private let files: SharedPool
+    let files: SharedPool
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger

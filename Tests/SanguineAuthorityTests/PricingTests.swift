@@ -43,6 +43,22 @@ struct PricingTests {
         #expect(usage.most(promptBytes: 1_000) == 144)
     }
 
+    @Test func `attachments are held for as what they count as at most`() {
+        let pricing = Pricing(price: usage.price, maxOutputTokens: 100, attachmentTokens: 2_000)
+
+        #expect(pricing.most(promptBytes: 1_000) == usage.most(promptBytes: 1_000))
+        // (1,000 + 32 + 2 × 2,000) × 0.1 + 100 × 0.4 = 543.2
+        #expect(pricing.most(promptBytes: 1_000, attachments: 2) == 544)
+        // (1,000 / 4 + 2 × 2,000) × 0.1 + 50 × 0.4 = 445
+        #expect(pricing.guess(promptBytes: 1_000, attachments: 2) == 445)
+        let unreported = pricing.charge(nil, promptBytes: 1_000, attachments: 2, answerBytes: 0)
+        // (1,000 + 32 + 2 × 2,000) × 0.1 = 503.2
+        #expect(unreported == 504)
+        let cut = pricing.chargeWhenCut(CallProgress(), promptBytes: 1_000, attachments: 2)
+        // (1,000 / 4 + 2 × 2,000) × 0.1 = 425
+        #expect(cut == 425)
+    }
+
     @Test func `without a believable usage the text itself is counted`() {
         // (100 + 32) × 0.1 + 20 × 0.4 = 21.2
         #expect(usage.charge(nil, promptBytes: 100, answerBytes: 20) == 22)
@@ -90,7 +106,12 @@ struct PricingTests {
                     atLeast: .random(in: 0...1_000, using: &random)
                 )
             let maxOutputTokens = max(0, number(0...100_000))
-            let pricing = Pricing(price: price, maxOutputTokens: maxOutputTokens)
+            let pricing = Pricing(
+                price: price,
+                maxOutputTokens: maxOutputTokens,
+                attachmentTokens: number(0...100_000)
+            )
+            let attachments = Int.random(in: 0...9, using: &random)
             let promptBytes = Int.random(in: 0...WireLimits.bodyBytes, using: &random)
             let reported =
                 Bool.random(using: &random)
@@ -98,11 +119,22 @@ struct PricingTests {
             let charge = pricing.charge(
                 reported,
                 promptBytes: promptBytes,
+                attachments: attachments,
                 answerBytes: .random(in: 0...1 << 30, using: &random)
             )
+            var progress = CallProgress()
+            progress.bytes = .random(in: 0...1 << 30, using: &random)
+            progress.usage = reported
+            let cut = pricing.chargeWhenCut(
+                progress,
+                promptBytes: promptBytes,
+                attachments: attachments
+            )
+            let most = pricing.most(promptBytes: promptBytes, attachments: attachments)
 
-            #expect(charge >= 0 && charge <= pricing.most(promptBytes: promptBytes))
-            #expect(pricing.most(promptBytes: promptBytes) <= WireLimits.amount)
+            #expect(charge >= 0 && charge <= most)
+            #expect(cut >= 0 && cut <= most)
+            #expect(most <= WireLimits.amount)
         }
     }
 }

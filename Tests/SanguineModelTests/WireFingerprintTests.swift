@@ -89,6 +89,7 @@ struct WireFingerprintTests {
 
     @Test func `limits of the wire are those of version 1`() {
         #expect(WireLimits.bodyBytes == 1_048_576)
+        #expect(WireLimits.blobBytes == 26_214_400 && WireLimits.blobPixels == 50_000_000)
         #expect(WireLimits.deviceIdCharacters == 16...128)
         #expect(WireLimits.deviceSecretBytes == 32)
         #expect(WireLimits.idempotencyKeyCharacters == 1...128)
@@ -224,6 +225,10 @@ extension WireFingerprintTests {
                 {"attachments":["ab"],"input":{"question":"why?"},\
                 "thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"}
                 """
+            ),
+            (
+                BlobFacts(id: "ab", size: 9, type: "image/png", width: 3, height: 2),
+                #"{"height":2,"id":"ab","size":9,"type":"image/png","width":3}"#
             ),
             (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
             (

@@ -20,6 +20,17 @@ struct UploadWatchTests {
         #expect(!channel.isActive)
     }
 
+    @Test func `a body that may take longer has so many times the turns`() throws {
+        let watch = UploadWatch(turns: 2)
+        let channel = try EmbeddedChannel.connected()
+        _ = watch.enter(channel, times: 3)
+
+        for _ in 1...6 { watch.endTurn() }
+        #expect(channel.isActive)
+        watch.endTurn()
+        #expect(!channel.isActive)
+    }
+
     @Test func `a body that has arrived is not held against its connection`() throws {
         let watch = UploadWatch(turns: 1)
         let channel = try EmbeddedChannel.connected()

@@ -14,6 +14,8 @@ enum LimitTexts {
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
+        ("WireLimits.blobBytes", bytes(WireLimits.blobBytes)),
+        ("WireLimits.blobPixels", count(WireLimits.blobPixels)),
         ("WireLimits.deviceIdCharacters", range(WireLimits.deviceIdCharacters)),
         ("WireLimits.deviceSecretBytes", bytes(WireLimits.deviceSecretBytes)),
         ("WireLimits.idempotencyKeyCharacters", range(WireLimits.idempotencyKeyCharacters)),
@@ -175,6 +177,8 @@ enum LimitTexts {
         ("EdgeLimits.handshakeSeconds", count(EdgeLimits.handshakeSeconds)),
         ("EdgeLimits.wrongAdminTokens", count(EdgeLimits.wrongAdminTokens)),
         ("EdgeLimits.adminSessionSeconds", count(EdgeLimits.adminSessionSeconds)),
+        ("EdgeLimits.filesAtOnce", count(EdgeLimits.filesAtOnce)),
+        ("EdgeLimits.fileTimeFactor", count(EdgeLimits.fileTimeFactor)),
         ("EdgeLimits.accountShare", count(EdgeLimits.accountShare)),
         ("EdgeLimits.retryAfterSeconds", count(EdgeLimits.retryAfterSeconds)),
         ("LiveLimits.sharedEvents", count(LiveLimits.sharedEvents)),

@@ -71,6 +71,8 @@ extension Authority {
     ///
     /// - Parameter limit: How many files are looked at; the next time goes on from there.
     /// - Returns: How many were removed.
+    /// - Throws: `overloaded` or `internal_fault` for a storage that fails; the next time begins
+    ///   where this one did.
     func sweepBlobs(limit: Int) async throws(Problem) -> Int {
         let horizon = clock.now() - settings.blobGrace
         let start = blobSweep.position

@@ -48,6 +48,7 @@ public struct Pricing: Hashable, Sendable {
     /// - Parameters:
     ///   - promptBytes: The bytes of the prompt.
     ///   - attachments: How many attachments go with it. Default: none.
+    /// - Returns: The amount, in the balance's unit.
     public func most(promptBytes: Int, attachments: Int = 0) -> Int64 {
         cost(bound(promptBytes, attachments, answerTokens: maxOutputTokens))
     }

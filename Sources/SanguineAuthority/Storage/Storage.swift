@@ -83,6 +83,7 @@ public protocol Storage: Sendable {
     /// Returns those of the files that any account has.
     ///
     /// - Parameter ids: Some files, at most some thousand.
+    /// - Returns: Those of them that have a ``BlobRow``.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>
 

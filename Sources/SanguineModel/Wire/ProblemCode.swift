@@ -73,7 +73,7 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let idempotencyExpired = Self(rawValue: "idempotency_expired")
     /// 422: the JSON is well-formed and its content is not valid.
     public static let invalidContent = Self(rawValue: "invalid_content")
-    /// 422: the account's records would take more room than they may; delete some.
+    /// 422: the account's records and files would take more room than they may; delete some.
     public static let storageFull = Self(rawValue: "storage_full")
     /// 429: too many requests.
     public static let rateLimited = Self(rawValue: "rate_limited")

@@ -58,6 +58,8 @@ struct LiveServer: Sendable {
     let authority: Authority
     /// The answers that wait to be read.
     let answers: SharedPool
+    /// The files that are being received.
+    let files: SharedPool
     let group: ServiceGroup
 
     /// Starts a server, runs the body, and stops the server gracefully.
@@ -88,6 +90,7 @@ struct LiveServer: Sendable {
                         ports: ports,
                         authority: server.authority,
                         answers: server.answers,
+                        files: server.files,
                         group: group
                     )
                 )

@@ -20,7 +20,7 @@ struct OpenAPITests {
     /// What changes nothing of the account, or has a key of its own.
     private static let unkeyed = [
         "/v1/accounts/guest", "/v1/sessions/refresh", "/v1/live/tickets", "/v1/sync/push",
-        "/admin/session", "/v1/chat/completions", "/v1/embeddings",
+        "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
     ]
 
     private let document: JSONValue

@@ -1,0 +1,253 @@
+import Foundation
+import SanguineModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// Whose files are, in which order they are stored, and the room that they take.
+@Suite("Files of an account", .bounded)
+struct BlobTests {
+    private let jpeg = SampleFile.jpeg.bytes()
+
+    private func id(_ facts: BlobFacts) throws -> BlobID { try #require(BlobID(facts.id)) }
+
+    private func feed(_ world: SyncWorld) async throws -> FeedRow? {
+        try await world.storage.load([.feed(world.account)]).feed(world.account)
+    }
+
+    @Test func `a file is stored once, however often it is sent, and by its content`() async throws
+    {
+        let world = try await SyncWorld()
+        let first = try await world.authority.addBlob(jpeg, to: world.account)
+        let again = try await world.authority.addBlob(jpeg, to: world.account)
+        let stored = try await world.authority.readBlob(id(first.facts), from: 0)
+
+        #expect(first.isNew && !again.isNew && again.facts == first.facts)
+        #expect(first.facts.type == "image/jpeg" && first.facts.size == stored.count)
+        #expect(first.facts.width == 40 && first.facts.height == 30)
+        #expect(first.facts.id == BlobID(of: stored).description)
+        let cleaned = try await world.authority.addBlob(stored, to: world.account)
+        #expect(!cleaned.isNew && cleaned.facts == first.facts)
+    }
+
+    @Test func `a file is its account's alone, until another has sent it too`() async throws {
+        let world = try await SyncWorld()
+        let stranger = try await world.stranger()
+        let facts = try await world.authority.addBlob(jpeg, to: world.account).facts
+        let id = try id(facts)
+
+        #expect(try await world.authority.blobs([id], of: world.account).map(\.facts) == [facts])
+        #expect(try await world.authority.blobs([id], of: stranger) == [])
+        #expect(try await world.authority.addBlob(jpeg, to: stranger).isNew)
+        #expect(try await world.authority.blobs([id], of: stranger).map(\.facts) == [facts])
+    }
+
+    @Test func `files and records count against the same bytes`() async throws {
+        let world = try await SyncWorld { $0.bytesPerAccount = 2_000 }
+        let png = SampleFile.png.bytes(filler: 1_000)
+        let facts = try await world.authority.addBlob(png, to: world.account).facts
+        #expect(try await feed(world)?.bytes == Int64(facts.size) + RecordRow.overheadBytes)
+
+        let other = SampleFile.png.bytes(filler: 1_001)
+        let full = await problem { () async throws(Problem) in
+            try await world.authority.addBlob(other, to: world.account)
+        }
+        #expect(full?.code == .storageFull && full?.status == 422)
+        #expect(full?.detail.contains("2000 bytes") == true)
+        // What is there already takes no more.
+        #expect(try await !world.authority.addBlob(png, to: world.account).isNew)
+        let text = String(repeating: "x", count: 1_000)
+        let note = CreateRecord(.note("a"), ["text": .string(text)])
+        #expect(try await world.push(note).map { $0.problem?.code } == [.storageFull])
+        #expect(try await feed(world)?.bytes == Int64(facts.size) + RecordRow.overheadBytes)
+    }
+
+    @Test func `a file that is refused for its room is not written`() async throws {
+        let world = try await SyncWorld { $0.bytesPerAccount = 200 }
+        let full = await problem { () async throws(Problem) in
+            try await world.authority.addBlob(jpeg, to: world.account)
+        }
+        #expect(full?.code == .storageFull)
+        let later = world.clock.now() + .seconds(1)
+        #expect(try await world.storage.blobs.kept(before: later, after: nil, limit: 9) == [])
+    }
+
+    @Test func `the bytes are durable before a row names them`() async throws {
+        let storage = WitnessStorage()
+        let world = try await SyncWorld()
+        let authority = Authority(
+            storage: storage,
+            keys: SigningKeys(),
+            clock: world.clock
+        )
+        let secret = Base64URL.encode([UInt8](repeating: 3, count: 32))
+        let guest = GuestRequest(deviceId: "device-of-a-witness", deviceSecret: secret)
+        let account = try await authority.guest(guest).signedIn.account.id
+
+        storage.failCommands(true)
+        let refused = await problem { () async throws(Problem) in
+            try await authority.addBlob(jpeg, to: account)
+        }
+        #expect(refused?.code == .internalFault)
+        let content = BlobID(of: try BlobContent(jpeg).bytes)
+        #expect(try await storage.blobs.read(content, from: 0, count: 1) == [0xFF])
+        #expect(try await authority.blobs([content], of: account) == [])
+
+        storage.failCommands(false)
+        #expect(try await authority.addBlob(jpeg, to: account).isNew)
+        // A disk that takes no bytes: then no row says that it has some.
+        storage.failFiles(true)
+        let png = SampleFile.png.bytes()
+        let full = await problem { () async throws(Problem) in
+            try await authority.addBlob(png, to: account)
+        }
+        #expect(full?.code == .overloaded)
+        let other = BlobID(of: try BlobContent(png).bytes)
+        #expect(try await authority.blobs([other], of: account) == [])
+    }
+
+    @Test func `what nobody has is removed after an hour, and nothing else`() async throws {
+        let world = try await SyncWorld()
+        let files = world.storage.blobs
+        let owned = try await id(world.authority.addBlob(jpeg, to: world.account).facts)
+        let orphan = BlobID(of: [1])
+        try await files.keep([1], as: orphan, at: world.clock.now())
+
+        world.clock.advance(by: .seconds(3_600))
+        #expect(try await world.authority.sweep() == 0)
+        #expect(try await files.read(orphan, from: 0, count: 1) == [1])
+        world.clock.advance(by: .seconds(1))
+        #expect(try await world.authority.sweep() == 1)
+        #expect(try await files.read(orphan, from: 0, count: 1) == nil)
+        #expect(try await files.read(owned, from: 0, count: 1) == [0xFF])
+    }
+
+    @Test func `many files are looked at in parts, and then from the beginning`() async throws {
+        let world = try await SyncWorld()
+        let files = world.storage.blobs
+        for number in UInt8(0)..<25 {
+            try await files.keep([number], as: BlobID(of: [number]), at: world.clock.now())
+        }
+        world.clock.advance(by: .seconds(3_601))
+        #expect(try await world.authority.sweep(limit: 10) == 10)
+        #expect(try await world.authority.sweep(limit: 10) == 10)
+        try await files.keep([99], as: BlobID(of: [99]), at: .init(millisecondsSince1970: 0))
+        var removed = 0
+        for _ in 0..<3 { removed += try await world.authority.sweep(limit: 10) }
+        #expect(removed == 6)
+        #expect(try await files.kept(before: world.clock.now(), after: nil, limit: 9) == [])
+    }
+}
+
+/// A storage in memory whose commands or files fail when told.
+private final class WitnessStorage: Storage {
+    private let inner = MemoryStorage()
+    private let failing = Mutex((commands: false, files: false))
+
+    func failCommands(_ fails: Bool) { failing.withLock { $0.commands = fails } }
+
+    func failFiles(_ fails: Bool) { failing.withLock { $0.files = fails } }
+
+    func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        if failing.withLock({ $0.commands }) { throw .failed("a bad page") }
+        return try await inner.perform(command)
+    }
+
+    var blobs: any BlobStore {
+        failing.withLock { $0.files } ? FullStore() : inner.blobs
+    }
+
+    func load(_ keys: [Key]) async throws(StorageError) -> Loaded { try await inner.load(keys) }
+
+    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try await inner.owned(ids)
+    }
+
+    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try await inner.feed(query)
+    }
+
+    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try await inner.records(query)
+    }
+
+    func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await inner.transfers(of: account, before: number, limit: limit)
+    }
+
+    func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try await inner.openHolds(expiringBy: moment, limit: limit)
+    }
+
+    func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try await inner.runningOperations(after: position, limit: limit)
+    }
+
+    func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        try await inner.parts(of: run, from: index, limit: limit)
+    }
+
+    func account(email: String) async throws(StorageError) -> AccountRow? {
+        try await inner.account(email: email)
+    }
+
+    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        try await inner.sweep(horizon, limit: limit)
+    }
+
+    func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await inner.verifyLedger()
+    }
+
+    func checkHealth() async throws(StorageError) { try await inner.checkHealth() }
+
+    var freeBytes: Int64? { nil }
+
+    func close() async { await inner.close() }
+}
+
+/// A disk without room.
+private struct FullStore: BlobStore {
+    func keep(
+        _ bytes: [UInt8],
+        as id: BlobID,
+        at moment: Timestamp
+    ) async throws(StorageError) {
+        throw .full("no room")
+    }
+
+    func read(
+        _ id: BlobID,
+        from offset: Int,
+        count: Int
+    ) async throws(StorageError) -> [UInt8]? { nil }
+
+    func kept(
+        before moment: Timestamp,
+        after id: BlobID?,
+        limit: Int
+    ) async throws(StorageError) -> [BlobID] { [] }
+
+    func remove(
+        _ id: BlobID,
+        keptBefore moment: Timestamp
+    ) async throws(StorageError) -> Bool { false }
+}

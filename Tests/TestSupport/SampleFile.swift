@@ -1,0 +1,238 @@
+/// Files as cameras and programs write them, as small as they can be, with a place in each
+/// description that has one.
+package enum SampleFile: String, CaseIterable, Sendable {
+    case jpeg, png, webp, lossyWebP, losslessWebP, movingWebP, heic, mp4, quickTime, webm
+
+    /// Where the picture was taken: what must not be in what is stored.
+    package static let place = "52.5200N 13.4050E"
+
+    /// The type that the content tells.
+    package var type: String {
+        switch self {
+        case .jpeg: "image/jpeg"
+        case .png: "image/png"
+        case .webp, .lossyWebP, .losslessWebP, .movingWebP: "image/webp"
+        case .heic: "image/heic"
+        case .mp4: "video/mp4"
+        case .quickTime: "video/quicktime"
+        case .webm: "video/webm"
+        }
+    }
+
+    /// Whether it has pixels that are counted.
+    package var isImage: Bool { type.hasPrefix("image/") }
+
+    /// The file.
+    ///
+    /// - Parameters:
+    ///   - width: The width of an image. Default: 40.
+    ///   - height: The height of an image. Default: 30.
+    ///   - orientation: How it is to be turned, 1 to 8. Default: 6.
+    ///   - filler: Bytes of the picture's data. Default: 9.
+    /// - Returns: Its bytes.
+    package func bytes(
+        width: Int = 40,
+        height: Int = 30,
+        orientation: Int = 6,
+        filler: Int = 9
+    ) -> [UInt8] {
+        let tiff = Self.tiff(orientation)
+        let data = (0..<filler).map { UInt8(truncatingIfNeeded: $0 % 251) }
+        return switch self {
+        case .jpeg: Self.jpeg(width, height, tiff, data)
+        case .png: Self.png(width, height, tiff, data)
+        case .webp: Self.webp(width, height, tiff, data)
+        case .lossyWebP: Self.riff(Self.lossy(width, height, data))
+        case .losslessWebP: Self.riff(Self.lossless(width, height, data))
+        case .movingWebP: Self.movingWebP(width, height, data)
+        case .heic: Self.heic(width, height, tiff, data)
+        case .mp4: Self.film("isom", "mp42", data)
+        case .quickTime: Self.film("qt  ", "qt  ", data)
+        case .webm: Self.webm(data)
+        }
+    }
+
+    // MARK: - Pieces
+
+    /// The number as so many bytes, the highest one first.
+    package static func big(_ number: Int, _ width: Int) -> [UInt8] {
+        little(number, width).reversed()
+    }
+
+    private static func little(_ number: Int, _ width: Int) -> [UInt8] {
+        (0..<width).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    }
+
+    private static func text(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    private static var xmp: [UInt8] { text("<x:xmpmeta>\(place)</x:xmpmeta>") }
+
+    /// A TIFF structure with an orientation and a place.
+    private static func tiff(_ orientation: Int) -> [UInt8] {
+        let gps = text(place)
+        var bytes = text("II") + little(42, 2) + little(8, 4) + little(2, 2)
+        bytes += little(0x0112, 2) + little(3, 2) + little(1, 4) + little(orientation, 4)
+        bytes += little(0x8825, 2) + little(2, 2) + little(gps.count, 4) + little(38, 4)
+        return bytes + little(0, 4) + gps
+    }
+
+    // MARK: - JPEG
+
+    /// A segment of a JPEG file.
+    package static func segment(_ code: UInt8, _ content: [UInt8]) -> [UInt8] {
+        [0xFF, code] + big(content.count + 2, 2) + content
+    }
+
+    private static func jpeg(
+        _ width: Int,
+        _ height: Int,
+        _ tiff: [UInt8],
+        _ data: [UInt8]
+    ) -> [UInt8] {
+        var bytes: [UInt8] = [0xFF, 0xD8]
+        bytes += segment(0xE0, text("JFIF\0") + [1, 2, 0, 0, 1, 0, 1, 0, 0])
+        bytes += segment(0xE1, text("Exif\0\0") + tiff)
+        bytes += segment(0xE1, text("http://ns.adobe.com/xap/1.0/\0") + xmp)
+        bytes += segment(0xED, text("Photoshop 3.0\0\(place)"))
+        bytes += segment(0xE2, text("ICC_PROFILE\0") + [1, 1, 7])
+        bytes += segment(0xFE, text(place))
+        bytes += segment(0xDB, [UInt8](repeating: 1, count: 65))
+        bytes += segment(0xC0, [8] + big(height, 2) + big(width, 2) + [1, 1, 0x11, 0])
+        bytes += segment(0xDA, [1, 1, 0, 0, 63, 0])
+        // Coded data with what looks like markers in it.
+        bytes += data.flatMap { $0 == 0xFF ? [0xFF, 0] : [$0] } + [0xFF, 0, 0xFF, 0xD3, 5]
+        bytes += [0xFF, 0xD9]
+        // As phones append films and second pictures.
+        return bytes + text(place)
+    }
+
+    // MARK: - PNG
+
+    /// A chunk of a PNG file, with a checksum that nobody looks at.
+    package static func chunk(_ type: String, _ content: [UInt8]) -> [UInt8] {
+        big(content.count, 4) + text(type) + content + [1, 2, 3, 4]
+    }
+
+    private static func png(
+        _ width: Int,
+        _ height: Int,
+        _ tiff: [UInt8],
+        _ data: [UInt8]
+    ) -> [UInt8] {
+        var bytes: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
+        bytes += chunk("IHDR", big(width, 4) + big(height, 4) + [8, 2, 0, 0, 0])
+        bytes += chunk("sRGB", [0])
+        bytes += chunk("eXIf", tiff)
+        bytes += chunk("tEXt", text("Comment\0\(place)"))
+        bytes += chunk("iTXt", text("XML:com.adobe.xmp\0\0\0\0\0") + xmp)
+        bytes += chunk("zTXt", text(place)) + chunk("tIME", [7, 1, 1, 1, 1, 1, 1])
+        bytes += chunk("prVt", text(place))
+        bytes += chunk("IDAT", data) + chunk("IEND", [])
+        return bytes + text(place)
+    }
+
+    // MARK: - WebP
+
+    private static func part(_ type: String, _ content: [UInt8]) -> [UInt8] {
+        text(type) + little(content.count, 4) + content + (content.count % 2 == 0 ? [] : [0])
+    }
+
+    private static func riff(_ content: [UInt8]) -> [UInt8] {
+        text("RIFF") + little(content.count + 4, 4) + text("WEBP") + content
+    }
+
+    private static func lossy(_ width: Int, _ height: Int, _ data: [UInt8]) -> [UInt8] {
+        let head: [UInt8] = [0x10, 0, 0, 0x9D, 0x01, 0x2A]
+        return part("VP8 ", head + little(width, 2) + little(height, 2) + data)
+    }
+
+    private static func lossless(_ width: Int, _ height: Int, _ data: [UInt8]) -> [UInt8] {
+        part("VP8L", [0x2F] + little(width - 1 | (height - 1) << 14, 4) + data)
+    }
+
+    private static func canvas(_ flags: UInt8, _ width: Int, _ height: Int) -> [UInt8] {
+        part("VP8X", [flags, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
+    }
+
+    private static func webp(
+        _ width: Int,
+        _ height: Int,
+        _ tiff: [UInt8],
+        _ data: [UInt8]
+    ) -> [UInt8] {
+        var content = canvas(0x2C, width, height)
+        content += part("ICCP", [1, 2, 3]) + lossy(width, height, data)
+        content += part("EXIF", tiff) + part("XMP ", xmp) + part("PRVT", text(place))
+        return riff(content) + text(place)
+    }
+
+    private static func movingWebP(_ width: Int, _ height: Int, _ data: [UInt8]) -> [UInt8] {
+        let head = little(0, 6) + little(width - 1, 3) + little(height - 1, 3) + [1, 0, 0, 0]
+        let frame = head + lossless(width, height, data) + part("PRVT", text(place))
+        let content = canvas(0x02, width, height) + part("ANIM", [0, 0, 0, 0, 0, 0])
+        return riff(content + part("ANMF", frame) + part("ANMF", frame))
+    }
+
+    // MARK: - Boxes
+
+    /// A box of a file in the ISO base media file format.
+    package static func box(_ type: String, _ content: [UInt8]) -> [UInt8] {
+        big(content.count + 8, 4) + text(type) + content
+    }
+
+    private static func heic(
+        _ width: Int,
+        _ height: Int,
+        _ tiff: [UInt8],
+        _ data: [UInt8]
+    ) -> [UInt8] {
+        let exif = [0, 0, 0, 0] + tiff
+        let type = box("ftyp", text("heic") + big(0, 4) + text("mif1heic"))
+        func item(_ id: Int, _ type: String) -> [UInt8] {
+            box("infe", [2, 0, 0, 0] + big(id, 2) + big(0, 2) + text(type) + [0])
+        }
+        func meta(_ start: Int) -> [UInt8] {
+            let places = [(1, start, data.count), (2, start + data.count, exif.count)]
+            var locations = big(0, 4) + big(0x4400, 2) + big(places.count, 2)
+            for (id, offset, length) in places {
+                locations += big(id, 2) + big(0, 2) + big(1, 2) + big(offset, 4) + big(length, 4)
+            }
+            let items = big(0, 4) + big(2, 2) + item(1, "hvc1") + item(2, "Exif")
+            let thumbnail = box("ispe", big(0, 4) + big(4, 4) + big(3, 4))
+            let whole = box("ispe", big(0, 4) + big(width, 4) + big(height, 4))
+            let properties = box("iprp", box("ipco", thumbnail + whole))
+            let content = box("iinf", items) + box("iloc", locations) + properties
+            return box("meta", big(0, 4) + content)
+        }
+        let start = type.count + meta(0).count + 8
+        return type + meta(start) + box("mdat", data + exif) + box("mpvd", text(place))
+    }
+
+    private static func film(_ major: String, _ other: String, _ data: [UInt8]) -> [UInt8] {
+        // What begins with a © in a real one.
+        let place = box(".xyz", text(Self.place))
+        let track = box("tkhd", [1, 2, 3]) + box("udta", place) + box("mdia", [4])
+        let movie = box("mvhd", [5, 6]) + box("trak", track) + box("udta", place)
+        var bytes = box("ftyp", text(major) + big(512, 4) + text(other))
+        bytes += box("mdat", data) + box("moov", movie + box("meta", text(Self.place)))
+        return bytes + box("uuid", text(Self.place)) + box("free", [0, 0])
+    }
+
+    private static func webm(_ data: [UInt8]) -> [UInt8] {
+        let header: [UInt8] = [0x42, 0x86, 0x81, 1, 0x42, 0x82, 0x84] + text("webm")
+        let size = [0x80 | UInt8(header.count)]
+        return [0x1A, 0x45, 0xDF, 0xA3] + size + header + [0x18, 0x53, 0x80, 0x67, 0xFF] + data
+    }
+}
+
+extension [UInt8] {
+    /// Whether the text stands anywhere in it.
+    package func contains(text: String) -> Bool { firstIndex(ofText: text) != nil }
+
+    /// Where the text first stands.
+    package func firstIndex(ofText text: String) -> Int? {
+        let wanted = Array(text.utf8)
+        guard wanted.count <= count else { return nil }
+        return (0...(count - wanted.count)).first { self[$0...].starts(with: wanted) }
+    }
+}
