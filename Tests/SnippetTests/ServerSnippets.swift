@@ -5,6 +5,22 @@ import SanguineServer
 import TestSupport
 import Testing
 
+private struct Translate: FunctionCall {
+    struct Input: Codable, Sendable { var text: String, to: String }
+    typealias Output = String
+    static let name = "translate"
+    static let rules = FunctionRules(price: .fixed(2), cache: .forever, streams: true)
+    let input: Input
+}
+
+private struct WordCount: FunctionCall {
+    struct Input: Codable, Sendable { var text: String }
+    typealias Output = Int
+    static let name = "words"
+    static let rules = FunctionRules(price: .free)
+    let input: Input
+}
+
 /// The samples of the server's guide.
 @Suite("Server snippets", .bounded)
 struct ServerSnippets {
@@ -20,6 +36,16 @@ struct ServerSnippets {
         )
         try await server.serve()  // until SIGTERM or SIGINT
         await storage.close()
+    }
+
+    @Test func `functions are declared once, and answered by code or a prompt`() {
+        let functions = [
+            ServerFunction(asking: Translate.self) { "Translate into \($0.to): \($0.text)" },
+            ServerFunction(WordCount.self) { call in call.input.text.split(separator: " ").count },
+        ]
+
+        #expect(functions.map(\.name) == ["translate", "words"])
+        #expect(functions[0].rules.price == .fixed(2))
     }
 
     @Test func `settings are set in code and checked`() throws {
