@@ -24,15 +24,15 @@ package final class CallRunner: Sendable {
         package var notStored: @Sendable (_ problem: Problem, _ attempt: Int) -> Void
         /// A call was answered: from what was kept, with a run of its own, or with that of another.
         package var answered: @Sendable (_ function: String, _ from: CallReply.Origin) -> Void
-        /// A streamed run has made its first part.
-        package var began: @Sendable (_ function: String) -> Void
+        /// A streamed run has made its first part, so long after its call was accepted.
+        package var began: @Sendable (_ function: String, _ after: Duration) -> Void
 
         /// Creates reports to nobody.
         package init() {
             ended = { _, _ in }
             notStored = { _, _ in }
             answered = { _, _ in }
-            began = { _ in }
+            began = { _, _ in }
         }
     }
 
@@ -92,7 +92,7 @@ package final class CallRunner: Sendable {
     /// Those who read streamed answers.
     private let readers: SharedPool
     /// Runs that go on although nobody reads them.
-    private let drains: SharedPool
+    private let drains: DrainPool
 
     /// The share of the calls that one account may have: a quarter.
     package static let accountShare = 4
@@ -121,7 +121,7 @@ package final class CallRunner: Sendable {
         let all = limits.running + limits.waiting
         places = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         readers = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
-        drains = SharedPool(limit: limits.running, accountShare: share)
+        drains = DrainPool(limit: limits.running, accountShare: share)
         let tier = ResultTier(bytes: limits.memoryBytes)
         services = RunServices(
             authority: authority,
@@ -133,8 +133,15 @@ package final class CallRunner: Sendable {
             delay: delay,
             reports: reports,
             queueTime: limits.queueTime,
-            keptBytes: limits.keptBytes
+            keptBytes: limits.keptBytes,
+            uptime: Self.uptime(delay)
         )
+    }
+
+    /// The time on a clock that never goes back, from now on.
+    private static func uptime(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
     }
 
     private var authority: Authority { services.authority }
@@ -167,10 +174,16 @@ package final class CallRunner: Sendable {
     /// - Throws: `not_found`, `invalid_content`.
     package func quote(
         _ name: String,
+        _ identity: Identity,
         _ body: Result<FunctionRequest<JSONValue>, Problem>
-    ) throws(Problem) -> Quote {
+    ) async throws(Problem) -> Quote {
         let function = try function(name)
-        let prepared = try Self.prepare(try body.get(), for: function)
+        let (request, cache) = (try body.get(), function.rules.cache)
+        var settings: [String: JSONValue] = [:]
+        if case .facts = cache.lifetime {
+            settings = cache.facts(of: try await authority.profile(identity.account))
+        }
+        let prepared = try Self.prepare(request, for: function, settings: settings)
         return Quote(
             estimate: min(prepared.hold, services.estimates.estimate(of: name) ?? prepared.guess),
             hold: prepared.hold
@@ -216,6 +229,7 @@ package final class CallRunner: Sendable {
             return try await CallAttempt(
                 runner: self,
                 function: function,
+                rules: function.rules,
                 identity: identity,
                 address: address,
                 submission: submission,
@@ -224,7 +238,8 @@ package final class CallRunner: Sendable {
         } catch {
             guard error.code == .operationInProgress else { throw error }
             if reader.wantsParts, let call = services.calls.call(position) {
-                return .events(try follow(call, after: reader.after, address), .shared)
+                let place = try readerPlace(identity.account, address)
+                return .events(follow(call, after: reader.after, place), .shared)
             }
             guard services.calls.isAlone(position) else { throw error }
             throw await patient(error, position)
@@ -250,15 +265,17 @@ package final class CallRunner: Sendable {
     /// would pay for less.
     static func prepare(
         _ request: FunctionRequest<JSONValue>,
-        for function: any MeteredFunction
+        for function: any MeteredFunction,
+        settings: [String: JSONValue] = [:]
     ) throws(Problem) -> PreparedCall {
+        try CallInput.check(request, function.rules)
         guard request.thread == nil else {
             throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
         }
         guard request.attachments?.isEmpty ?? true else {
             throw Problem(.invalidContent, "Leave 'attachments' out: the function takes none.")
         }
-        return try function.prepare(FunctionInput(request.input))
+        return try function.prepare(FunctionInput(request.input, settings: settings))
     }
 
     private func function(_ name: String) throws(Problem) -> any MeteredFunction {
@@ -276,38 +293,51 @@ extension CallRunner {
         services.calls.isStopped ? nil : try? places.take(account: account, address: address)
     }
 
+    /// Counts a call among those that are the same.
+    ///
+    /// - Throws: `rate_limited`.
     func countRepeat(
-        _ function: any MeteredFunction,
+        _ name: String,
+        _ rules: FunctionRules,
         _ account: Identifier,
         _ input: JSONValue
-    ) throws(Problem) {
+    ) throws(Problem) -> RepeatGuard.Receipt? {
         try repeats.count(
-            function.name,
+            name,
             account,
             input,
-            limit: function.rules.limits.repeatsPerMinute,
+            limit: rules.limits.repeatsPerMinute,
             at: authority.clock.now()
         )
     }
 
+    /// A call that was counted was not made.
+    func takeBack(_ repetition: RepeatGuard.Receipt) { repeats.takeBack(repetition) }
+
     /// A run that nobody reads any more goes on or is stopped, as its function declares.
-    func unread(_ flight: Flight, _ rules: FunctionRules, _ account: Identifier) {
-        if rules.onDisconnect == .drain, let place = try? drains.take(account: account) {
+    func unread(
+        _ flight: Flight,
+        of name: String,
+        _ rules: FunctionRules,
+        _ account: Identifier
+    ) {
+        let limit = rules.onDisconnect == .drain ? rules.limits.drains : 0
+        if let place = drains.take(name, limit: limit, account: account) {
             flight.drain(place)
         } else {
             flight.cancel(.interrupted)
         }
     }
 
-    /// Gives the parts of a call that runs.
-    func follow(
-        _ call: RunningCall,
-        after index: Int64?,
+    /// A place among those who read streamed answers.
+    ///
+    /// - Throws: `overloaded`.
+    func readerPlace(
+        _ account: Identifier,
         _ address: String?
-    ) throws(Problem) -> CallEvents {
-        let place: SharedPool.Place
+    ) throws(Problem) -> SharedPool.Place {
         do throws(SharedPool.Refusal) {
-            place = try readers.take(account: call.call.account, address: address)
+            return try readers.take(account: account, address: address)
         } catch {
             throw Problem(
                 .overloaded,
@@ -315,7 +345,15 @@ extension CallRunner {
                 retryAfter: 1
             )
         }
-        return CallEvents(
+    }
+
+    /// Gives the parts of a call that runs.
+    func follow(
+        _ call: RunningCall,
+        after index: Int64?,
+        _ place: SharedPool.Place
+    ) -> CallEvents {
+        CallEvents(
             call,
             after: index,
             authority,
@@ -323,6 +361,11 @@ extension CallRunner {
             pingInterval: limits.pingInterval,
             delay: services.delay
         )
+    }
+
+    /// Gives the parts of a call that has ended.
+    func read(_ answer: StoredAnswer, run: Identifier?, after index: Int64?) -> CallEvents {
+        CallEvents(answer, run: run, after: index, authority, delay: services.delay)
     }
 
     // MARK: - By key
@@ -338,7 +381,8 @@ extension CallRunner {
     ) async throws(Problem) -> CallReply {
         if let call = services.calls.call(position) {
             guard reader.wantsParts else { throw .stillRunning }
-            return .events(try follow(call, after: reader.after, address), .shared)
+            let place = try readerPlace(position.account, address)
+            return .events(follow(call, after: reader.after, place), .shared)
         }
         guard let row = try await authority.operation(position) else { throw .noCall }
         switch row.state {
@@ -355,8 +399,7 @@ extension CallRunner {
             guard reader.wantsParts else {
                 return .answer(Answer(answer, replayed: true), .replayed)
             }
-            let events = CallEvents(answer, run: row.run, after: reader.after, authority)
-            return .events(events, .replayed)
+            return .events(read(answer, run: row.run, after: reader.after), .replayed)
         }
     }
 
@@ -373,48 +416,27 @@ extension CallRunner {
         }
         let flight = call.flight
         guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
-        if flight.isOnesOwn {
-            flight.cancel(.callCancelled)
-        } else {
-            let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
-            call.ending.resolve(await services.settle(call, end))
-            flight.log.wakeAll()
+        if !flight.cancelIfOnesOwn(.callCancelled) {
+            // Its charge pays for what others wait for.
+            guard !call.paysForOthers else { throw .isShared }
+            try await cancelAlone(call)
         }
         let answer = try await call.ending.wait().get()
         return try await authority.ending(position.account, answer.stored)
     }
-}
 
-/// How an answer is wanted.
-package enum CallReader: Sendable {
-    /// In one piece.
-    case plain
-    /// In parts as they come, from the one on that follows an index.
-    case parts(after: Int64?)
-
-    var wantsParts: Bool { if case .parts = self { true } else { false } }
-
-    var after: Int64? { if case .parts(let index) = self { index } else { nil } }
-}
-
-/// What a call is answered with.
-package enum CallReply: Sendable {
-    /// Where an answer comes from.
-    package enum Origin: Hashable, Sendable {
-        /// From what is kept: made so long ago, and kept for so long yet (`nil` for ever).
-        case cache(age: Duration, rest: Duration?)
-        /// From a run of its own, whose result is kept or is not.
-        case run(isKept: Bool)
-        /// From the run of another call.
-        case shared
-        /// It was given before.
-        case replayed
+    /// Ends a call whose run goes on for others.
+    private func cancelAlone(_ call: RunningCall) async throws(Problem) {
+        let flight = call.flight
+        let count = call.stopReading()
+        await flight.log.waitUntilStored(through: count)
+        let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
+        let answer = try await services.settle(call, end, parts: count).get()
+        call.ending.resolve(.success(answer))
+        flight.log.wakeAll()
+        call.leave()
+        services.calls.remove(call)
     }
-
-    /// All of it.
-    case answer(Answer, Origin)
-    /// Its parts as they come.
-    case events(CallEvents, Origin)
 }
 
 extension Problem {
@@ -434,6 +456,14 @@ extension Problem {
         Problem(
             .operationInProgress,
             "Wait for the answer: it comes in one piece, and was asked for already.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var isShared: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait for the answer, or close its stream: others wait for the same one.",
             retryAfter: 1
         )
     }

@@ -20,8 +20,12 @@ extension Endpoints {
 
     @Sendable
     private func quote(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let (_, body) = try await admission.body(request, as: FunctionRequest<JSONValue>.self)
-        return .changed(try calls.quote(request.parameter("name") ?? "", body), head: nil)
+        let (identity, body) = try await admission.body(
+            request,
+            as: FunctionRequest<JSONValue>.self
+        )
+        let quote = try await calls.quote(request.parameter("name") ?? "", identity, body)
+        return .changed(quote, head: nil)
     }
 
     @Sendable
