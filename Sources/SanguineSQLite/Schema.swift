@@ -234,6 +234,7 @@ extension Schema {
         ALTER TABLE holds ADD COLUMN quota_units INTEGER;
         ALTER TABLE holds ADD COLUMN charge_when_cut INTEGER;
         ALTER TABLE operations ADD COLUMN run BLOB;
+        ALTER TABLE operations ADD COLUMN parts INTEGER;
 
         CREATE TABLE results (
             number INTEGER PRIMARY KEY,

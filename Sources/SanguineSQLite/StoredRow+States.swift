@@ -128,7 +128,7 @@ extension OperationRow: StoredRow {
     static let table = "operations"
     static let keyColumns = ["account", "key"]
     static let valueColumns = [
-        "fingerprint", "state", "hold", "status", "head", "body", "at", "run",
+        "fingerprint", "state", "hold", "status", "head", "body", "at", "run", "parts",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -160,6 +160,11 @@ extension OperationRow: StoredRow {
         }
         statement.bind(at)
         statement.bind(run)
+        if case .done(let answer) = state {
+            statement.bind(answer.parts)
+        } else {
+            statement.bindNull()
+        }
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -172,7 +177,8 @@ extension OperationRow: StoredRow {
                 StoredAnswer(
                     status: Int(statement.integer(5)),
                     body: statement.bytes(7),
-                    head: statement.optionalInteger(6)
+                    head: statement.optionalInteger(6),
+                    parts: statement.optionalInteger(10)
                 )
             )
         case 2:

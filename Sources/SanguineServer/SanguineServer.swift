@@ -310,7 +310,7 @@ public struct SanguineServer: Service {
 
     /// What runs functions, for one run of the server.
     func functionRunner(_ upstreams: Upstreams?) -> FunctionRunner {
-        FunctionRunner(
+        let runner = FunctionRunner(
             settings: settings,
             registered: functions,
             authority: authority,
@@ -320,6 +320,8 @@ public struct SanguineServer: Service {
             metrics: registry,
             logger: logger
         )
+        registry.expose(runner.calls)
+        return runner
     }
 
     /// The routes of the public port.
@@ -415,6 +417,14 @@ extension OpenMetricsRegistry {
         if let log {
             expose("log_dropped_lines") { UInt64(log.dropped) }
         }
+    }
+}
+
+extension OpenMetricsRegistry {
+    /// Exposes how many calls run and wait.
+    fileprivate func expose(_ calls: CallRunner) {
+        expose(gauge: "function_calls_running") { Double(calls.counts.running) }
+        expose(gauge: "function_calls_waiting") { Double(calls.counts.waiting) }
     }
 }
 

@@ -10,10 +10,11 @@ import Synchronization
 /// Invariants:
 /// 1. `parts` are the parts from `base` on, without gaps; those before `base` are stored.
 /// 2. What is stored and kept has at most ``windowBytes``; what is not stored at most
-///    ``unstoredBytes`` and one part, as long as the run waits for ``room()``.
+///    ``unstoredBytes`` and a part of each writer that waits for ``room()``, or does not wait
+///    because the run was cut short.
 /// 3. Nothing is added after the end.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Readers are resumed outside of it.
+/// Mutable state: one `State`, guarded by its mutex. Who waits is resumed outside of it.
 final class AnswerLog: Sendable {
     /// What a reader finds at its place.
     enum Slice: Sendable {
@@ -33,14 +34,21 @@ final class AnswerLog: Sendable {
         var storedThrough: Int64 = 0
         var storedBytes = 0
         var unstored = 0
+        var isCut = false
         var hasEnded = false
         var progress = CallProgress()
+        var lastNumber: UInt64 = 0
         var readers: [UInt64: CheckedContinuation<Slice?, Never>] = [:]
-        var lastReader: UInt64 = 0
-        var waitingForRoom: CheckedContinuation<Void, Never>?
+        var waitingForRoom: [UInt64: Waiter] = [:]
+        var waitingForStore: [(index: Int64, waiter: Waiter)] = []
 
         var end: Int64 { base + Int64(parts.count) }
+        var isFull: Bool { unstored > AnswerLog.unstoredBytes }
+        var hasRoom: Bool { !isFull || isCut || hasEnded }
     }
+
+    fileprivate typealias Readers = [CheckedContinuation<Slice?, Never>]
+    fileprivate typealias Waiter = CheckedContinuation<Void, Never>
 
     /// Bytes of stored parts that are kept for readers.
     static let windowBytes = 16 << 10
@@ -52,36 +60,71 @@ final class AnswerLog: Sendable {
     /// What was made so far.
     var progress: CallProgress { state.withLock { $0.progress } }
 
+    /// How many parts there are.
+    var count: Int64 { state.withLock { $0.end } }
+
     /// Takes note of what the upstream has reported.
     func report(_ usage: Usage) { state.withLock { $0.progress.usage = usage } }
 
+    // MARK: - The run
+
     /// Adds a part, of which so many bytes are the upstream's words; an empty part is none.
+    ///
+    /// What comes after the run was cut short, and has no room, is counted and not kept.
     ///
     /// - Returns: Whether it is the first.
     func append(_ text: String, bytes: Int) -> Bool {
         guard !text.isEmpty else { return false }
         let (readers, isFirst) = state.withLock { state -> (Readers, Bool) in
             guard !state.hasEnded else { return ([], false) }
+            state.progress.add(bytes: bytes)
+            guard !state.isCut || !state.isFull else { return ([], false) }
             state.parts.append(text)
             state.unstored += text.utf8.count
-            state.progress.add(bytes: bytes)
             return (state.takeReaders(), state.end == 1)
         }
         for reader in readers { reader.resume(returning: nil) }
         return isFirst
     }
 
-    /// Waits while too much is not stored yet.
+    /// Waits while too much is not stored yet; not in a task that is cancelled.
     func room() async {
-        await withCheckedContinuation { continuation in
-            let hasRoom = state.withLock { state -> Bool in
-                guard state.unstored > Self.unstoredBytes, !state.hasEnded else { return true }
-                state.waitingForRoom = continuation
-                return false
+        guard state.withLock({ !$0.hasRoom }) else { return }
+        let number = makeNumber()
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if state.hasRoom || Task.isCancelled { return true }
+                    state.waitingForRoom[number] = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
             }
-            if hasRoom { continuation.resume() }
+        } onCancel: {
+            state.withLock { $0.waitingForRoom.removeValue(forKey: number) }?.resume()
         }
     }
+
+    /// The run is cut short: it waits for nothing any more.
+    func cut() {
+        let waiting = state.withLock { state in
+            state.isCut = true
+            return state.takeWaiters()
+        }
+        for waiter in waiting { waiter.resume() }
+    }
+
+    /// No part comes any more.
+    func end() {
+        let (readers, waiting) = state.withLock { state in
+            state.hasEnded = true
+            return (state.takeReaders(), state.takeWaiters())
+        }
+        for reader in readers { reader.resume(returning: nil) }
+        for waiter in waiting { waiter.resume() }
+    }
+
+    // MARK: - The storage
 
     /// The parts that are not stored yet, and the index of the first; `nil` if there are none.
     func unstored() -> (first: Int64, texts: [String])? {
@@ -94,37 +137,26 @@ final class AnswerLog: Sendable {
 
     /// The parts before that index are stored.
     func stored(through index: Int64) {
-        let waiting = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            for text in state.parts[Int(state.storedThrough - state.base)..<Int(index - state.base)]
-            {
-                state.storedBytes += text.utf8.count
-                state.unstored -= text.utf8.count
-            }
-            state.storedThrough = index
-            var gone = 0
-            while state.storedBytes > Self.windowBytes, gone < Int(index - state.base) {
-                state.storedBytes -= state.parts[gone].utf8.count
-                gone += 1
-            }
-            state.parts.removeFirst(gone)
-            state.base += Int64(gone)
-            guard state.unstored <= Self.unstoredBytes else { return nil }
-            defer { state.waitingForRoom = nil }
-            return state.waitingForRoom
+        let waiting = state.withLock { state in
+            state.stored(through: index)
+            return state.takeWaiters()
         }
-        waiting?.resume()
+        for waiter in waiting { waiter.resume() }
     }
 
-    /// No part comes any more.
-    func end() {
-        let (readers, waiting) = state.withLock { state in
-            state.hasEnded = true
-            defer { state.waitingForRoom = nil }
-            return (state.takeReaders(), state.waitingForRoom)
+    /// Waits until the parts before that index are stored, or no part comes any more.
+    func waitUntilStored(through index: Int64) async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.storedThrough >= index || state.hasEnded { return true }
+                state.waitingForStore.append((index, continuation))
+                return false
+            }
+            if isOver { continuation.resume() }
         }
-        for reader in readers { reader.resume(returning: nil) }
-        waiting?.resume()
     }
+
+    // MARK: - Readers
 
     /// Lets every reader that waits look again.
     func wakeAll() {
@@ -137,10 +169,10 @@ final class AnswerLog: Sendable {
     }
 
     /// The number of a new reader.
-    func makeReader() -> UInt64 {
+    func makeNumber() -> UInt64 {
         state.withLock { state in
-            state.lastReader += 1
-            return state.lastReader
+            state.lastNumber += 1
+            return state.lastNumber
         }
     }
 
@@ -169,14 +201,40 @@ final class AnswerLog: Sendable {
             state.withLock { $0.readers.removeValue(forKey: number) }?.resume(returning: .quiet)
         }
     }
-
-    private typealias Readers = [CheckedContinuation<Slice?, Never>]
 }
 
 extension AnswerLog.State {
-    fileprivate mutating func takeReaders() -> [CheckedContinuation<AnswerLog.Slice?, Never>] {
+    fileprivate mutating func takeReaders() -> AnswerLog.Readers {
         defer { readers = [:] }
         return Array(readers.values)
+    }
+
+    /// Those who wait for what has come about.
+    fileprivate mutating func takeWaiters() -> [AnswerLog.Waiter] {
+        var taken: [AnswerLog.Waiter] = []
+        if hasRoom {
+            taken += waitingForRoom.values
+            waitingForRoom = [:]
+        }
+        taken += waitingForStore.filter { $0.index <= storedThrough || hasEnded }.map(\.waiter)
+        waitingForStore.removeAll { $0.index <= storedThrough || hasEnded }
+        return taken
+    }
+
+    fileprivate mutating func stored(through index: Int64) {
+        guard index > storedThrough else { return }
+        for text in parts[Int(storedThrough - base)..<Int(index - base)] {
+            storedBytes += text.utf8.count
+            unstored -= text.utf8.count
+        }
+        storedThrough = index
+        var gone = 0
+        while storedBytes > AnswerLog.windowBytes, gone < Int(index - base) {
+            storedBytes -= parts[gone].utf8.count
+            gone += 1
+        }
+        parts.removeFirst(gone)
+        base += Int64(gone)
     }
 
     fileprivate func slice(at index: Int64) -> AnswerLog.Slice? {

@@ -35,6 +35,7 @@ extension Authority {
     /// - Parameters:
     ///   - call: The call.
     ///   - end: What it came to.
+    ///   - parts: How many parts of its run a streamed answer has. Default: as many as are stored.
     ///   - changes: What is stored with it. Default: nothing.
     /// - Returns: The answer.
     /// - Throws: `upstream_timeout` for a call that has expired, `overloaded` or `internal_fault`
@@ -42,9 +43,10 @@ extension Authority {
     public func settle(
         _ call: AcceptedCall,
         _ end: CallEnd,
+        parts: Int64? = nil,
         with changes: [Change] = []
     ) async throws(Problem) -> Answer {
-        try await perform(calls.settle(call, end, with: changes))
+        try await perform(calls.settle(call, end, parts: parts, with: changes))
     }
 
     /// Answers a call with what is known already, for the price of the terms.
@@ -218,24 +220,27 @@ extension Authority {
 
     /// Ends a streamed call of a process that died: what was stored of it stays, and is charged.
     ///
-    /// One that never left, and of which nothing was made, is none of these: it can be made again.
+    /// One that is known not to have left for its upstream is none of these: it can be made again.
+    /// Of any other a reader may have seen what was not stored yet, and must not get the rest of
+    /// another answer.
     private func interrupt(
         _ row: OperationRow,
         _ run: Identifier,
         _ hold: HoldRow?
     ) async throws(Problem) -> Bool {
-        let hasParts = try await !parts(of: run, from: 0, limit: 1).isEmpty
+        let last = try await parts(of: run, from: .max, limit: 1).last
+        let count = last.map { $0.first + Int64($0.parts.count) } ?? 0
         let wasSent = hold?.sent ?? false
-        guard hasParts || wasSent else { return false }
+        if let hold, !hold.sent, hold.chargeWhenCut != nil, count == 0 { return false }
         var call = AcceptedCall(operation: run, account: row.account, key: row.key)
         call.hold = hold?.id
         call.quota = hold?.quota
         let end = CallEnd.cut(
             charge: wasSent ? hold?.chargeWhenCut ?? 0 : 0,
-            takesQuota: wasSent && hasParts,
+            takesQuota: wasSent && count > 0,
             .interrupted
         )
-        _ = try await settle(call, end)
+        _ = try await settle(call, end, parts: count)
         return true
     }
 

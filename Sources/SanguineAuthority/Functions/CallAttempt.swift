@@ -7,6 +7,7 @@ import SanguineModel
 struct CallAttempt: Sendable {
     let runner: CallRunner
     let function: any MeteredFunction
+    let rules: FunctionRules
     let identity: Identity
     let address: String?
     let submission: Submission<FunctionRequest<JSONValue>>
@@ -14,79 +15,114 @@ struct CallAttempt: Sendable {
 
     private var services: RunServices { runner.services }
     private var authority: Authority { runner.services.authority }
-    private var rules: FunctionRules { function.rules }
     private var caller: CallQueue.Caller {
         CallQueue.Caller(account: identity.account, address: address)
     }
     private var isStreamed: Bool { reader.wantsParts && rules.streams }
 
+    /// What a call takes for its time; what is not there is why it cannot run now.
+    private struct Places {
+        var call: SharedPool.Place?
+        var reader: SharedPool.Place?
+        var files: SharedPool.Place?
+        var unavailable: Problem?
+    }
+
+    /// What is known of a call before it looks for its answer.
+    private struct Question {
+        var prepared: PreparedCall
+        /// Of the account's settings, what the answer depends on.
+        var settings: [String: JSONValue] = [:]
+        /// Where the answer is kept; `nil` if none is.
+        var key: ResultKey?
+    }
+
     func perform() async throws(Problem) -> CallReply {
-        let prepared: PreparedCall
+        let question: Question
         do throws(Problem) {
-            prepared = try await runner.prepare(
-                try submission.content.get(),
-                of: identity.account,
-                for: function
-            )
+            // Whoever has read some of an answer must not get the rest of another one.
+            if reader.after != nil { throw .nothingToResume }
+            question = try await self.question()
         } catch {
             // A repetition is recognized before its content is judged.
-            return try await accept(.failure(error)) { _ throws(Problem) in throw error }
+            guard case .replayed(let answer, let run) = try await start(.failure(error)) else {
+                throw error
+            }
+            return reply(answer, run: run, .replayed)
         }
-        guard let key = try await key(prepared) else {
-            return try await lead(prepared, nil, flight)
-        }
+        guard let key = question.key else { return try await lead(question, flight) }
         while true {
             switch services.flights.find(key, at: authority.clock.now(), else: { flight }) {
             case .known(let row):
                 return try await answer(with: row)
             case .follow(let flight):
                 if await flight.election.wait() {
-                    return try await follow(flight, prepared)
+                    return try await follow(flight, question.prepared)
                 }
+                flight.leave(isUnread: true)
             case .lead(let flight):
-                do throws(Problem) {
-                    if let row = try await authority.result(key) {
-                        services.tier.add(row)
-                        abandon(key, flight)
-                        continue
-                    }
-                    let reply = try await lead(prepared, key, flight)
-                    // The call was known under its key: others must not wait for it.
-                    if flight.election.value == nil { abandon(key, flight) }
-                    return reply
-                } catch {
-                    abandon(key, flight)
-                    throw error
-                }
+                return try await find(question, key, flight)
             }
         }
     }
 
-    private func abandon(_ key: ResultKey, _ flight: Flight) {
-        services.flights.remove(key, flight)
-        flight.election.resolve(false)
+    /// Looks for an answer that is kept in the storage, or leads a run that others follow.
+    private func find(
+        _ question: Question,
+        _ key: ResultKey,
+        _ flight: Flight
+    ) async throws(Problem) -> CallReply {
+        // If it was not accepted, or was known under its key already, others must not wait for it.
+        defer {
+            if flight.election.value == nil {
+                services.flights.remove(key, flight)
+                flight.election.resolve(false)
+            }
+        }
+        if let row = try await authority.result(key) {
+            services.tier.add(row)
+            return try await answer(with: row)
+        }
+        return try await lead(question, flight)
     }
 
     private var flight: Flight {
         let id = Identifier(at: authority.clock.now())
+        let name = function.name
         return Flight(id: id, isStreamed: isStreamed) { [runner, rules, identity] flight in
-            runner.unread(flight, rules, identity.account)
+            runner.unread(flight, of: name, rules, identity.account)
         }
     }
 
-    /// Where the answer is kept; `nil` if none is.
-    private func key(_ prepared: PreparedCall) async throws(Problem) -> ResultKey? {
-        guard rules.cache.lifetime != .none else { return nil }
-        return ResultKey(
+    /// Reads what is asked.
+    ///
+    /// What the account's settings say is read once, so that the key of the answer and what the
+    /// function is given agree.
+    private func question() async throws(Problem) -> Question {
+        let request = try submission.content.get()
+        guard rules.cache.lifetime != .none else {
+            let prepared = try await runner.prepare(request, of: identity.account, for: function)
+            return Question(prepared: prepared)
+        }
+        let profile = try await authority.profile(identity.account)
+        let settings = rules.cache.facts(of: profile)
+        let prepared = try await runner.prepare(
+            request,
+            of: identity.account,
+            for: function,
+            settings: settings
+        )
+        let key = ResultKey(
             function.name,
             rules,
             input: prepared.input,
             attachments: prepared.attachments,
             identity: identity,
-            profile: try await authority.profile(identity.account),
+            profile: profile,
             sessionLife: authority.settings.refreshTokenLife,
             now: authority.clock.now()
         )
+        return Question(prepared: prepared, settings: settings, key: key)
     }
 
     // MARK: - What is kept
@@ -116,72 +152,78 @@ struct CallAttempt: Sendable {
         _ origin: CallReply.Origin
     ) -> CallReply {
         guard reader.wantsParts else { return .answer(answer, origin) }
-        let events = CallEvents(answer.stored, run: run, after: reader.after, authority)
-        return .events(events, origin)
+        return .events(runner.read(answer.stored, run: run, after: reader.after), origin)
     }
 
     // MARK: - A run of its own
 
     private func lead(
-        _ prepared: PreparedCall,
-        _ key: ResultKey?,
+        _ question: Question,
         _ flight: Flight
     ) async throws(Problem) -> CallReply {
-        var unavailable = prepared.unavailable
-        // One who has no place is told so only if the call is not known under its key already.
-        let place = runner.place(identity.account, address)
-        let room = runner.fileRoom(prepared, identity.account, address)
-        if place == nil || room == nil { unavailable = unavailable ?? .noSlot }
-        if unavailable == nil {
-            do throws(Problem) {
-                try runner.countRepeat(function, identity.account, prepared)
-            } catch {
-                unavailable = error
-            }
-        }
+        let prepared = question.prepared
+        var places = places(prepared.unavailable, prepared)
+        let repetition = count(prepared, &places)
         // Whoever can leave at once is accepted as sent: one commit less to wait for.
         let slot =
-            unavailable == nil
+            places.unavailable == nil
             ? services.queue.tryEnter(caller, function.name, rules.limits) : nil
         var terms = terms(hold: prepared.hold, operation: flight.id)
         terms.quota = rules.price.quota
-        terms.life = max(authority.settings.holdLife, prepared.life)
+        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: slot == nil))
         terms.isSent = slot != nil && prepared.isSent
-        terms.unavailable = unavailable
+        terms.unavailable = places.unavailable
         if isStreamed {
             terms.run = flight.id
-            terms.chargeWhenCut = prepared.chargeWhenCut(CallProgress())
+            terms.chargeWhenCut = prepared.isSent ? prepared.chargeWhenCut(CallProgress()) : nil
         }
-        return try await accept(.success(terms)) { call throws(Problem) in
-            let running = RunningCall(
-                call,
-                flight,
-                .price,
-                isPlain: !reader.wantsParts,
-                cost: prepared.chargeWhenCut
-            )
-            services.calls.add(running)
-            let reply = Result { () throws(Problem) in try events(of: running) }
-            flight.election.resolve(true)
-            let run = CallRun(
-                services: services,
-                name: function.name,
-                rules: rules,
-                prepared: prepared,
-                key: key,
-                leader: running,
-                caller: caller,
-                isSent: terms.isSent
-            )
-            // Unstructured on purpose: the charge must not be cancelled with the request.
-            Task {
-                await run.perform(slot)
-                place?.leave()
-                room?.leave()
-            }
-            let origin = CallReply.Origin.run(isKept: key != nil)
-            services.reports.answered(function.name, origin)
-            return try await answer(running, reply, origin)
+        var isAccepted = false
+        defer { if !isAccepted, let repetition { runner.takeBack(repetition) } }
+        let call: AcceptedCall
+        switch try await start(.success(terms)) {
+        case .replayed(let answer, let run): return reply(answer, run: run, .replayed)
+        case .accepted(let accepted): call = accepted
+        }
+        isAccepted = true
+        let running = RunningCall(
+            call,
+            flight,
+            .price,
+            paysForOthers: rules.payer == .first,
+            isPlain: !reader.wantsParts,
+            cost: prepared.chargeWhenCut
+        )
+        let origin = CallReply.Origin.run(isKept: question.key != nil)
+        let answer = begin(running, places, origin)
+        flight.election.resolve(true)
+        let run = CallRun(
+            services: services,
+            name: function.name,
+            rules: rules,
+            prepared: prepared,
+            settings: question.settings,
+            key: question.key,
+            leader: running,
+            caller: caller,
+            isSent: terms.isSent,
+            acceptedAt: services.uptime()
+        )
+        // Unstructured on purpose: the charge must not be cancelled with the request.
+        Task {
+            await run.perform(slot)
+            places.call?.leave()
+            places.files?.leave()
+        }
+        return try await answer()
+    }
+
+    private func count(_ prepared: PreparedCall, _ places: inout Places) -> RepeatGuard.Receipt? {
+        guard places.unavailable == nil else { return nil }
+        do throws(Problem) {
+            return try runner.countRepeat(function.name, rules, identity.account, prepared)
+        } catch {
+            places.unavailable = error
+            return nil
         }
     }
 
@@ -193,38 +235,39 @@ struct CallAttempt: Sendable {
     ) async throws(Problem) -> CallReply {
         let isFirstPaying = rules.payer == .first
         let cached = rules.price.cached ?? 0
-        let place = runner.place(identity.account, address)
+        let places = places(nil)
         var terms = terms(
             hold: isFirstPaying ? cached : prepared.hold,
             operation: Identifier(at: authority.clock.now())
         )
         terms.quota = isFirstPaying ? nil : rules.price.quota
-        terms.life = max(authority.settings.holdLife, prepared.life)
-        terms.unavailable = place == nil ? .noSlot : nil
-        if isStreamed, flight.isStreamed {
-            terms.run = flight.id
-            terms.chargeWhenCut = 0
+        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: true))
+        terms.unavailable = places.unavailable
+        if flight.isStreamed { terms.run = flight.id }
+        var isAccepted = false
+        defer { if !isAccepted { flight.leave(isUnread: true) } }
+        let call: AcceptedCall
+        switch try await start(.success(terms)) {
+        case .replayed(let answer, let run): return reply(answer, run: run, .replayed)
+        case .accepted(let accepted): call = accepted
         }
-        return try await accept(.success(terms)) { call throws(Problem) in
-            let running = RunningCall(
-                call,
-                flight,
-                isFirstPaying ? .cached(cached) : .price,
-                isPlain: !reader.wantsParts,
-                cost: prepared.chargeWhenCut
-            )
-            services.calls.add(running)
-            let reply = Result { () throws(Problem) in try events(of: running) }
-            Task {
-                let end = await flight.ending.wait()
-                running.ending.resolve(await services.settle(running, end))
-                flight.leave(isPlain: running.isPlain)
-                services.calls.remove(running)
-                place?.leave()
-            }
-            services.reports.answered(function.name, .shared)
-            return try await answer(running, reply, .shared)
+        isAccepted = true
+        let running = RunningCall(
+            call,
+            flight,
+            isFirstPaying ? .cached(cached) : .price,
+            isPlain: !reader.wantsParts,
+            cost: prepared.chargeWhenCut
+        )
+        let answer = begin(running, places, .shared)
+        Task {
+            let end = await flight.ending.wait()
+            running.ending.resolve(await services.settle(running, end))
+            running.leave()
+            services.calls.remove(running)
+            places.call?.leave()
         }
+        return try await answer()
     }
 
     // MARK: - Acceptance
@@ -238,34 +281,54 @@ struct CallAttempt: Sendable {
         )
     }
 
-    /// Accepts the call, or gives the answer that it had before.
-    private func accept(
-        _ terms: Result<CallTerms, Problem>,
-        _ body: (AcceptedCall) async throws(Problem) -> CallReply
-    ) async throws(Problem) -> CallReply {
-        let start: CallStart
+    /// How long a call takes at most.
+    private func life(_ prepared: PreparedCall, mayWait: Bool) -> Duration {
+        mayWait ? prepared.life + services.queueTime : prepared.life
+    }
+
+    /// Takes what a call needs for its time, if it can run.
+    ///
+    /// One for whom there is no place is told so only if the call is not known under its key.
+    private func places(_ unavailable: Problem?, _ call: PreparedCall? = nil) -> Places {
+        var places = Places(unavailable: unavailable)
+        places.call = runner.place(identity.account, address)
+        if places.call == nil { places.unavailable = places.unavailable ?? .noSlot }
+        if let call {
+            places.files = runner.fileRoom(call, identity.account, address)
+            if places.files == nil { places.unavailable = places.unavailable ?? .noSlot }
+        }
+        guard reader.wantsParts else { return places }
         do throws(Problem) {
-            start = try await authority.start(identity.account, submission.with(terms))
+            places.reader = try runner.readerPlace(identity.account, address)
         } catch {
-            if error.code == .internalFault, let terms = try? terms.get(), terms.isSent {
+            places.unavailable = places.unavailable ?? error
+        }
+        return places
+    }
+
+    /// Accepts the call, or finds the answer that it had before.
+    private func start(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
+        do throws(Problem) {
+            return try await authority.start(identity.account, submission.with(terms))
+        } catch {
+            // The acceptance may have been stored: nothing but this ends it soon.
+            if error.code == .internalFault, let terms = try? terms.get(),
+                terms.isSent || !terms.holds
+            {
                 await withdraw(terms)
             }
             throw error
         }
-        switch start {
-        case .replayed(let answer, let run): return reply(answer, run: run, .replayed)
-        case .accepted(let call): return try await body(call)
-        }
     }
 
-    /// Takes back a call whose acceptance may have been stored, as sent, and which does not leave.
+    /// Takes back a call whose acceptance may have been stored, and which does not leave.
     private func withdraw(_ terms: CallTerms) async {
         var call = AcceptedCall(
             operation: terms.operation,
             account: identity.account,
             key: submission.key
         )
-        if terms.hold > 0 || terms.quota != nil { call.hold = terms.operation }
+        if terms.holds { call.hold = terms.operation }
         // Whatever its day is: the hold knows.
         call.quota = terms.quota.map {
             QuotaHold(name: $0.name, day: CalendarDay(daysSince1970: 0), units: $0.units)
@@ -275,19 +338,27 @@ struct CallAttempt: Sendable {
         }
     }
 
-    private func events(of call: RunningCall) throws(Problem) -> CallEvents? {
-        guard reader.wantsParts else { return nil }
-        return try runner.follow(call, after: reader.after, address)
-    }
-
-    private func answer(
+    /// An accepted call is found by its key from now on, and read.
+    ///
+    /// - Returns: What waits for the answer.
+    private func begin(
         _ call: RunningCall,
-        _ events: Result<CallEvents?, Problem>,
+        _ places: Places,
         _ origin: CallReply.Origin
-    ) async throws(Problem) -> CallReply {
-        if let events = try events.get() { return .events(events, origin) }
-        return .answer(try await call.ending.wait().get(), origin)
+    ) -> () async throws(Problem) -> CallReply {
+        services.calls.add(call)
+        services.reports.answered(function.name, origin)
+        if let place = places.reader {
+            let events = runner.follow(call, after: nil, place)
+            return { .events(events, origin) }
+        }
+        return { () async throws(Problem) in .answer(try await call.ending.wait().get(), origin) }
     }
+}
+
+extension CallTerms {
+    /// Whether something is held for the call.
+    var holds: Bool { hold > 0 || quota != nil }
 }
 
 extension Submission {
@@ -306,6 +377,13 @@ extension Problem {
             ended.
             """,
             retryAfter: 1
+        )
+    }
+
+    fileprivate static var nothingToResume: Problem {
+        Problem(
+            .notFound,
+            "Call again with a new key and without 'Last-Event-ID': this call is not known."
         )
     }
 }

@@ -7,8 +7,9 @@ import SanguineModel
 /// 1. An operation that runs has an open hold, unless its function is free and takes of no quota.
 /// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
 ///    finds it settled and moves nothing.
-/// 3. A hold whose call was sent upstream is charged on expiry; one whose call never was is
-///    released, and its key forgotten, so that the call can be made again.
+/// 3. A hold whose call was sent upstream is charged on expiry, that of a stream with what is
+///    known to be made; one whose call never was is released, and its key forgotten, so that the
+///    call can be made again.
 /// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with a
 ///    release, to the day on which it was taken and to no other.
 struct CallCommands: Sendable {
@@ -42,7 +43,7 @@ struct CallCommands: Sendable {
                 call.quota = QuotaHold(name: quota.name, day: period.day, units: quota.units)
                 rows.append(.quota(period))
             }
-            if terms.hold > 0 || call.quota != nil {
+            if terms.holds {
                 let hold = HoldRow(
                     id: call.operation,
                     account: account,
@@ -159,9 +160,12 @@ struct CallCommands: Sendable {
     }
 
     /// Settles a call, and stores beside it what belongs to its end.
+    ///
+    /// A streamed answer has so many parts of its run.
     func settle(
         _ call: AcceptedCall,
         _ end: CallEnd,
+        parts: Int64? = nil,
         with others: [Change] = []
     ) -> Command<Answer> {
         Command(keys: keys(of: call)) { loaded throws(Problem) in
@@ -190,7 +194,9 @@ struct CallCommands: Sendable {
             let answer = StoredAnswer(
                 status: end.status,
                 body: end.body(draft.balance, quota(of: call, loaded)),
-                head: draft.balance.head
+                // What changed nothing is not kept for ever.
+                head: call.hold == nil ? nil : draft.balance.head,
+                parts: parts
             )
             operation.state = .done(answer)
             operation.at = now
@@ -214,8 +220,9 @@ struct CallCommands: Sendable {
             else { return Decision(false) }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
+            let charge = hold.chargeWhenCut ?? hold.amount
             if hold.sent {
-                capture(hold.amount, &hold, &draft, &rows)
+                capture(charge, &hold, &draft, &rows)
             } else {
                 release(&hold, &draft, &rows, loaded, as: .expire)
             }
@@ -225,7 +232,7 @@ struct CallCommands: Sendable {
                 operation.state == .running(hold: hold.id)
             {
                 if hold.sent {
-                    operation.state = .done(Self.unanswered(hold, draft.balance))
+                    operation.state = .done(Self.unanswered(hold, charge, draft.balance))
                     operation.at = now
                     changes.append(.put(.operation(operation)))
                 } else {
@@ -306,7 +313,11 @@ extension CallCommands {
         rows.append(.quota(period))
     }
 
-    private static func unanswered(_ hold: HoldRow, _ balance: BalanceRow) -> StoredAnswer {
+    private static func unanswered(
+        _ hold: HoldRow,
+        _ charge: Int64,
+        _ balance: BalanceRow
+    ) -> StoredAnswer {
         var problem = Problem(
             .upstreamTimeout,
             """
@@ -314,7 +325,9 @@ extension CallCommands {
             were held for it. Use a new Idempotency-Key to call again.
             """
         )
-        problem.charged = hold.amount
+        // What was made of a stream is known.
+        if hold.chargeWhenCut != nil { problem = .interrupted }
+        problem.charged = charge
         return StoredAnswer(
             status: problem.status,
             body: AnswerEncoder.encode(problem),

@@ -7,6 +7,8 @@ package enum CallEvent: Sendable {
     /// Parts, and the index of the first.
     case parts(first: Int64, [String])
     /// The call's end, with its index: that of the part which would follow.
+    ///
+    /// A failure is none for good: the same key gets the call's end later.
     case end(Int64, Result<StoredAnswer, Problem>)
     /// Nothing came for a while.
     case quiet
@@ -17,7 +19,8 @@ package enum CallEvent: Sendable {
 /// The same parts come to every reader, whenever: from the run while it goes on, from the storage
 /// afterwards. An answer that was made in one piece has one part, if it is a text.
 ///
-/// Invariant: an index is given once, in order, and the end once.
+/// Invariant: an index is given once, in order, and the end once. The end comes after all parts:
+/// a storage that cannot be read is asked again.
 ///
 /// Mutable state: `state`, guarded by the mutex; there is one caller at a time.
 package final class CallEvents: Sendable {
@@ -34,9 +37,18 @@ package final class CallEvents: Sendable {
         var piece: [String]?
     }
 
+    /// What the storage has from a reader's place on.
+    private enum Stored {
+        case parts([String])
+        /// No more: it has so many.
+        case none(count: Int64)
+        case failed
+    }
+
     private let source: Source
     private let authority: Authority
     private let place: SharedPool.Place?
+    private let delay: any Clock<Duration>
     private let ping: Task<Void, Never>?
     private let number: UInt64
     private let state: Mutex<State>
@@ -53,10 +65,11 @@ package final class CallEvents: Sendable {
         source = .live(call)
         self.authority = authority
         self.place = place
+        self.delay = delay
         state = Mutex(State(index: (index ?? -1) + 1))
-        call.flight.readerJoined()
+        call.readerJoined()
         let log = call.flight.log
-        let number = log.makeReader()
+        let number = log.makeNumber()
         self.number = number
         ping = Task {
             while !Task.isCancelled {
@@ -67,9 +80,16 @@ package final class CallEvents: Sendable {
     }
 
     /// Gives a call that has ended.
-    init(_ answer: StoredAnswer, run: Identifier?, after index: Int64?, _ authority: Authority) {
+    init(
+        _ answer: StoredAnswer,
+        run: Identifier?,
+        after index: Int64?,
+        _ authority: Authority,
+        delay: any Clock<Duration>
+    ) {
         source = .stored(run: run, answer)
         self.authority = authority
+        self.delay = delay
         place = nil
         ping = nil
         number = 0
@@ -83,12 +103,12 @@ package final class CallEvents: Sendable {
         if case .stored(_, let answer) = source { answer } else { nil }
     }
 
-    /// Waits for what comes next; `nil` after the end.
+    /// Waits for what comes next; `nil` after the end, and in a task that is cancelled.
     package func next() async -> CallEvent? {
-        guard !state.withLock({ $0.hasEnded || $0.isClosed }) else { return nil }
+        guard !Task.isCancelled, !state.withLock({ $0.hasEnded || $0.isClosed }) else { return nil }
         switch source {
         case .live(let call): return await next(of: call)
-        case .stored(let run, let answer): return await next(run, .success(answer))
+        case .stored(let run, let answer): return await next(of: answer, run)
         }
     }
 
@@ -106,63 +126,99 @@ package final class CallEvents: Sendable {
         call.flight.readerLeft()
     }
 
+    // MARK: - A call that runs
+
     private func next(of call: RunningCall) async -> CallEvent? {
         // A call that was settled by itself has ended, whatever its run does.
-        if let ending = call.ending.value {
-            return await next(call.flight.isStreamed ? call.flight.id : nil, ending.map(\.stored))
+        switch call.ending.value {
+        case .success(let answer): return await next(of: answer.stored, call.run)
+        case .failure(let problem): return end(.failure(problem))
+        case nil: break
         }
         let index = state.withLock { $0.index }
         switch await call.flight.log.next(at: index, for: number) {
-        case .parts(let texts): return give(texts)
+        case .parts(let texts):
+            if let event = give(call.given(texts, at: index)) { return event }
+            return await afterEnd(of: call)
         case .quiet:
             let isClosed = state.withLock { $0.isClosed }
             return call.ending.value == nil && !isClosed ? .quiet : await next()
-        case .stored: return await stored(call.flight.id) ?? .quiet
+        case .stored:
+            guard case .parts(let texts) = await stored(call.flight.id) else { return await rest() }
+            if let event = give(call.given(texts, at: index)) { return event }
+            return await afterEnd(of: call)
         case .ended:
-            _ = await call.ending.wait()
-            return await next()
+            return await afterEnd(of: call)
         }
     }
 
-    /// What comes of a call that has ended.
-    private func next(
-        _ run: Identifier?,
-        _ end: Result<StoredAnswer, Problem>
-    ) async -> CallEvent? {
-        if let run, let event = await stored(run) { return event }
-        return state.withLock { state in
-            if run == nil, state.piece == nil {
-                state.piece = (try? end.get()).flatMap(Self.text).map { [$0] } ?? []
-            }
-            if let piece = state.piece, state.index < piece.count {
-                defer { state.index = Int64(piece.count) }
-                return .parts(first: state.index, Array(piece.dropFirst(Int(state.index))))
-            }
-            if let piece = state.piece { state.index = Int64(piece.count) }
+    private func afterEnd(of call: RunningCall) async -> CallEvent? {
+        _ = await call.ending.wait()
+        return await next()
+    }
+
+    // MARK: - A call that has ended
+
+    private func next(of answer: StoredAnswer, _ run: Identifier?) async -> CallEvent? {
+        guard let run else { return piece(of: answer) }
+        switch await stored(run, through: answer.parts) {
+        case .parts(let texts): return give(texts)
+        case .none(let count): return end(.success(answer), at: answer.parts ?? count)
+        case .failed: return await rest()
+        }
+    }
+
+    /// An answer in one piece, and then its end.
+    private func piece(of answer: StoredAnswer) -> CallEvent? {
+        let (rest, count) = state.withLock { state in
+            let piece = state.piece ?? Self.text(answer).map { [$0] } ?? []
+            state.piece = piece
+            return (Array(piece.dropFirst(Int(state.index))), Int64(piece.count))
+        }
+        return give(rest) ?? end(.success(answer), at: count)
+    }
+
+    /// The end.
+    ///
+    /// A reader may have seen more than was stored before the server died: the index is that of the
+    /// part that would follow those that are kept.
+    private func end(
+        _ end: Result<StoredAnswer, Problem>,
+        at count: Int64? = nil
+    ) -> CallEvent {
+        state.withLock { state in
             state.hasEnded = true
+            if let count { state.index = count }
             return .end(state.index, end)
         }
     }
 
-    /// The parts that follow, of those that are stored; `nil` if there are none.
-    private func stored(_ run: Identifier) async -> CallEvent? {
+    /// The parts that follow, of those that are stored.
+    private func stored(_ run: Identifier, through end: Int64? = nil) async -> Stored {
         let index = state.withLock { $0.index }
-        guard
-            let rows = try? await authority.parts(of: run, from: index, limit: Self.rowsAtOnce),
-            let first = rows.first?.first
-        else { return nil }
-        let texts = rows.flatMap { row in
-            (try? JSONDecoder().decode([String].self, from: Data(row.texts))) ?? []
+        if let end, index >= end { return .none(count: end) }
+        let rows: [PartsRow]
+        do throws(Problem) {
+            rows = try await authority.parts(of: run, from: index, limit: Self.rowsAtOnce)
+        } catch {
+            return .failed
         }
-        let rest = texts.dropFirst(Int(max(0, index - first)))
-        if !rest.isEmpty { return give(Array(rest)) }
-        // The reader has seen more than was stored before the server died.
-        state.withLock { $0.index = min($0.index, first + Int64(texts.count)) }
-        return nil
+        guard let first = rows.first?.first else { return .none(count: 0) }
+        let texts = rows.flatMap(\.parts)
+        var rest = texts.dropFirst(Int(max(0, index - first)))
+        if let end { rest = rest.prefix(Int(end - index)) }
+        return rest.isEmpty ? .none(count: first + Int64(texts.count)) : .parts(Array(rest))
     }
 
-    private func give(_ texts: [String]) -> CallEvent {
-        state.withLock { state in
+    /// Waits before the storage is asked again.
+    private func rest() async -> CallEvent {
+        try? await delay.sleep(for: Self.restTime)
+        return .quiet
+    }
+
+    private func give(_ texts: [String]) -> CallEvent? {
+        guard !texts.isEmpty else { return nil }
+        return state.withLock { state in
             defer { state.index += Int64(texts.count) }
             return .parts(first: state.index, texts)
         }
@@ -178,4 +234,6 @@ package final class CallEvents: Sendable {
 
     /// Rows of parts that are read at a time: a quarter of a second each.
     private static let rowsAtOnce = 16
+    /// How long a storage that cannot be read is left alone.
+    private static let restTime = Duration.seconds(1)
 }

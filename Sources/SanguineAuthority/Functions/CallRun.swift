@@ -14,6 +14,8 @@ struct RunServices: Sendable {
     let queueTime: Duration
     /// Bytes of an output that is kept for later calls.
     let keptBytes: Int
+    /// The time on a clock that never goes back.
+    let uptime: @Sendable () -> Duration
 }
 
 /// One run of a function, with the call that leads it: waits for its turn, leaves for the upstream,
@@ -23,6 +25,8 @@ struct CallRun: Sendable {
     let name: String
     let rules: FunctionRules
     let prepared: PreparedCall
+    /// Of the account's settings, what the answer depends on.
+    let settings: [String: JSONValue]
     /// Where the result is kept; `nil` if it is not.
     let key: ResultKey?
     let leader: RunningCall
@@ -30,6 +34,8 @@ struct CallRun: Sendable {
     let caller: CallQueue.Caller
     /// Whether the leader was accepted as sent.
     let isSent: Bool
+    /// When the leader was accepted, by ``RunServices/uptime``.
+    let acceptedAt: Duration
 
     private var flight: Flight { leader.flight }
     private var authority: Authority { services.authority }
@@ -39,6 +45,7 @@ struct CallRun: Sendable {
     /// - Parameter slot: The right to run, if the call has it already.
     func perform(_ slot: CallQueue.Slot?) async {
         let end = await flight.begin { await run(slot) }
+        flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)
         if let row = changes.row, case .success = result { services.tier.add(row) }
@@ -47,7 +54,7 @@ struct CallRun: Sendable {
         if let key { services.flights.remove(key, flight) }
         flight.end(end)
         leader.ending.resolve(result)
-        flight.leave(isPlain: leader.isPlain)
+        leader.leave()
         services.calls.remove(leader)
     }
 
@@ -67,15 +74,21 @@ struct CallRun: Sendable {
         defer { turn.leave() }
         if let end = await leave() { return end }
         let writer = flight.isStreamed ? Task { await storeParts() } : nil
-        defer { writer?.cancel() }
+        let end = await made()
+        // What it is about to store must not come after the end, which may have more of the same.
+        writer?.cancel()
+        await writer?.value
+        return end
+    }
+
+    private func made() async -> FlightEnd {
         do throws(Problem) {
             let outcome = try await prepared.run(context)
             let charge = min(max(0, outcome.charge), prepared.hold)
             return .made(output: AnswerEncoder.encode(outcome.output), charge: charge)
         } catch {
-            let parts = flight.log.progress.parts
             if let reason = flight.cutReason { return .cut(reason, wasSent: true) }
-            guard parts > 0 else { return .failed(error) }
+            guard flight.log.progress.parts > 0 else { return .failed(error) }
             return .cut(services.calls.isStopped ? .interrupted : error.afterParts, wasSent: true)
         }
     }
@@ -101,23 +114,28 @@ struct CallRun: Sendable {
     ///
     /// - Returns: `nil` if it may leave.
     private func leave() async -> FlightEnd? {
-        if let reason = flight.cutReason { return .cut(reason, wasSent: isSent) }
-        defer { flight.sent() }
-        guard prepared.isSent, !isSent else { return nil }
-        do throws(Problem) {
-            return try await authority.markSent(leader.call) ? nil : .failed(.expiredUnsent)
-        } catch {
-            return .withdrawn(error)
+        if prepared.isSent, !isSent, flight.cutReason == nil {
+            do throws(Problem) {
+                guard try await authority.markSent(leader.call) else {
+                    return .failed(.expiredUnsent)
+                }
+            } catch {
+                return .withdrawn(error)
+            }
         }
+        return flight.send().map { .cut($0, wasSent: false) }
     }
 
     private var context: CallContext {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
+            settings: settings,
             isStreamed: flight.isStreamed,
-            write: { [flight, services, name] text, bytes in
+            write: { [flight, services, name, acceptedAt] text, bytes in
                 guard flight.isStreamed else { return }
-                if flight.log.append(text, bytes: bytes) { services.reports.began(name) }
+                if flight.log.append(text, bytes: bytes) {
+                    services.reports.began(name, services.uptime() - acceptedAt)
+                }
                 await flight.log.room()
             },
             report: { [flight] in flight.log.report($0) },
@@ -168,14 +186,17 @@ struct CallRun: Sendable {
         guard let key, case .made(let output, _) = end, output.count <= services.keptBytes else {
             return (changes, nil)
         }
+        let now = authority.clock.now()
         let row = ResultRow(
             key: key.bytes,
             account: key.account,
             function: name,
             output: output,
-            madeAt: authority.clock.now(),
-            expiresAt: key.expiresAt
+            madeAt: now,
+            expiresAt: key.expiry(madeAt: now)
         )
+        // Its day may have ended while it was made.
+        guard now < row.expiresAt else { return (changes, nil) }
         changes.append(.put(.result(row)))
         let kept = authority.settings.resultsKept(isPublic: key.account == nil)
         changes.append(.pruneResults(of: key.account, keeping: kept))
@@ -199,11 +220,13 @@ extension RunServices {
     /// - Parameters:
     ///   - call: The call.
     ///   - end: How its run has ended.
+    ///   - parts: How many parts its answer has, if it is streamed. Default: all of its run.
     ///   - changes: What is stored beside it.
     /// - Returns: The answer, or why there is none.
     func settle(
         _ call: RunningCall,
         _ end: FlightEnd,
+        parts: Int64? = nil,
         with changes: [Change] = []
     ) async -> Result<Answer, Problem> {
         guard let callEnd = call.end(end) else {
@@ -214,8 +237,9 @@ extension RunServices {
             }
             return .failure(result.failure ?? reason)
         }
+        let count = call.run == nil ? nil : parts ?? call.flight.log.count
         return await persist { () async throws(Problem) in
-            try await authority.settle(call.call, callEnd, with: changes)
+            try await authority.settle(call.call, callEnd, parts: count, with: changes)
         }
     }
 

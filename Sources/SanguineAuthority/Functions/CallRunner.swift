@@ -24,15 +24,15 @@ package final class CallRunner: Sendable {
         package var notStored: @Sendable (_ problem: Problem, _ attempt: Int) -> Void
         /// A call was answered: from what was kept, with a run of its own, or with that of another.
         package var answered: @Sendable (_ function: String, _ from: CallReply.Origin) -> Void
-        /// A streamed run has made its first part.
-        package var began: @Sendable (_ function: String) -> Void
+        /// A streamed run has made its first part, so long after its call was accepted.
+        package var began: @Sendable (_ function: String, _ after: Duration) -> Void
 
         /// Creates reports to nobody.
         package init() {
             ended = { _, _ in }
             notStored = { _, _ in }
             answered = { _, _ in }
-            began = { _ in }
+            began = { _, _ in }
         }
     }
 
@@ -98,7 +98,7 @@ package final class CallRunner: Sendable {
     /// Those who read streamed answers.
     private let readers: SharedPool
     /// Runs that go on although nobody reads them.
-    private let drains: SharedPool
+    private let drains: DrainPool
     /// Bytes of the files that runs work on.
     private let files: SharedPool
 
@@ -129,7 +129,7 @@ package final class CallRunner: Sendable {
         let all = limits.running + limits.waiting
         places = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         readers = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
-        drains = SharedPool(limit: limits.running, accountShare: share)
+        drains = DrainPool(limit: limits.running, accountShare: share)
         files = SharedPool(limit: limits.fileBytes, accountShare: limits.fileBytes / 2)
         let tier = ResultTier(bytes: limits.memoryBytes)
         services = RunServices(
@@ -142,8 +142,15 @@ package final class CallRunner: Sendable {
             delay: delay,
             reports: reports,
             queueTime: limits.queueTime,
-            keptBytes: limits.keptBytes
+            keptBytes: limits.keptBytes,
+            uptime: Self.uptime(delay)
         )
+    }
+
+    /// The time on a clock that never goes back, from now on.
+    private static func uptime(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
     }
 
     private var authority: Authority { services.authority }
@@ -180,7 +187,17 @@ package final class CallRunner: Sendable {
         _ body: Result<FunctionRequest<JSONValue>, Problem>
     ) async throws(Problem) -> Quote {
         let function = try function(name)
-        let prepared = try await prepare(try body.get(), of: identity.account, for: function)
+        let (request, cache) = (try body.get(), function.rules.cache)
+        var settings: [String: JSONValue] = [:]
+        if case .facts = cache.lifetime {
+            settings = cache.facts(of: try await authority.profile(identity.account))
+        }
+        let prepared = try await prepare(
+            request,
+            of: identity.account,
+            for: function,
+            settings: settings
+        )
         return Quote(
             estimate: min(prepared.hold, services.estimates.estimate(of: name) ?? prepared.guess),
             hold: prepared.hold
@@ -226,6 +243,7 @@ package final class CallRunner: Sendable {
             return try await CallAttempt(
                 runner: self,
                 function: function,
+                rules: function.rules,
                 identity: identity,
                 address: address,
                 submission: submission,
@@ -234,7 +252,8 @@ package final class CallRunner: Sendable {
         } catch {
             guard error.code == .operationInProgress else { throw error }
             if reader.wantsParts, let call = services.calls.call(position) {
-                return .events(try follow(call, after: reader.after, address), .shared)
+                let place = try readerPlace(identity.account, address)
+                return .events(follow(call, after: reader.after, place), .shared)
             }
             guard services.calls.isAlone(position) else { throw error }
             throw await patient(error, position)
@@ -264,16 +283,22 @@ package final class CallRunner: Sendable {
     func prepare(
         _ request: FunctionRequest<JSONValue>,
         of account: Identifier,
-        for function: any MeteredFunction
+        for function: any MeteredFunction,
+        settings: [String: JSONValue] = [:]
     ) async throws(Problem) -> PreparedCall {
+        try CallInput.check(request, function.rules)
         guard request.thread == nil else {
             throw Problem(.invalidContent, "Leave 'thread' out: the function keeps no history.")
         }
         let judge = CallAttachments(function.rules, atMost: files.accountShare)
         let ids = try judge.ids(request.attachments ?? [])
-        guard !ids.isEmpty else { return try function.prepare(FunctionInput(request.input)) }
+        guard !ids.isEmpty else {
+            return try function.prepare(FunctionInput(request.input, settings: settings))
+        }
         let files = try judge.check(ids, try await authority.blobs(ids, of: account))
-        var prepared = try function.prepare(FunctionInput(request.input, attachments: files))
+        var prepared = try function.prepare(
+            FunctionInput(request.input, attachments: files, settings: settings)
+        )
         prepared.attachments = files
         return prepared
     }
@@ -303,39 +328,52 @@ extension CallRunner {
         return try? files.take(bytes, account: account, address: address)
     }
 
+    /// Counts a call among those that are the same.
+    ///
+    /// - Throws: `rate_limited`.
     func countRepeat(
-        _ function: any MeteredFunction,
+        _ name: String,
+        _ rules: FunctionRules,
         _ account: Identifier,
         _ call: PreparedCall
-    ) throws(Problem) {
+    ) throws(Problem) -> RepeatGuard.Receipt? {
         try repeats.count(
-            function.name,
+            name,
             account,
             call.input,
             call.attachments,
-            limit: function.rules.limits.repeatsPerMinute,
+            limit: rules.limits.repeatsPerMinute,
             at: authority.clock.now()
         )
     }
 
+    /// A call that was counted was not made.
+    func takeBack(_ repetition: RepeatGuard.Receipt) { repeats.takeBack(repetition) }
+
     /// A run that nobody reads any more goes on or is stopped, as its function declares.
-    func unread(_ flight: Flight, _ rules: FunctionRules, _ account: Identifier) {
-        if rules.onDisconnect == .drain, let place = try? drains.take(account: account) {
+    func unread(
+        _ flight: Flight,
+        of name: String,
+        _ rules: FunctionRules,
+        _ account: Identifier
+    ) {
+        let limit = rules.onDisconnect == .drain ? rules.limits.drains : 0
+        if let place = drains.take(name, limit: limit, account: account) {
             flight.drain(place)
         } else {
             flight.cancel(.interrupted)
         }
     }
 
-    /// Gives the parts of a call that runs.
-    func follow(
-        _ call: RunningCall,
-        after index: Int64?,
+    /// A place among those who read streamed answers.
+    ///
+    /// - Throws: `overloaded`.
+    func readerPlace(
+        _ account: Identifier,
         _ address: String?
-    ) throws(Problem) -> CallEvents {
-        let place: SharedPool.Place
+    ) throws(Problem) -> SharedPool.Place {
         do throws(SharedPool.Refusal) {
-            place = try readers.take(account: call.call.account, address: address)
+            return try readers.take(account: account, address: address)
         } catch {
             throw Problem(
                 .overloaded,
@@ -343,7 +381,15 @@ extension CallRunner {
                 retryAfter: 1
             )
         }
-        return CallEvents(
+    }
+
+    /// Gives the parts of a call that runs.
+    func follow(
+        _ call: RunningCall,
+        after index: Int64?,
+        _ place: SharedPool.Place
+    ) -> CallEvents {
+        CallEvents(
             call,
             after: index,
             authority,
@@ -351,6 +397,11 @@ extension CallRunner {
             pingInterval: limits.pingInterval,
             delay: services.delay
         )
+    }
+
+    /// Gives the parts of a call that has ended.
+    func read(_ answer: StoredAnswer, run: Identifier?, after index: Int64?) -> CallEvents {
+        CallEvents(answer, run: run, after: index, authority, delay: services.delay)
     }
 
     // MARK: - By key
@@ -366,7 +417,8 @@ extension CallRunner {
     ) async throws(Problem) -> CallReply {
         if let call = services.calls.call(position) {
             guard reader.wantsParts else { throw .stillRunning }
-            return .events(try follow(call, after: reader.after, address), .shared)
+            let place = try readerPlace(position.account, address)
+            return .events(follow(call, after: reader.after, place), .shared)
         }
         guard let row = try await authority.operation(position) else { throw .noCall }
         switch row.state {
@@ -383,8 +435,7 @@ extension CallRunner {
             guard reader.wantsParts else {
                 return .answer(Answer(answer, replayed: true), .replayed)
             }
-            let events = CallEvents(answer, run: row.run, after: reader.after, authority)
-            return .events(events, .replayed)
+            return .events(read(answer, run: row.run, after: reader.after), .replayed)
         }
     }
 
@@ -401,48 +452,27 @@ extension CallRunner {
         }
         let flight = call.flight
         guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
-        if flight.isOnesOwn {
-            flight.cancel(.callCancelled)
-        } else {
-            let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
-            call.ending.resolve(await services.settle(call, end))
-            flight.log.wakeAll()
+        if !flight.cancelIfOnesOwn(.callCancelled) {
+            // Its charge pays for what others wait for.
+            guard !call.paysForOthers else { throw .isShared }
+            try await cancelAlone(call)
         }
         let answer = try await call.ending.wait().get()
         return try await authority.ending(position.account, answer.stored)
     }
-}
 
-/// How an answer is wanted.
-package enum CallReader: Sendable {
-    /// In one piece.
-    case plain
-    /// In parts as they come, from the one on that follows an index.
-    case parts(after: Int64?)
-
-    var wantsParts: Bool { if case .parts = self { true } else { false } }
-
-    var after: Int64? { if case .parts(let index) = self { index } else { nil } }
-}
-
-/// What a call is answered with.
-package enum CallReply: Sendable {
-    /// Where an answer comes from.
-    package enum Origin: Hashable, Sendable {
-        /// From what is kept: made so long ago, and kept for so long yet (`nil` for ever).
-        case cache(age: Duration, rest: Duration?)
-        /// From a run of its own, whose result is kept or is not.
-        case run(isKept: Bool)
-        /// From the run of another call.
-        case shared
-        /// It was given before.
-        case replayed
+    /// Ends a call whose run goes on for others.
+    private func cancelAlone(_ call: RunningCall) async throws(Problem) {
+        let flight = call.flight
+        let count = call.stopReading()
+        await flight.log.waitUntilStored(through: count)
+        let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
+        let answer = try await services.settle(call, end, parts: count).get()
+        call.ending.resolve(.success(answer))
+        flight.log.wakeAll()
+        call.leave()
+        services.calls.remove(call)
     }
-
-    /// All of it.
-    case answer(Answer, Origin)
-    /// Its parts as they come.
-    case events(CallEvents, Origin)
 }
 
 extension Problem {
@@ -462,6 +492,14 @@ extension Problem {
         Problem(
             .operationInProgress,
             "Wait for the answer: it comes in one piece, and was asked for already.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var isShared: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait for the answer, or close its stream: others wait for the same one.",
             retryAfter: 1
         )
     }

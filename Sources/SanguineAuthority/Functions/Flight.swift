@@ -15,28 +15,40 @@ enum FlightEnd: Sendable {
 
 /// One run of a function, which any number of calls share.
 ///
-/// The first call leads: it is accepted before anybody follows, and what it pays for is what is run.
+/// The first call leads: it is accepted before any other, and what it pays for is what is run.
 /// Calls and readers may leave; the run goes on for as long as it is wanted, as the function
 /// declares.
 ///
 /// Invariants:
 /// 1. It ends once, also if it was cancelled before it began.
-/// 2. It is cancelled only if no call wants it any more, or all of its readers have left and its
-///    rules say so.
+/// 2. A call wants it from before it is accepted until it is settled: what another one does in
+///    between does not take the run away from it.
+/// 3. It is cut short only if no call wants it any more, or all of its readers have left and its
+///    rules say so. Nobody joins a run that is cut short.
 ///
 /// Mutable state: `state`, by its mutex; log, election and ending guard their own.
 final class Flight: Sendable {
     private struct State {
-        /// Calls that are not settled yet.
-        var calls = 0
-        /// Of them, those whose answer is waited for in one piece.
-        var plain = 0
+        /// Calls that want it.
+        var calls = 1
+        /// Of them, those that nobody reads: their answer is waited for in one piece, or their
+        /// reader is still to come.
+        var unread = 1
         var readers = 0
         var task: Task<FlightEnd, Never>?
         var isSent = false
+        var hasEnded = false
         var cutReason: Problem?
         /// The place of a run that goes on although nobody reads it.
-        var drain: SharedPool.Place?
+        var drain: DrainPool.Place?
+    }
+
+    /// Who is left that wants it.
+    private enum Interest {
+        case some
+        /// Calls, whose readers have left.
+        case unread
+        case none
     }
 
     /// The run's id, under which its parts are stored.
@@ -54,6 +66,7 @@ final class Flight: Sendable {
 
     private let state = Mutex(State())
 
+    /// Creates a run that its leading call wants.
     init(id: Identifier, isStreamed: Bool, onUnread: @escaping @Sendable (Flight) -> Void) {
         self.id = id
         self.isStreamed = isStreamed
@@ -66,8 +79,15 @@ final class Flight: Sendable {
     /// Whether it has left for the upstream.
     var isSent: Bool { state.withLock { $0.isSent } }
 
-    /// It leaves for the upstream now.
-    func sent() { state.withLock { $0.isSent = true } }
+    /// It leaves for the upstream now, unless it was cut short before.
+    ///
+    /// - Returns: Why it does not, or `nil`.
+    func send() -> Problem? {
+        state.withLock { state in
+            if state.cutReason == nil { state.isSent = true }
+            return state.cutReason
+        }
+    }
 
     /// Begins the run.
     func begin(_ body: @escaping @Sendable () async -> FlightEnd) async -> FlightEnd {
@@ -81,42 +101,56 @@ final class Flight: Sendable {
     }
 
     /// Cuts the run short; only the first reason counts.
-    func cancel(_ reason: Problem) {
-        state.withLock { state in
+    func cancel(_ reason: Problem) { cancel(reason) { _ in true } }
+
+    /// Cuts the run short if one call alone wants it.
+    ///
+    /// - Returns: Whether it does.
+    func cancelIfOnesOwn(_ reason: Problem) -> Bool { cancel(reason) { $0.calls == 1 } }
+
+    @discardableResult
+    private func cancel(_ reason: Problem, if mayBe: (State) -> Bool) -> Bool {
+        let (isCut, task) = state.withLock { state in
+            guard mayBe(state) else { return (false, Task<FlightEnd, Never>?.none) }
             if state.cutReason == nil { state.cutReason = reason }
-            return state.task
-        }?.cancel()
+            return (true, state.task)
+        }
+        if isCut { log.cut() }
+        task?.cancel()
+        return isCut
     }
 
     // MARK: - Who wants it
 
-    /// A call shares the run from now on.
-    func join(isPlain: Bool) {
-        state.withLock { state in
-            state.calls += 1
-            if isPlain { state.plain += 1 }
-        }
-    }
-
-    /// A call is settled.
+    /// Another call wants it from now on.
     ///
-    /// - Returns: Whether others are left.
-    @discardableResult
-    func leave(isPlain: Bool) -> Bool {
+    /// - Returns: Whether it can: not if it is cut short.
+    func join() -> Bool {
         state.withLock { state in
-            state.calls -= 1
-            if isPlain { state.plain -= 1 }
-            return state.calls > 0
+            guard state.cutReason == nil else { return false }
+            state.calls += 1
+            state.unread += 1
+            return true
         }
     }
 
-    /// Whether one call alone wants it.
-    var isOnesOwn: Bool { state.withLock { $0.calls == 1 } }
+    /// A call wants it no more.
+    ///
+    /// - Parameter isUnread: Whether nobody has ever read it for the call.
+    func leave(isUnread: Bool) {
+        change { state in
+            state.calls -= 1
+            if isUnread { state.unread -= 1 }
+        }
+    }
 
     /// Somebody reads its parts.
-    func readerJoined() {
+    ///
+    /// - Parameter isFirst: Whether it is the one for whom the call has waited.
+    func readerJoined(isFirst: Bool) {
         let drain = state.withLock { state in
             state.readers += 1
+            if isFirst { state.unread -= 1 }
             defer { state.drain = nil }
             return state.drain
         }
@@ -124,18 +158,27 @@ final class Flight: Sendable {
     }
 
     /// Somebody reads no more.
-    func readerLeft() {
-        let isUnread = state.withLock { state in
-            state.readers -= 1
-            return state.readers == 0 && state.plain == 0
+    func readerLeft() { change { $0.readers -= 1 } }
+
+    private func change(_ body: (inout State) -> Void) {
+        let interest = state.withLock { state -> Interest in
+            body(&state)
+            guard !state.hasEnded else { return .some }
+            if state.calls == 0 { return .none }
+            let isUnread = state.unread == 0 && state.readers == 0 && state.drain == nil
+            return isUnread ? .unread : .some
         }
-        if isUnread, ending.value == nil { onUnread(self) }
+        switch interest {
+        case .some: break
+        case .unread: onUnread(self)
+        case .none: cancel(.callCancelled)
+        }
     }
 
     /// Goes on although nobody reads it, in a place for such runs.
-    func drain(_ place: SharedPool.Place) {
+    func drain(_ place: DrainPool.Place) {
         let isKept = state.withLock { state in
-            guard state.readers == 0 else { return false }
+            guard state.readers == 0, state.drain == nil, !state.hasEnded else { return false }
             state.drain = place
             return true
         }
@@ -145,28 +188,31 @@ final class Flight: Sendable {
     /// Ends it for all who follow.
     func end(_ end: FlightEnd) {
         log.end()
-        ending.resolve(end)
-        state.withLock { state in
+        let drain = state.withLock { state in
+            state.hasEnded = true
             defer { state.drain = nil }
             return state.drain
-        }?.leave()
+        }
+        drain?.leave()
+        ending.resolve(end)
     }
 }
 
 /// The runs that others may join, by what they make.
 ///
 /// Invariants:
-/// 1. There is at most one run for a key at a time.
+/// 1. There is at most one run for a key at a time, beside those that are cut short.
 /// 2. A run is here from before its leader is accepted until its result is in the memory tier, or
 ///    it has failed: whoever finds neither run nor result may begin.
 ///
-/// Mutable state: `flights`, guarded by the mutex; bounded by the calls that are accepted.
+/// Mutable state: `flights`, guarded by the mutex; bounded by the calls that are accepted. The tier
+/// and a flight are asked under the lock, so that nothing comes between; neither knows this table.
 final class FlightTable: Sendable {
     /// What a call finds.
     enum Found {
         /// Nothing: it leads this run, which others find from now on.
         case lead(Flight)
-        /// A run to follow.
+        /// A run to follow, which the call wants from now on; see ``Flight/leave(isUnread:)``.
         case follow(Flight)
         /// An answer that was kept meanwhile.
         case known(ResultRow)
@@ -181,7 +227,7 @@ final class FlightTable: Sendable {
     func find(_ key: ResultKey, at now: Timestamp, else make: () -> Flight) -> Found {
         flights.withLock { flights in
             if let row = tier.find(key.bytes, at: now) { return .known(row) }
-            if let flight = flights[key] { return .follow(flight) }
+            if let flight = flights[key], flight.join() { return .follow(flight) }
             let flight = make()
             flights[key] = flight
             return .lead(flight)

@@ -40,7 +40,10 @@ final class LiveCalls: Sendable {
 
     func remove(_ call: RunningCall) {
         let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-            state.calls[call.call.position] = nil
+            // Its key may have been forgotten, and used again before this.
+            if state.calls[call.call.position] === call {
+                state.calls[call.call.position] = nil
+            }
             guard state.calls.isEmpty else { return [] }
             defer { state.whenIdle = [] }
             return state.whenIdle
@@ -55,7 +58,10 @@ final class LiveCalls: Sendable {
             defer { state.whenIdle = [] }
             return (Array(state.calls.values), state.whenIdle)
         }
-        for call in calls { call.ending.resolve(.failure(.stopping)) }
+        for call in calls {
+            call.ending.resolve(.failure(.stopping))
+            call.flight.log.wakeAll()
+        }
         for caller in idle { caller.resume() }
     }
 

@@ -28,11 +28,19 @@ package struct FunctionInput: Sendable {
     package var value: JSONValue
     /// The files, which the account has and the function's rules allow.
     package var attachments: [BlobFacts]
+    /// The members of the account's settings on which the answer depends, as the function's cache
+    /// declares them: `null` for one that is not set, and no others.
+    package var settings: [String: JSONValue]
 
     /// Creates the input.
-    package init(_ value: JSONValue, attachments: [BlobFacts] = []) {
+    package init(
+        _ value: JSONValue,
+        attachments: [BlobFacts] = [],
+        settings: [String: JSONValue] = [:]
+    ) {
         self.value = value
         self.attachments = attachments
+        self.settings = settings
     }
 }
 
@@ -60,6 +68,9 @@ package struct CallProgress: Hashable, Sendable {
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
     package var account: Identifier?
+    /// The members of the account's settings on which the answer depends, as of when the call was
+    /// found not to be answered yet; see ``FunctionInput/settings``.
+    package var settings: [String: JSONValue]
     /// Whether somebody follows the parts of the answer; a function that is asked for none may make
     /// its answer in one piece.
     package var isStreamed: Bool
@@ -75,6 +86,7 @@ package struct CallContext: Sendable {
     /// Creates a context; what is not given does nothing.
     package init(
         account: Identifier? = nil,
+        settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
         report: @escaping @Sendable (Usage) -> Void = { _ in },
@@ -84,6 +96,7 @@ package struct CallContext: Sendable {
         }
     ) {
         self.account = account
+        self.settings = settings
         self.isStreamed = isStreamed
         self.write = write
         self.report = report

@@ -4,11 +4,13 @@ import Synchronization
 /// Counts how often an account makes the same call within a minute.
 ///
 /// Minutes are those of the clock: a window begins with the first call after the last one's end.
+/// What is answered without a run (the same key again, a kept answer) is no repetition.
 ///
 /// Mutable state: `window`, guarded by the mutex. It counts at most ``capacity`` calls; those that
 /// come after it is full are not counted, so that nobody is refused for others.
 final class RepeatGuard: Sendable {
     private struct Window {
+        var begin = Timestamp(millisecondsSince1970: .min)
         var end = Timestamp(millisecondsSince1970: .min)
         var counts: [[UInt8]: Int] = [:]
     }
@@ -18,9 +20,16 @@ final class RepeatGuard: Sendable {
 
     private let window = Mutex(Window())
 
+    /// A call that was counted.
+    struct Receipt: Sendable {
+        fileprivate let key: [UInt8]
+        fileprivate let end: Timestamp
+    }
+
     /// Counts a call.
     ///
-    /// - Throws: `rate_limited` if it was made more often than the limit.
+    /// - Returns: What takes it back; `nil` for one that is not counted.
+    /// - Throws: `rate_limited` if it was made as often as it may.
     func count(
         _ function: String,
         _ account: Identifier,
@@ -28,27 +37,35 @@ final class RepeatGuard: Sendable {
         _ attachments: [BlobFacts] = [],
         limit: Int?,
         at now: Timestamp
-    ) throws(Problem) {
-        guard let limit else { return }
+    ) throws(Problem) -> Receipt? {
+        guard let limit else { return nil }
         let text = String(decoding: input.canonical, as: UTF8.self)
         let files = attachments.map(\.id).joined(separator: " ")
         let key = Fingerprint(function, account.description, text, files).bytes
-        let rest = window.withLock { window -> Duration? in
-            if now >= window.end {
-                window.end = now + .seconds(60)
-                window.counts = [:]
+        let (receipt, rest) = window.withLock { window -> (Receipt?, Duration?) in
+            // A clock that was set back ends the window, too.
+            if now >= window.end || now < window.begin {
+                window = Window(begin: now, end: now + .seconds(60))
             }
-            guard window.counts.count < Self.capacity || window.counts[key] != nil else {
-                return nil
-            }
-            window.counts[key, default: 0] += 1
-            return window.counts[key, default: 0] > limit ? window.end - now : nil
+            let count = window.counts[key]
+            guard window.counts.count < Self.capacity || count != nil else { return (nil, nil) }
+            guard count ?? 0 < limit else { return (nil, window.end - now) }
+            window.counts[key] = (count ?? 0) + 1
+            return (Receipt(key: key, end: window.end), nil)
         }
-        guard let rest else { return }
+        guard let rest else { return receipt }
         throw Problem(
             .rateLimited,
             "Ask something else, or wait for 'Retry-After': the same call was made \(limit) times.",
             retryAfter: max(1, rest.secondsRoundedUp)
         )
+    }
+
+    /// Counts a call no more: it was not made.
+    func takeBack(_ receipt: Receipt) {
+        window.withLock { window in
+            guard window.end == receipt.end, let count = window.counts[receipt.key] else { return }
+            window.counts[receipt.key] = count > 1 ? count - 1 : nil
+        }
     }
 }

@@ -12,8 +12,10 @@ struct ResultKey: Hashable, Sendable {
     let bytes: [UInt8]
     /// Whose answer it is; `nil` for everybody's.
     let account: Identifier?
-    /// From when on an answer that is made now is not given any more.
-    let expiresAt: Timestamp
+    /// From when on an answer is not given any more, unless it counts for a time from its making.
+    private let end: Timestamp
+    /// For how long an answer counts; `nil` for one that counts until a moment.
+    private let life: Duration?
 
     /// Returns `nil` for a function whose answers are not kept.
     ///
@@ -38,30 +40,32 @@ struct ResultKey: Hashable, Sendable {
     ) {
         let isPublic = rules.cache.audience != .account
         let condition: String
+        var life: Duration?
         switch rules.cache.lifetime {
         case .none: return nil
         case .duration(let duration):
             condition = ""
-            expiresAt = now + duration
+            life = duration
+            end = .never
         case .midnight:
             let day = CalendarDay(containing: now, in: profile.zone)
             condition = day.description
-            expiresAt =
+            end =
                 isPublic
                 ? Self.endEverywhere(of: day)
                 : CalendarDay.nextMidnight(after: now, in: profile.zone)
         case .session:
             condition = identity.session.description
-            expiresAt = now + sessionLife
+            end = now + sessionLife
         case .forever:
             condition = ""
-            expiresAt = .never
-        case .facts(let names):
-            let facts = names.map { ($0, profile.settings[$0] ?? .null) }
-            let values = Dictionary(facts) { first, _ in first }
-            condition = String(decoding: JSONValue.object(values).canonical, as: UTF8.self)
-            expiresAt = .never
+            end = .never
+        case .facts:
+            let facts = JSONValue.object(rules.cache.facts(of: profile))
+            condition = String(decoding: facts.canonical, as: UTF8.self)
+            end = .never
         }
+        self.life = life
         account = isPublic ? nil : identity.account
         bytes =
             Fingerprint(
@@ -75,6 +79,9 @@ struct ResultKey: Hashable, Sendable {
             ).bytes
     }
 
+    /// From when on an answer that was made at a moment is not given any more.
+    func expiry(madeAt moment: Timestamp) -> Timestamp { life.map { moment + $0 } ?? end }
+
     /// Keys are equal by what they name: the same question has another expiry a moment later.
     static func == (lhs: ResultKey, rhs: ResultKey) -> Bool { lhs.bytes == rhs.bytes }
 
@@ -83,6 +90,16 @@ struct ResultKey: Hashable, Sendable {
     /// The moment at which a day has ended in every time zone.
     private static func endEverywhere(of day: CalendarDay) -> Timestamp {
         day.next.start(in: TimeZone(secondsFromGMT: -12 * 3_600) ?? .gmt)
+    }
+}
+
+extension ResultCache {
+    /// The members of an account's settings on which an answer depends; `null` for one that is not
+    /// set.
+    func facts(of account: Account) -> [String: JSONValue] {
+        guard case .facts(let names) = lifetime else { return [:] }
+        let facts = names.map { ($0, account.settings[$0] ?? .null) }
+        return Dictionary(facts) { first, _ in first }
     }
 }
 

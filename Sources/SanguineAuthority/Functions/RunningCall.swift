@@ -1,20 +1,37 @@
 import SanguineModel
+import Synchronization
 
 /// A call that was accepted by this process and is not settled yet: what it waits for, and what is
 /// given to those who wait for it.
+///
+/// Invariant: it wants its run until it is settled, and leaves it once.
+///
+/// Mutable state: `state`, by its mutex; the ending guards its own.
 final class RunningCall: Sendable {
+    private struct State {
+        /// Whether nobody has read it yet.
+        var isUnread = true
+        var hasLeft = false
+        /// How many parts its readers are given, once it ends before its run.
+        var limit: Int64?
+    }
+
     /// The call.
     let call: AcceptedCall
     /// The run that makes its answer.
     let flight: Flight
     /// What a whole answer to it costs, given what the run has cost.
     let terms: Terms
+    /// Whether others, who share its run, do not pay for that.
+    let paysForOthers: Bool
+    /// Whether its answer is waited for in one piece: it wants the run whoever reads it.
+    let isPlain: Bool
     /// What is charged for what was made, if the run is cut short.
     let cost: @Sendable (CallProgress) -> Int64
-    /// Whether its answer is waited for in one piece.
-    let isPlain: Bool
     /// Its end: the answer, or why there is none.
     let ending = OneAnswer<Result<Answer, Problem>>()
+
+    private let state = Mutex(State())
 
     /// What a call pays.
     enum Terms: Sendable {
@@ -28,16 +45,63 @@ final class RunningCall: Sendable {
         _ call: AcceptedCall,
         _ flight: Flight,
         _ terms: Terms,
+        paysForOthers: Bool = false,
         isPlain: Bool,
         cost: @escaping @Sendable (CallProgress) -> Int64
     ) {
         self.call = call
         self.flight = flight
         self.terms = terms
+        self.paysForOthers = paysForOthers
+        self.isPlain = isPlain || !flight.isStreamed
         self.cost = cost
-        self.isPlain = isPlain
-        flight.join(isPlain: isPlain)
     }
+
+    /// The run whose parts the answer has; `nil` if it comes in one piece.
+    var run: Identifier? { flight.isStreamed ? flight.id : nil }
+
+    /// Wants its run no more.
+    func leave() {
+        let isUnread = state.withLock { state -> Bool? in
+            guard !state.hasLeft else { return nil }
+            state.hasLeft = true
+            return state.isUnread
+        }
+        if let isUnread { flight.leave(isUnread: isUnread) }
+    }
+
+    // MARK: - Readers
+
+    /// Somebody reads its parts.
+    func readerJoined() {
+        let isFirst = state.withLock { state in
+            guard !isPlain, !state.hasLeft else { return false }
+            defer { state.isUnread = false }
+            return state.isUnread
+        }
+        flight.readerJoined(isFirst: isFirst)
+    }
+
+    /// What is given to readers of the call: the parts, or fewer if it ends before its run.
+    func given(_ texts: [String], at index: Int64) -> [String] {
+        let limit = state.withLock { $0.limit }
+        guard let limit else { return texts }
+        return Array(texts.prefix(Int(max(0, limit - index))))
+    }
+
+    /// The call ends before its run: its readers are given no more than what there is now.
+    ///
+    /// - Returns: How many parts there are.
+    func stopReading() -> Int64 {
+        state.withLock { state in
+            // Read under the lock: no reader was given more.
+            let limit = state.limit ?? flight.log.count
+            state.limit = limit
+            return limit
+        }
+    }
+
+    // MARK: - The end
 
     /// How the call ends with its run.
     ///

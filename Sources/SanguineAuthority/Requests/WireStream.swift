@@ -26,7 +26,8 @@ package struct WireStream: Sendable {
 extension WireStream {
     /// A call as server-sent events: `delta`, and then `result` or `problem`.
     ///
-    /// An event's id is its index, and its bytes are the same whenever it is sent.
+    /// An event's id is its index, and its bytes are the same whenever it is sent. A problem that is
+    /// not the call's end has none: a reader that comes back has seen as much as before.
     init(_ events: CallEvents) {
         self.init(
             next: { await events.next().map(Self.bytes) },
@@ -42,14 +43,15 @@ extension WireStream {
             }
         case .end(let index, .success(let answer)):
             return bytes(index, answer.status == 200 ? "result" : "problem", answer.body)
-        case .end(let index, .failure(let problem)):
-            return bytes(index, "problem", AnswerEncoder.encode(problem))
+        case .end(_, .failure(let problem)):
+            return bytes(nil, "problem", AnswerEncoder.encode(problem))
         case .quiet:
             return Array(": ping\n\n".utf8)
         }
     }
 
-    private static func bytes(_ index: Int64, _ type: String, _ data: [UInt8]) -> [UInt8] {
-        Array("id: \(index)\nevent: \(type)\ndata: ".utf8) + data + Array("\n\n".utf8)
+    private static func bytes(_ index: Int64?, _ type: String, _ data: [UInt8]) -> [UInt8] {
+        let id = index.map { "id: \($0)\n" } ?? ""
+        return Array("\(id)event: \(type)\ndata: ".utf8) + data + Array("\n\n".utf8)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import SanguineModel
 
 /// What a call takes of a daily quota, until it ends.
@@ -63,6 +64,11 @@ public struct PartsRow: Hashable, Sendable {
     public var texts: [UInt8]
     /// When they were stored.
     public var at: Timestamp
+
+    /// The texts.
+    var parts: [String] {
+        (try? JSONDecoder().decode([String].self, from: Data(texts))) ?? []
+    }
 
     /// Creates the row.
     public init(run: Identifier, first: Int64, texts: [UInt8], at: Timestamp) {

@@ -264,7 +264,8 @@ public struct HoldRow: Hashable, Sendable {
     public var quota: QuotaHold?
     /// What a streamed call is charged if nothing more comes of it: at most ``amount``.
     ///
-    /// `nil` for a call that is not streamed: nobody knows what was made of it.
+    /// `nil` for a call of which nobody knows what was made: it is not streamed, or it leaves for no
+    /// upstream and nothing of it is stored yet.
     public var chargeWhenCut: Int64?
 
     /// Creates an open hold.
@@ -349,11 +350,14 @@ public struct StoredAnswer: Hashable, Sendable {
     public var body: [UInt8]
     /// The feed number at which the operation's change is contained; `nil` if it changed nothing.
     public var head: Int64?
+    /// How many parts it has of the run of its operation; `nil` for as many as are stored.
+    public var parts: Int64?
 
     /// Creates the answer.
-    public init(status: Int, body: [UInt8], head: Int64?) {
+    public init(status: Int, body: [UInt8], head: Int64?, parts: Int64? = nil) {
         self.status = status
         self.body = body
         self.head = head
+        self.parts = parts
     }
 }

@@ -41,6 +41,13 @@ struct FunctionRunner: Service {
             let labels = [("function", function), ("from", origin.label)]
             Counter(label: "function_answers", dimensions: labels, factory: metrics).increment()
         }
+        reports.began = { function, time in
+            Timer(
+                label: "function_first_part_seconds",
+                dimensions: [("function", function)],
+                factory: metrics
+            ).recordNanoseconds(time.wholeNanoseconds)
+        }
         reports.notStored = { problem, attempt in
             let metadata: Logger.Metadata = [
                 "code": "\(problem.code.rawValue)", "attempt": "\(attempt)",
