@@ -10,7 +10,8 @@ struct StandIn: AsyncParsableCommand {
         commandName: "stand-in",
         abstract: "Run a local stand-in for a language model, for demonstrations and tests.",
         discussion: """
-            Speaks OpenAI's chat completions on loopback and answers deterministically. Prints \
+            Speaks OpenAI's chat completions and embeddings on loopback and answers \
+            deterministically; a message that names a tool calls it. Prints \
             'listening on http://127.0.0.1:…' when it takes requests.
             """
     )
@@ -21,6 +22,9 @@ struct StandIn: AsyncParsableCommand {
     @Option(help: "Milliseconds from a request to its answer.")
     var latencyMs = 0
 
+    @Option(help: "Milliseconds between two words of a streamed answer.")
+    var wordMs = 0
+
     func validate() throws {
         guard (0...65_535).contains(port) else {
             throw ValidationError("Set '--port' to 0 to 65535.")
@@ -28,11 +32,18 @@ struct StandIn: AsyncParsableCommand {
         guard (0...600_000).contains(latencyMs) else {
             throw ValidationError("Set '--latency-ms' to 0 to 600000.")
         }
+        guard (0...60_000).contains(wordMs) else {
+            throw ValidationError("Set '--word-ms' to 0 to 60000.")
+        }
     }
 
     func run() async throws {
         LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .notice) }
-        let server = StandInServer(port: port, latency: .milliseconds(latencyMs)) { port in
+        let server = StandInServer(
+            port: port,
+            latency: .milliseconds(latencyMs),
+            wordInterval: .milliseconds(wordMs)
+        ) { port in
             Output.announce("listening on http://127.0.0.1:\(port)")
         }
         var group = ServiceGroupConfiguration(

@@ -84,7 +84,7 @@ struct ServedFunction: MeteredFunction {
             messages: messages,
             maxOutputTokens: setting.maxOutputTokens
         )
-        let bytes = messages.reduce(0) { $0 + $1.content.utf8.count }
+        let bytes = messages.reduce(0) { $0 + $1.textBytes }
         return PreparedCall(
             input: input,
             hold: pricing.most(promptBytes: bytes),

@@ -3,26 +3,29 @@ import HTTPTypes
 import Hummingbird
 public import Logging
 import NIOCore
+import SanguineAuthority
 public import SanguineModel
 public import ServiceLifecycle
 
 /// A local server that answers like a language model, deterministically, for demonstrations and
 /// tests.
 ///
-/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, and lists
-/// its one model on `GET /v1/models`. The same conversation always gets the same answer. It asks
-/// for no key, and listens on loopback only.
+/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, with images,
+/// files and tools, and embeddings on `POST /v1/embeddings`; it lists its one model on
+/// `GET /v1/models`. The same conversation always gets the same answer. It asks for no key, and
+/// listens on loopback only.
 ///
 /// ```swift
 /// let standIn = StandInServer(port: 0) { port in print("listening on http://127.0.0.1:\(port)") }
 /// try await standIn.run()
 /// ```
 public struct StandInServer: Service {
-    /// Bytes of a request's body at most: 1 MiB.
-    public static let bodyBytes = 1 << 20
+    /// Bytes of a request's body at most: 64 MiB, so that images and short videos fit.
+    public static let bodyBytes = 1 << 26
 
     private let port: Int
     private let latency: Duration
+    private let wordInterval: Duration
     private let clock: any Clock<Duration>
     private let wallClock: any WallClock
     private let logger: Logger
@@ -34,13 +37,15 @@ public struct StandInServer: Service {
     ///   - port: The port on 127.0.0.1; 0 picks a free one.
     ///   - latency: The time from a request to its answer, or to the first word of a streamed one.
     ///     Default: none.
-    ///   - clock: The clock that measures the latency.
+    ///   - wordInterval: The time between two pieces of a streamed answer. Default: none.
+    ///   - clock: The clock that measures both.
     ///   - wallClock: What `created` of an answer is read from.
     ///   - logger: For the server's own messages; nothing of a conversation is logged.
     ///   - onListening: Called with the port once requests are accepted.
     public init(
         port: Int,
         latency: Duration = .zero,
+        wordInterval: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
         wallClock: any WallClock = SystemWallClock(),
         logger: Logger = Logger(label: "sanguine.stand-in"),
@@ -48,6 +53,7 @@ public struct StandInServer: Service {
     ) {
         self.port = port
         self.latency = latency
+        self.wordInterval = wordInterval
         self.clock = clock
         self.wallClock = wallClock
         self.logger = logger
@@ -70,78 +76,85 @@ public struct StandInServer: Service {
     private func router() -> Router<BasicRequestContext> {
         let router = Router()
         router.post("v1/chat/completions") { request, _ in try await complete(request) }
+        router.post("v1/embeddings") { request, _ in try await embed(request) }
         router.get("v1/models") { _, _ in
             let model: JSONValue = [
                 "id": "stand-in", "object": "model", "created": 0, "owned_by": "sanguine",
             ]
-            return try Self.json(["object": "list", "data": .array([model])])
+            return Self.json(["object": "list", "data": .array([model])])
         }
         return router
     }
 
     private func complete(_ request: Request) async throws -> Response {
-        var request = request
-        guard let buffer = try? await request.collectBody(upTo: Self.bodyBytes) else {
-            let refusal = StandInRequest.Refusal(
-                message: "The body is longer than \(Self.bodyBytes) bytes.",
-                parameter: nil
-            )
-            return try Self.refuse(refusal, status: .contentTooLarge)
-        }
         let asked: StandInRequest
-        do throws(StandInRequest.Refusal) {
-            asked = try StandInRequest(body: Data(buffer.readableBytesView))
+        do throws(StandInRefusal) {
+            asked = try StandInRequest(body: try await Self.body(of: request))
         } catch {
-            return try Self.refuse(error, status: .badRequest)
+            return Self.refuse(error)
         }
         if latency > .zero { try await clock.sleep(for: latency) }
-        let answer = StandInAnswer(to: asked.messages, maxTokens: asked.maxTokens)
-        let now = wallClock.now()
-        guard asked.isStreamed else {
-            return try Self.json(answer.completion(model: asked.model, at: now))
-        }
-        let chunks = answer.chunks(
-            model: asked.model,
-            at: now,
-            includesUsage: asked.includesUsage
-        )
-        let events = try chunks.map { ByteBuffer(string: "data: \(try Self.text($0))\n\n") }
+        let reply = StandInReply(to: asked, at: wallClock.now())
+        guard asked.isStreamed else { return Self.json(reply.completion) }
+        let chunks = reply.chunks(includesUsage: asked.includesUsage)
+        let events = chunks.map { ByteBuffer(string: "data: \(Self.text($0))\n\n") }
         return Response(
             status: .ok,
             headers: [.contentType: "text/event-stream", .cacheControl: "no-cache"],
-            body: ResponseBody { writer in
-                for event in events { try await writer.write(event) }
+            body: ResponseBody { [wordInterval, clock] writer in
+                for (index, event) in events.enumerated() {
+                    if index > 1, wordInterval > .zero { try await clock.sleep(for: wordInterval) }
+                    try await writer.write(event)
+                }
                 try await writer.write(ByteBuffer(string: "data: [DONE]\n\n"))
                 try await writer.finish(nil)
             }
         )
     }
 
-    private static func refuse(
-        _ refusal: StandInRequest.Refusal,
-        status: HTTPResponse.Status
-    ) throws -> Response {
+    private func embed(_ request: Request) async throws -> Response {
+        let embeddings: StandInEmbeddings
+        do throws(StandInRefusal) {
+            embeddings = try StandInEmbeddings(body: try await Self.body(of: request))
+        } catch {
+            return Self.refuse(error)
+        }
+        if latency > .zero { try await clock.sleep(for: latency) }
+        return Self.json(embeddings.answer)
+    }
+
+    private static func body(of request: Request) async throws(StandInRefusal) -> Data {
+        var request = request
+        guard let buffer = try? await request.collectBody(upTo: bodyBytes) else { throw tooLong }
+        return Data(buffer.readableBytesView)
+    }
+
+    private static let tooLong = StandInRefusal(
+        message: "The body is longer than \(bodyBytes) bytes.",
+        parameter: nil
+    )
+
+    private static func refuse(_ refusal: StandInRefusal) -> Response {
+        let status: HTTPResponse.Status = refusal == tooLong ? .contentTooLarge : .badRequest
         let error: JSONValue = [
             "message": .string(refusal.message), "type": "invalid_request_error",
             "param": refusal.parameter.map { .string($0) } ?? .null, "code": .null,
         ]
-        return try json(["error": error], status: status)
+        return json(["error": error], status: status)
     }
 
     private static func json(
         _ value: JSONValue,
         status: HTTPResponse.Status = .ok
-    ) throws -> Response {
+    ) -> Response {
         Response(
             status: status,
             headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: try text(value)))
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text(value)))
         )
     }
 
-    private static func text(_ value: JSONValue) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    private static func text(_ value: JSONValue) -> String {
+        String(decoding: value.canonical, as: UTF8.self)
     }
 }

@@ -1,12 +1,28 @@
 /// What the stand-in for a language model says: the same words for the same conversation, always.
 ///
 /// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token
-/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more.
+/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more, each
+/// picture 85 and each file 255, whatever their size.
 struct StandInAnswer: Hashable, Sendable {
     /// One turn of the conversation.
     struct Message: Hashable, Sendable {
         var role: String
         var text: String
+        var attachments: [Attachment] = []
+    }
+
+    /// Something that is shown and not said.
+    struct Attachment: Hashable, Sendable {
+        enum Kind: String, Hashable, Sendable {
+            case image, file
+        }
+
+        var kind: Kind
+        /// Bytes of the content, or of the address where that is all that came.
+        var bytes: Int
+
+        /// Tokens of the prompt.
+        var tokens: Int { kind == .image ? 85 : 255 }
     }
 
     /// Words of the question that the answer repeats at most.
@@ -31,16 +47,32 @@ struct StandInAnswer: Hashable, Sendable {
     init(to messages: [Message], maxTokens: Int? = nil) {
         fingerprint = Self.fingerprint(of: messages)
         let question = messages.last { $0.role == "user" } ?? messages.last
-        let full = Self.sentences(about: question?.text ?? "", choice: fingerprint)
+        let sentences = Self.sentences(about: question?.text ?? "", choice: fingerprint)
+        let full = [sentences, Self.remark(on: question?.attachments ?? [])].compactMap(\.self)
+            .joined(separator: " ")
         let cut = maxTokens.map { Self.prefix(of: full, tokens: $0) } ?? full
         text = cut
         isCut = cut != full
-        promptTokens = messages.reduce(0) { $0 + Self.tokens(of: $1.text) + 4 }
+        promptTokens = Self.tokens(of: messages)
         completionTokens = Self.tokens(of: cut)
     }
 
     /// Counts the tokens of a text.
     static func tokens(of text: String) -> Int { (text.utf8.count + 3) / 4 }
+
+    /// Counts the tokens of a conversation.
+    static func tokens(of messages: [Message]) -> Int {
+        messages.reduce(0) { sum, message in
+            message.attachments.reduce(sum + tokens(of: message.text) + 4) { $0 + $1.tokens }
+        }
+    }
+
+    /// What is said of attachments: how many, and their bytes.
+    private static func remark(on attachments: [Attachment]) -> String? {
+        guard !attachments.isEmpty else { return nil }
+        let bytes = attachments.reduce(0) { $0 + $1.bytes }
+        return "I have looked at \(attachments.count) attached, \(bytes) bytes in all."
+    }
 
     private static let openings = [
         "A good question.", "Gladly.", "Let us look at it together.", "That is worth a thought.",
@@ -76,7 +108,8 @@ struct StandInAnswer: Hashable, Sendable {
             .joined(separator: " ")
     }
 
-    private static func subject(of question: String) -> String {
+    /// The question's first words.
+    static func subject(of question: String) -> String {
         let words = question.split { $0.isWhitespace }
         let text = words.prefix(subjectWords).joined(separator: " ").prefix(120)
         let cut = text.reversed().drop { $0.isPunctuation }.reversed()
@@ -101,16 +134,21 @@ struct StandInAnswer: Hashable, Sendable {
         return result
     }
 
+    static func fingerprint(of messages: [Message]) -> UInt64 {
+        var texts: [String] = []
+        for message in messages {
+            texts += [message.role, message.text]
+            texts += message.attachments.map { "\($0.kind.rawValue) \($0.bytes)" }
+        }
+        return fingerprint(of: texts)
+    }
+
     /// FNV-1a (draft-eastlake-fnv), and a last mixing, because `Hasher` differs in every process.
-    private static func fingerprint(of messages: [Message]) -> UInt64 {
+    static func fingerprint(of texts: [String]) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        func mix(_ text: String) {
+        for text in texts {
             for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
             hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the text ends.
-        }
-        for message in messages {
-            mix(message.role)
-            mix(message.text)
         }
         hash = (hash ^ (hash >> 33)) &* 0xFF51_AFD7_ED55_8CCD
         return hash ^ (hash >> 33)

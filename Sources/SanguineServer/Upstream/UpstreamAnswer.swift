@@ -1,44 +1,4 @@
-import Foundation
-import SanguineAuthority
 import SanguineModel
-
-/// What is asked of a language model.
-public struct UpstreamPrompt: Hashable, Sendable {
-    /// One turn of the conversation.
-    public struct Message: Hashable, Codable, Sendable {
-        /// Who speaks.
-        public enum Role: String, Hashable, Codable, Sendable {
-            /// Instructions of the app.
-            case system
-            /// The user.
-            case user
-        }
-
-        /// Who speaks.
-        public var role: Role
-        /// What is said.
-        public var content: String
-
-        /// Creates a turn.
-        public init(_ role: Role, _ content: String) {
-            self.role = role
-            self.content = content
-        }
-    }
-
-    /// The conversation, oldest first.
-    public var messages: [Message]
-    /// The longest answer, in the model's tokens.
-    ///
-    /// It bounds what a call can cost.
-    public var maxOutputTokens: Int
-
-    /// Creates a prompt.
-    public init(messages: [Message], maxOutputTokens: Int) {
-        self.messages = messages
-        self.maxOutputTokens = maxOutputTokens
-    }
-}
 
 /// What a call has used, as the upstream reports it.
 public struct UpstreamUsage: Hashable, Sendable {
@@ -59,101 +19,95 @@ public struct UpstreamUsage: Hashable, Sendable {
     }
 
     /// Reads `usage`, or returns `nil` unless both counts are whole, not negative, and believable.
-    init?(_ json: JSONValue?) {
+    ///
+    /// Embeddings have no tokens of an answer, and do not say so.
+    init?(_ json: JSONValue?, isEmbedding: Bool = false) {
         let range = 0...Self.largestCount
+        let written = json?["completion_tokens"] ?? (isEmbedding ? 0 : nil)
         guard let prompt = json?["prompt_tokens"]?.integer, range.contains(prompt),
-            let completion = json?["completion_tokens"]?.integer, range.contains(completion)
+            let completion = written?.integer, range.contains(completion)
         else { return nil }
         self.init(promptTokens: prompt, completionTokens: completion)
+    }
+
+    /// The larger count of either.
+    ///
+    /// Usage is a running sum, so of several reports the largest is the last; and servers that
+    /// report the prompt first and the answer last leave the other count at zero.
+    func merged(with other: UpstreamUsage) -> UpstreamUsage {
+        UpstreamUsage(
+            promptTokens: max(promptTokens, other.promptTokens),
+            completionTokens: max(completionTokens, other.completionTokens)
+        )
+    }
+}
+
+/// A piece of a streamed answer.
+public struct UpstreamEvent: Hashable, Sendable {
+    /// The chunk as it came, byte for byte: a JSON object without the field name `data`.
+    public let chunk: [UInt8]
+    /// What the chunk adds to the text of the first choice; often empty.
+    public let text: String
+    /// What the call has used so far; `nil` in chunks that do not say, or say nonsense.
+    public let usage: UpstreamUsage?
+
+    /// Creates a piece.
+    public init(chunk: [UInt8], text: String, usage: UpstreamUsage? = nil) {
+        self.chunk = chunk
+        self.text = text
+        self.usage = usage
     }
 }
 
 /// What a language model answered.
 public struct UpstreamAnswer: Hashable, Sendable {
-    /// The text.
+    /// The text of the first choice, whole also after a stream; empty for a call of tools and for
+    /// embeddings.
     public let text: String
     /// What the call has used; `nil` if the upstream does not say, or says nonsense.
     public let usage: UpstreamUsage?
+    /// The JSON as it came, byte for byte; empty if the answer was streamed.
+    public let body: [UInt8]
+    /// Why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream does not say.
+    public let finishReason: String?
 
     /// Creates an answer.
-    public init(text: String, usage: UpstreamUsage?) {
+    public init(
+        text: String,
+        usage: UpstreamUsage?,
+        body: [UInt8] = [],
+        finishReason: String? = nil
+    ) {
         self.text = text
         self.usage = usage
+        self.body = body
+        self.finishReason = finishReason
     }
 
-    /// Reads the body of a chat completion (OpenAI API reference), or returns `nil` if it is none.
-    init?(body: Data) {
+    /// Reads the body of an answer to the request, or returns `nil` if it is none.
+    ///
+    /// A prompt is answered with text. A raw chat completion may be answered without any, as a call
+    /// of tools is.
+    init?(body: [UInt8], to request: UpstreamRequest) {
         // The bytes are bounded already, and what was paid for is not refused for its structure.
         let limits = JSONParser.Limits(values: .max)
-        guard let json = try? JSONParser.parse(Array(body), limits: limits).value,
-            case .array(let choices) = json["choices"],
-            let text = choices.first?["message"]?["content"]?.string
-        else { return nil }
-        self.init(text: text, usage: UpstreamUsage(json["usage"]))
-    }
-}
-
-/// The body of a request, in OpenAI's names.
-///
-/// Never streamed: `stream` is left out.
-struct UpstreamRequestBody: Encodable {
-    let model: String
-    let messages: [UpstreamPrompt.Message]
-    let maxTokens: Int
-
-    enum CodingKeys: String, CodingKey {
-        case model, messages
-        case maxTokens = "max_tokens"
-    }
-}
-
-/// Why an upstream gave no answer.
-///
-/// Holds nothing of the prompt, the key or the answer. Where `mayHaveBeenSent` is false, the
-/// upstream has certainly done no work.
-public enum UpstreamError: Error, Hashable, Sendable {
-    /// It took longer than the configured time.
-    case timeout(mayHaveBeenSent: Bool)
-    /// It answered with a status other than 200, and perhaps with seconds to wait.
-    case refused(status: Int, retryAfterSeconds: Int?)
-    /// The connection could not be made, or broke.
-    case failed(mayHaveBeenSent: Bool)
-    /// It answered with 200, but with something that is no chat completion.
-    case unreadable
-    /// Its answer is longer than the limit, in bytes.
-    case tooLarge(limit: Int)
-    /// The caller gave up.
-    case cancelled(mayHaveBeenSent: Bool)
-}
-
-extension UpstreamError: CustomStringConvertible {
-    /// What happened, and what the operator can do about it.
-    public var description: String {
-        switch self {
-        case .timeout:
-            "The upstream did not answer in time. Try again, or raise 'upstream.timeout'."
-        case .refused(let status, _) where status == 401 || status == 403:
-            "The upstream refused the key (status \(status)). Check 'upstream.key'."
-        case .refused(let status, _) where status == 404:
-            """
-            The upstream knows no such address or model. Check 'upstream.url' and \
-            'upstream.model'.
-            """
-        case .refused(let status, _):
-            "The upstream refused with status \(status). Try again later."
-        case .failed(let sent):
-            sent
-                ? "The connection to the upstream broke. Try again later."
-                : "The upstream cannot be reached. Check that it runs, and check 'upstream.url'."
-        case .unreadable:
-            "The upstream answered, but not with a chat completion. Check 'upstream.url'."
-        case .tooLarge(let limit):
-            """
-            The upstream's answer is longer than \(limit) bytes. Lower the function's output \
-            limit.
-            """
-        case .cancelled:
-            "The call was given up before the upstream answered."
+        guard let json = try? JSONParser.parse(body, limits: limits).value else { return nil }
+        if case .embeddings = request {
+            guard case .array = json["data"] else { return nil }
+            let usage = UpstreamUsage(json["usage"], isEmbedding: true)
+            self.init(text: "", usage: usage, body: body)
+            return
         }
+        guard case .array(let choices) = json["choices"], let choice = choices.first,
+            case .object = choice["message"]
+        else { return nil }
+        let text = choice["message"]?["content"]?.string
+        if case .prompt = request, text == nil { return nil }
+        self.init(
+            text: text ?? "",
+            usage: UpstreamUsage(json["usage"]),
+            body: body,
+            finishReason: choice["finish_reason"]?.string
+        )
     }
 }

@@ -2,9 +2,9 @@ public import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
-import Synchronization
+public import SanguineModel
 
-/// Calls a language model behind any server that speaks OpenAI's chat completions.
+/// Calls a language model behind any server that speaks OpenAI's API.
 ///
 /// ```swift
 /// let configuration = try UpstreamConfiguration(url: "http://localhost:8081", model: "stand-in")
@@ -13,14 +13,24 @@ import Synchronization
 /// let answer = try await upstream.complete(prompt)
 /// ```
 ///
-/// A call is made once: whether to try again is for the caller to say, who knows what it costs. If
-/// the caller's task is cancelled, or time is up, the connection is closed and never used again, so
+/// A call is made once: whether to try again, or elsewhere, is for ``Upstreams`` to say. If the
+/// caller's task is cancelled, or time is up, the connection is closed and never used again, so
 /// that its late answer reaches nobody.
 public struct UpstreamClient: Sendable {
+    /// How long the end of a body is waited for once the answer is known, so that the connection
+    /// can be used again.
+    static let lingerTime = Duration.milliseconds(100)
+
+    /// Bytes behind an answer, or of a refusal, that are read for the connection's sake at most.
+    static let lingerBytes = 1 << 16
+
+    typealias Outcome = Result<UpstreamAnswer, UpstreamError>
+
     private enum Event: Sendable {
-        case ended(Result<UpstreamAnswer, UpstreamError>)
+        case ended(Outcome, rest: BodyRest?)
         case timeIsUp
         case givenUp
+        case lingered
     }
 
     /// What is called.
@@ -28,6 +38,8 @@ public struct UpstreamClient: Sendable {
 
     private let httpClient: HTTPClient
     private let clock: any Clock<Duration>
+    private let wallClock: any WallClock
+    private let stopwatch: Stopwatch
 
     /// Creates a client.
     ///
@@ -37,131 +49,261 @@ public struct UpstreamClient: Sendable {
     ///     ``UpstreamConfiguration/httpClientConfiguration(connections:)``; its owner shuts it
     ///     down.
     ///   - clock: The clock that measures the timeout. Tests pass a manual one.
+    ///   - wallClock: The clock by which the date of a `Retry-After` is read.
     public init(
         configuration: UpstreamConfiguration,
         httpClient: HTTPClient,
-        clock: any Clock<Duration> = ContinuousClock()
+        clock: any Clock<Duration> = ContinuousClock(),
+        wallClock: any WallClock = SystemWallClock()
     ) {
         self.configuration = configuration
         self.httpClient = httpClient
         self.clock = clock
+        self.wallClock = wallClock
+        stopwatch = Stopwatch(clock)
     }
 
     /// Asks the model, and returns its whole answer.
     ///
     /// - Throws: ``UpstreamError``, which says whether the upstream may have done the work.
     public func complete(_ prompt: UpstreamPrompt) async throws(UpstreamError) -> UpstreamAnswer {
-        let sent = SentFlag()
-        guard let request = request(for: prompt, sent: sent) else {
-            throw .failed(mayHaveBeenSent: false)
-        }
-        let result = await withTaskGroup(of: Event.self) { group in
-            group.addTask { .ended(await self.perform(request, sent: sent)) }
+        let outcome = await attempt(
+            .prompt(prompt),
+            within: configuration.timeout,
+            streamed: false,
+            progress: progress()
+        )
+        return try outcome.get()
+    }
+
+    /// The progress of an attempt that begins now.
+    func progress() -> CallProgress { CallProgress(now: stopwatch.elapsed) }
+
+    /// Makes one call.
+    ///
+    /// - Parameters:
+    ///   - request: What is asked.
+    ///   - timeout: The longest time to the end of the answer.
+    ///   - streamed: Whether the answer comes in pieces. Embeddings never do.
+    ///   - progress: What is told how far the call has come.
+    ///   - onEvent: Takes each piece; nothing more is read before it returns.
+    func attempt(
+        _ request: UpstreamRequest,
+        within timeout: Duration,
+        streamed: Bool,
+        progress: CallProgress,
+        onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
+    ) async -> Outcome {
+        let isStreamed = streamed && request.canStream
+        let body = request.body(model: configuration.model, streamed: isStreamed)
+        let address = request.canStream ? configuration.endpoint : configuration.embeddings
+        let http = httpRequest(address, body, isStreamed, progress)
+        return await withTaskGroup(of: Event.self) { group in
             group.addTask {
+                guard isStreamed else { return await self.read(http, for: request, progress) }
+                return await self.stream(http, progress, onEvent)
+            }
+            group.addTask { [clock] in
                 do {
-                    try await clock.sleep(for: configuration.timeout)
+                    try await clock.sleep(for: timeout)
                     return .timeIsUp
                 } catch {
                     return .givenUp
                 }
             }
-            var isTimeUp = false
-            for await event in group {
-                switch event {
-                case .ended(.failure) where isTimeUp:
-                    return Result<UpstreamAnswer, UpstreamError>
-                        .failure(.timeout(mayHaveBeenSent: sent.isSet))
-                case .ended(let result):
-                    group.cancelAll()
-                    return result
-                case .timeIsUp:
-                    isTimeUp = true
-                    group.cancelAll()
-                case .givenUp:
-                    // The request hears of it as well, and may just have been answered.
-                    continue
-                }
-            }
-            preconditionFailure("The request's own task always ends.")
+            return await self.firstEnd(of: &group, progress)
         }
-        return try result.get()
     }
 
-    private func request(for prompt: UpstreamPrompt, sent: SentFlag) -> HTTPClientRequest? {
-        let body = UpstreamRequestBody(
-            model: configuration.model,
-            messages: prompt.messages,
-            maxTokens: prompt.maxOutputTokens
-        )
-        guard let data = try? JSONEncoder().encode(body) else { return nil }
-        var request = HTTPClientRequest(url: configuration.endpoint)
+    /// What comes first, the answer or the end of the time; then both tasks have ended.
+    private func firstEnd(
+        of group: inout TaskGroup<Event>,
+        _ progress: CallProgress
+    ) async -> Outcome {
+        var isTimeUp = false
+        var answered: Outcome?
+        for await event in group {
+            switch event {
+            case .ended(.failure, _) where isTimeUp:
+                return .failure(.timeout(mayHaveBeenSent: progress.isSent))
+            case .ended(let outcome, nil):
+                group.cancelAll()
+                return outcome
+            case .ended(let outcome, let rest?):
+                answered = outcome
+                group.addTask {
+                    await rest.read(upTo: Self.lingerBytes)
+                    return .lingered
+                }
+                group.addTask { [clock] in
+                    try? await clock.sleep(for: Self.lingerTime)
+                    return .lingered
+                }
+            case .timeIsUp:
+                isTimeUp = true
+                group.cancelAll()
+            case .lingered:
+                guard let answered else { continue }
+                group.cancelAll()
+                return answered
+            case .givenUp:
+                // The request hears of it as well, and may just have been answered.
+                continue
+            }
+        }
+        guard let answered else { preconditionFailure("The request's own task always ends.") }
+        return answered
+    }
+
+    private func httpRequest(
+        _ address: String,
+        _ body: [UInt8],
+        _ isStreamed: Bool,
+        _ progress: CallProgress
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: address)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")
-        request.headers.add(name: "Accept", value: "application/json")
+        let type = isStreamed ? Self.eventStream : "application/json"
+        request.headers.add(name: "Accept", value: type)
         if let key = configuration.apiKey {
             request.headers.add(name: "Authorization", value: "Bearer \(key.reveal())")
         }
-        // The body is drawn when the head goes out: that is how `sent` knows.
-        let stream = OneBuffer(buffer: ByteBuffer(bytes: data), sent: sent)
-        request.body = .stream(stream, length: .known(Int64(data.count)))
+        // The body is drawn when the head goes out: that is how the progress knows.
+        let stream = OneBuffer(buffer: ByteBuffer(bytes: body), progress: progress)
+        request.body = .stream(stream, length: .known(Int64(body.count)))
         return request
     }
 
-    private func perform(
-        _ request: HTTPClientRequest,
-        sent: SentFlag
-    ) async -> Result<UpstreamAnswer, UpstreamError> {
+    /// Reads an answer in one piece.
+    private func read(
+        _ http: HTTPClientRequest,
+        for request: UpstreamRequest,
+        _ progress: CallProgress
+    ) async -> Event {
         do {
             // The deadline is the sleeping task's: this one would end with the answer's head.
-            let response = try await httpClient.execute(request, deadline: .distantFuture)
-            guard response.status == .ok else {
-                let seconds = response.headers.first(name: "Retry-After").flatMap { Int($0) }
-                let retryAfter = seconds.flatMap { (0...86_400).contains($0) ? $0 : nil }
-                let status = Int(response.status.code)
-                return .failure(.refused(status: status, retryAfterSeconds: retryAfter))
-            }
+            let response = try await httpClient.execute(http, deadline: .distantFuture)
+            progress.heard()
+            guard response.status == .ok else { return refusal(response) }
             let body = try await response.body.collect(upTo: configuration.answerBytes)
-            guard let answer = UpstreamAnswer(body: Data(body.readableBytesView)) else {
-                return .failure(.unreadable)
+            progress.heard()
+            let bytes = Array(body.readableBytesView)
+            guard let answer = UpstreamAnswer(body: bytes, to: request) else {
+                return .ended(.failure(unlessCancelled(.unreadable, progress)), rest: nil)
             }
-            return .success(answer)
-        } catch is NIOTooManyBytesError {
-            return .failure(.tooLarge(limit: configuration.answerBytes))
+            return .ended(.success(answer), rest: nil)
         } catch {
-            if Task.isCancelled { return .failure(.cancelled(mayHaveBeenSent: sent.isSet)) }
-            if let error = error as? HTTPClientError, error == .connectTimeout {
-                return .failure(.timeout(mayHaveBeenSent: false))
-            }
-            return .failure(.failed(mayHaveBeenSent: sent.isSet))
+            return .ended(.failure(self.error(error, progress)), rest: nil)
         }
     }
-}
 
-/// Whether a request's body has been drawn.
-///
-/// Set once, by the connection.
-private final class SentFlag: Sendable {
-    private let flag = Atomic(false)
+    /// Reads an answer piece by piece, and gives each away before it reads on.
+    private func stream(
+        _ http: HTTPClientRequest,
+        _ progress: CallProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
+    ) async -> Event {
+        do {
+            let response = try await httpClient.execute(http, deadline: .distantFuture)
+            guard response.status == .ok else {
+                progress.heard()
+                return refusal(response)
+            }
+            let type = response.headers.first(name: "Content-Type")?.lowercased()
+            guard type?.hasPrefix(Self.eventStream) ?? true else { throw UpstreamError.unreadable }
+            var stream = CompletionStream(textBytes: configuration.answerBytes)
+            var body = response.body.makeAsyncIterator()
+            while let part = try await body.next() {
+                progress.heard()
+                try stream.append(part.readableBytesView)
+                while let event = try stream.next() {
+                    progress.gave()
+                    await onEvent(event)
+                    try Task.checkCancellation()
+                }
+                guard !stream.isDone else {
+                    return .ended(.success(stream.answer), rest: BodyRest(body))
+                }
+            }
+            try Task.checkCancellation()
+            if let event = try stream.end() {
+                progress.gave()
+                await onEvent(event)
+            }
+            return .ended(.success(stream.answer), rest: nil)
+        } catch {
+            return .ended(.failure(self.error(error, progress)), rest: nil)
+        }
+    }
 
-    var isSet: Bool { flag.load(ordering: .acquiring) }
+    private func refusal(_ response: HTTPClientResponse) -> Event {
+        let now = wallClock.now()
+        let seconds = response.headers.first(name: "Retry-After")
+            .flatMap { RetryAfter.seconds($0, now: now) }
+        let error = UpstreamError.refused(
+            status: Int(response.status.code),
+            retryAfterSeconds: seconds.flatMap { (0...86_400).contains($0) ? $0 : nil }
+        )
+        return .ended(.failure(error), rest: BodyRest(response.body.makeAsyncIterator()))
+    }
 
-    func set() { flag.store(true, ordering: .releasing) }
+    private func error(_ error: any Error, _ progress: CallProgress) -> UpstreamError {
+        let found: UpstreamError
+        if let error = error as? UpstreamError {
+            found = error
+        } else if error is NIOTooManyBytesError {
+            found = .tooLarge(limit: configuration.answerBytes)
+        } else if let error = error as? HTTPClientError, error == .connectTimeout {
+            progress.failedToConnect()
+            found = .timeout(mayHaveBeenSent: false)
+        } else {
+            found = .failed(mayHaveBeenSent: progress.isSent)
+        }
+        return unlessCancelled(found, progress)
+    }
+
+    /// What a cancelled call stumbles over is its cancellation: a body seems to end then.
+    private func unlessCancelled(
+        _ error: UpstreamError,
+        _ progress: CallProgress
+    ) -> UpstreamError {
+        Task.isCancelled ? .cancelled(mayHaveBeenSent: progress.isSent) : error
+    }
+
+    private static let eventStream = "text/event-stream"
 }
 
 /// A request's body, in one piece.
 private struct OneBuffer: AsyncSequence, Sendable {
     struct AsyncIterator: AsyncIteratorProtocol {
         var buffer: ByteBuffer?
-        let sent: SentFlag
+        let progress: CallProgress
 
         mutating func next() async -> ByteBuffer? {
-            sent.set()
+            progress.sent()
             return buffer.take()
         }
     }
 
     let buffer: ByteBuffer
-    let sent: SentFlag
+    let progress: CallProgress
 
-    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, sent: sent) }
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, progress: progress) }
+}
+
+/// What is left of a body whose reader knows enough.
+// The iterator is handed over from the task that has read to the one that reads on, which is the
+// only one then.
+private struct BodyRest: @unchecked Sendable {
+    private let iterator: HTTPClientResponse.Body.AsyncIterator
+
+    init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
+
+    /// Reads to the end, unless that is too far away; then the connection is closed.
+    func read(upTo limit: Int) async {
+        var iterator = iterator
+        var count = 0
+        while count <= limit, let part = try? await iterator.next() { count += part.readableBytes }
+    }
 }

@@ -13,6 +13,8 @@ public struct UpstreamConfiguration: Sendable {
     /// A URL without a path gets `/v1` first, so that `http://localhost:8081` and
     /// `https://api.example.com/v1` both work.
     public let endpoint: String
+    /// Where embeddings are asked for: the configured URL with `/embeddings`.
+    public let embeddings: String
     /// The key sent as `Authorization: Bearer`; `nil` for servers that need none.
     public let apiKey: Secret?
     /// The model's name, sent with every request.
@@ -42,10 +44,13 @@ public struct UpstreamConfiguration: Sendable {
         timeout: Duration = .seconds(60),
         answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes
     ) throws(UpstreamConfigurationError) {
-        guard let endpoint = Self.endpoint(of: url) else { throw .invalidURL }
+        guard let endpoint = Self.endpoint(of: url),
+            let embeddings = Self.endpoint("/embeddings", of: url)
+        else { throw .invalidURL }
         let key = apiKey?.reveal() ?? ""
         guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .invalidKey }
         self.endpoint = endpoint
+        self.embeddings = embeddings
         self.apiKey = key.isEmpty ? nil : apiKey
         self.model = model
         self.connectTimeout = connectTimeout
@@ -53,15 +58,16 @@ public struct UpstreamConfiguration: Sendable {
         self.answerBytes = answerBytes
     }
 
-    /// Where a configured URL asks for completions, or `nil` if it is no URL to use.
-    static func endpoint(of url: String) -> String? {
+    /// Where a configured URL asks for completions, or another path, or `nil` if it is no URL to
+    /// use.
+    static func endpoint(_ name: String = "/chat/completions", of url: String) -> String? {
         guard var parts = URLComponents(string: url), let scheme = parts.scheme?.lowercased(),
             scheme == "http" || scheme == "https",
             parts.host?.isEmpty == false, parts.user == nil, parts.password == nil
         else { return nil }
         var path = parts.percentEncodedPath
         while path.hasSuffix("/") { path.removeLast() }
-        parts.percentEncodedPath = (path.isEmpty ? "/v1" : path) + "/chat/completions"
+        parts.percentEncodedPath = (path.isEmpty ? "/v1" : path) + name
         parts.fragment = nil
         return parts.string
     }

@@ -1,0 +1,64 @@
+import Synchronization
+
+/// How far one attempt at an upstream has come.
+///
+/// Mutable state: `state`, by its mutex, because the connection writes it and the pool reads it.
+final class CallProgress: Sendable {
+    private struct State {
+        var isSent = false
+        var hasGiven = false
+        var couldNotConnect = false
+        var firstHeard: Duration?
+        var lastHeard: Duration?
+    }
+
+    private let start: Duration
+    private let now: @Sendable () -> Duration
+    private let state = Mutex(State())
+
+    /// Creates the progress of an attempt that begins now.
+    ///
+    /// - Parameter now: The time on a clock that never goes back.
+    init(now: @escaping @Sendable () -> Duration) {
+        self.now = now
+        start = now()
+    }
+
+    /// Whether the request's body has been drawn: the upstream may have begun to work.
+    var isSent: Bool { state.withLock { $0.isSent } }
+
+    /// Whether a piece of the answer was given to the caller.
+    var hasGiven: Bool { state.withLock { $0.hasGiven } }
+
+    /// Whether no connection could be made in time.
+    var couldNotConnect: Bool { state.withLock { $0.couldNotConnect } }
+
+    /// The time from the beginning to the first byte of the answer; `nil` if none came.
+    var timeToFirstByte: Duration? { state.withLock { $0.firstHeard }.map { $0 - start } }
+
+    /// For how long the upstream has said nothing.
+    var silence: Duration { now() - (state.withLock { $0.lastHeard } ?? start) }
+
+    func sent() { state.withLock { $0.isSent = true } }
+    func gave() { state.withLock { $0.hasGiven = true } }
+    func failedToConnect() { state.withLock { $0.couldNotConnect = true } }
+
+    func heard() {
+        let moment = now()
+        state.withLock { state in
+            state.lastHeard = moment
+            if state.firstHeard == nil { state.firstHeard = moment }
+        }
+    }
+}
+
+/// The time on a clock that never goes back, since this was created.
+struct Stopwatch: Sendable {
+    /// The time that has passed.
+    let elapsed: @Sendable () -> Duration
+
+    init(_ clock: some Clock<Duration>) {
+        let start = clock.now
+        elapsed = { start.duration(to: clock.now) }
+    }
+}

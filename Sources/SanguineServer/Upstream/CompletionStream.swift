@@ -1,0 +1,130 @@
+import SanguineModel
+
+/// A streamed chat completion, from the bytes of its body to pieces and the whole.
+///
+/// ```swift
+/// stream.append(bytes)
+/// while let event = try stream.next() { await onEvent(event) }
+/// ```
+///
+/// The answer is whole once `[DONE]` has come, or the body has ended after a `finish_reason`: not
+/// every server sends both.
+///
+/// Invariants:
+/// 1. `text` is what the pieces that were given add up to, and no longer than the limit.
+/// 2. Nothing is given after the answer is whole by `[DONE]`.
+struct CompletionStream: Sendable {
+    /// How many bytes of the wire may come for each byte of text that is allowed.
+    ///
+    /// A token of a few bytes comes in a chunk of a few hundred.
+    static let bytesPerTextByte = 64
+
+    private let textBytes: Int
+    private var parser: EventStreamParser
+    private var received = 0
+    private var text = ""
+    private var usage: UpstreamUsage?
+    private var finishReason: String?
+    private var hasChoice = false
+
+    /// Whether `[DONE]` has come.
+    private(set) var isDone = false
+
+    /// Creates a stream of which nothing has come.
+    ///
+    /// - Parameter textBytes: Bytes of the text, and of each chunk, at most; the whole may take
+    ///   ``bytesPerTextByte`` times as much on the wire.
+    init(textBytes: Int) {
+        self.textBytes = textBytes
+        parser = EventStreamParser(limit: textBytes)
+    }
+
+    /// The answer as far as it has come.
+    var answer: UpstreamAnswer {
+        UpstreamAnswer(text: text, usage: usage, finishReason: finishReason)
+    }
+
+    /// Adds bytes of the body.
+    ///
+    /// - Throws: ``UpstreamError/tooLarge(limit:)``.
+    mutating func append(_ bytes: some Collection<UInt8>) throws(UpstreamError) {
+        received += bytes.count
+        guard received / Self.bytesPerTextByte <= textBytes else { throw tooLarge }
+        parser.append(bytes)
+    }
+
+    /// Takes the next piece that has come whole, or returns `nil` until more has come, and from
+    /// `[DONE]` on.
+    ///
+    /// - Throws: ``UpstreamError``: `refused` for an error among the chunks, `unreadable` for what
+    ///   is no JSON object or for a stream that is done without any choice, `tooLarge`.
+    mutating func next() throws(UpstreamError) -> UpstreamEvent? {
+        guard !isDone, let data = try nextData() else { return nil }
+        return try take(data)
+    }
+
+    /// Takes the piece that stood at the end of the body without an empty line after it.
+    ///
+    /// - Throws: ``UpstreamError/failed(mayHaveBeenSent:)`` if the answer is not whole.
+    mutating func end() throws(UpstreamError) -> UpstreamEvent? {
+        guard !isDone else { return nil }
+        var last: UpstreamEvent?
+        do throws(UpstreamError) {
+            if let data = try lastData() { last = try take(data) }
+        } catch .unreadable {
+            // A chunk that is cut off: the connection broke, and nobody said so.
+            throw .failed(mayHaveBeenSent: true)
+        }
+        guard isDone || finishReason != nil else { throw .failed(mayHaveBeenSent: true) }
+        return last
+    }
+
+    private mutating func take(_ data: [UInt8]) throws(UpstreamError) -> UpstreamEvent? {
+        if data == Self.done {
+            guard hasChoice else { throw .unreadable }
+            isDone = true
+            return nil
+        }
+        let limits = JSONParser.Limits(values: .max)  // The bytes are bounded already.
+        guard let json = try? JSONParser.parse(data, limits: limits).value, case .object = json
+        else { throw .unreadable }
+        if let error = json["error"], error != .null {
+            throw .refused(status: Self.status(of: error), retryAfterSeconds: nil)
+        }
+        var piece = ""
+        if case .array(let choices) = json["choices"],
+            let choice = choices.first(where: { ($0["index"] ?? 0) == 0 })
+        {
+            hasChoice = true
+            piece = choice["delta"]?["content"]?.string ?? ""
+            finishReason = choice["finish_reason"]?.string ?? finishReason
+        }
+        guard text.utf8.count + piece.utf8.count <= textBytes else { throw tooLarge }
+        text += piece
+        let reported = UpstreamUsage(json["usage"])
+        if let reported { usage = usage?.merged(with: reported) ?? reported }
+        return UpstreamEvent(chunk: data, text: piece, usage: reported)
+    }
+
+    private mutating func nextData() throws(UpstreamError) -> [UInt8]? {
+        do { return try parser.next() } catch { throw tooLarge }
+    }
+
+    private mutating func lastData() throws(UpstreamError) -> [UInt8]? {
+        do { return try parser.end() } catch { throw tooLarge }
+    }
+
+    /// The status that an error names in `code` or `status`, as some servers do; otherwise 500.
+    private static func status(of error: JSONValue) -> Int {
+        for name in ["code", "status"] {
+            if let status = error[name]?.integer, (400...599).contains(status) {
+                return Int(status)
+            }
+        }
+        return 500
+    }
+
+    private var tooLarge: UpstreamError { .tooLarge(limit: textBytes) }
+
+    private static let done = Array("[DONE]".utf8)
+}

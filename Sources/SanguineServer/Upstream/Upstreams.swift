@@ -1,0 +1,266 @@
+public import SanguineModel
+
+/// An upstream with the name by which settings, metrics and functions speak of it.
+public struct NamedUpstream: Sendable {
+    /// The name.
+    public let name: String
+    /// What calls it.
+    public let client: UpstreamClient
+
+    /// Names an upstream.
+    public init(_ name: String, _ client: UpstreamClient) {
+        self.name = name
+        self.client = client
+    }
+}
+
+/// What is told of calls of upstreams, for metrics and logs; nothing of their content.
+///
+/// The closures are called at once, on any thread, and must not wait.
+public struct UpstreamReports: Sendable {
+    /// How an attempt at one upstream ended.
+    public enum Outcome: String, Hashable, Sendable, CaseIterable {
+        /// With a whole answer.
+        case answered
+        /// With a status other than 200, or an error in the stream.
+        case refused
+        /// With its time.
+        case timeout
+        /// With a connection that could not be made, or broke.
+        case failed
+        /// With an answer that is none.
+        case unreadable
+        /// With an answer that is too long.
+        case tooLarge
+        /// With the caller, who gave up.
+        case cancelled
+    }
+
+    /// An upstream's breaker has come to another phase: the upstream's name, and the phase.
+    ///
+    /// Two changes at once may be told in either order; ``Upstreams/phases`` is the present.
+    public var breakerChanged: @Sendable (String, BreakerPhase) -> Void = { _, _ in }
+    /// An attempt has ended: the upstream's name, how, and the time to the first byte of the
+    /// answer, if one came.
+    public var attempt: @Sendable (String, Outcome, Duration?) -> Void = { _, _, _ in }
+
+    /// Creates reports to nobody.
+    public init() {}
+}
+
+/// The upstreams that can answer a call, in order of preference.
+///
+/// ```swift
+/// let upstreams = Upstreams([NamedUpstream("main", main), NamedUpstream("spare", spare)])
+/// let answer = try await upstreams.answer(.prompt(prompt), within: .seconds(60), streamed: true) {
+///     await context.write($0.text)
+/// }
+/// ```
+///
+/// Each upstream has a circuit breaker. One that takes no calls is passed over; one that fails is
+/// followed by the next. What falls back, and what counts against an upstream:
+///
+/// | outcome | falls back | counts |
+/// |---|---|---|
+/// | cannot be reached, connection broken, unreadable | yes | as failure |
+/// | 401, 402, 403, 407, 408, 425, 429, and all but 4xx | yes | as failure |
+/// | any other 4xx, the request's own fault | no, the next would say the same | as success |
+/// | timeout | yes, if time is left | as failure after a silence of ``fairSilence`` |
+/// | answer too long | no | not at all |
+/// | the caller gave up | no | not at all |
+///
+/// The `Retry-After` of a 429 or 503 pauses the upstream, for five minutes at most.
+///
+/// A call falls back even where the failed upstream may have done the work and may bill for it: the
+/// caller waits for an answer, and is charged once, for the answer that came. What the operator
+/// may pay twice is bounded by the number of upstreams. But nothing falls back once a piece was given
+/// to `onEvent`: another model's words would follow the first one's.
+public struct Upstreams: Sendable {
+    /// How long an upstream must have been silent for a timeout to count against it, if its own
+    /// timeout is not shorter still.
+    ///
+    /// A caller who gives a call no time would otherwise close the upstream for all.
+    public static let fairSilence = Duration.seconds(10)
+
+    private struct Member: Sendable {
+        let name: String
+        let client: UpstreamClient
+        let breaker: Breaker
+    }
+
+    private let members: [Member]
+    private let reports: UpstreamReports
+    private let now: @Sendable () -> Duration
+
+    /// Creates a pool.
+    ///
+    /// - Parameters:
+    ///   - upstreams: The upstreams, the preferred one first. Names are unique.
+    ///   - clock: The clock of timeouts and breakers, which is the clients' too.
+    ///   - random: A number from 0 to 1, which varies the time for which a breaker is open.
+    ///   - reports: What is told of calls.
+    public init(
+        _ upstreams: [NamedUpstream],
+        clock: any Clock<Duration> = ContinuousClock(),
+        random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
+        reports: UpstreamReports = UpstreamReports()
+    ) {
+        precondition(
+            Set(upstreams.map(\.name)).count == upstreams.count,
+            "Each upstream has a name of its own."
+        )
+        let now = Stopwatch(clock).elapsed
+        members = upstreams.map { upstream in
+            Member(
+                name: upstream.name,
+                client: upstream.client,
+                breaker: Breaker(now: now, random: random) {
+                    reports.breakerChanged(upstream.name, $0)
+                }
+            )
+        }
+        self.reports = reports
+        self.now = now
+    }
+
+    /// The names, the preferred one first.
+    public var names: [String] { members.map(\.name) }
+
+    /// The phase of each upstream's breaker, in order.
+    public var phases: [(name: String, phase: BreakerPhase)] {
+        members.map { ($0.name, $0.breaker.phase) }
+    }
+
+    /// Why no call can leave now, or `nil` if one can.
+    ///
+    /// - Parameter names: The upstreams in question, in order. Default: all. Names that are not
+    ///   known are passed over.
+    /// - Returns: `upstream_missing` if there is none, `overloaded` with the seconds until one may
+    ///   take a call.
+    public func unavailable(_ names: [String] = []) -> Problem? {
+        let chosen = chosen(names)
+        guard !chosen.isEmpty else {
+            return Problem(
+                .upstreamMissing,
+                "Ask the operator to set SANGUINE_UPSTREAM_URL.",
+                retryAfter: 60
+            )
+        }
+        guard let seconds = secondsUntilOneCanLeave(chosen) else { return nil }
+        return Problem(
+            .overloaded,
+            "The language model has failed lately. Call again in \(seconds) s.",
+            retryAfter: seconds
+        )
+    }
+
+    /// Runs one request.
+    ///
+    /// - Parameters:
+    ///   - request: What is asked.
+    ///   - names: The upstreams that may be asked, in order. Default: all.
+    ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
+    ///     attempt gets what is left, at most its upstream's own timeout.
+    ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
+    ///   - onEvent: Takes each piece; nothing more is read before it returns.
+    /// - Returns: The whole answer.
+    /// - Throws: ``UpstreamError``: `unavailable` if no upstream takes calls, otherwise why the last
+    ///   one that was asked failed, or an earlier one if that alone may have done work.
+    public func answer(
+        _ request: UpstreamRequest,
+        among names: [String] = [],
+        within timeout: Duration,
+        streamed: Bool = false,
+        onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
+    ) async throws(UpstreamError) -> UpstreamAnswer {
+        let end = now() + timeout
+        let chosen = chosen(names)
+        var failure: UpstreamError?
+        for member in chosen {
+            let left = min(end - now(), member.client.configuration.timeout)
+            guard left > .zero else {
+                failure = failure ?? .timeout(mayHaveBeenSent: false)
+                break
+            }
+            guard let pass = member.breaker.admit() else { continue }
+            let progress = member.client.progress()
+            let outcome = await member.client.attempt(
+                request,
+                within: left,
+                streamed: streamed,
+                progress: progress,
+                onEvent: onEvent
+            )
+            let judgement = Judgement(outcome, progress, member.client.configuration)
+            member.breaker.end(pass, judgement.verdict)
+            reports.attempt(member.name, judgement.outcome, progress.timeToFirstByte)
+            switch outcome {
+            case .success(let answer): return answer
+            case .failure(let error):
+                failure = error.mayHaveBeenSent ? error : Self.graver(failure, error)
+                guard judgement.fallsBack, !progress.hasGiven else { throw failure ?? error }
+            }
+        }
+        throw failure ?? .unavailable(retryAfterSeconds: secondsUntilOneCanLeave(chosen) ?? 1)
+    }
+
+    /// The error that may cost something, otherwise the later one.
+    private static func graver(_ first: UpstreamError?, _ second: UpstreamError) -> UpstreamError {
+        if let first, first.mayHaveBeenSent { first } else { second }
+    }
+
+    private func chosen(_ names: [String]) -> [Member] {
+        guard !names.isEmpty else { return members }
+        return names.compactMap { name in members.first { $0.name == name } }
+    }
+
+    private func secondsUntilOneCanLeave(_ chosen: [Member]) -> Int? {
+        var shortest: Duration?
+        for member in chosen {
+            guard let wait = member.breaker.wait else { return nil }
+            shortest = min(shortest ?? wait, wait)
+        }
+        return shortest.map { max(1, $0.secondsRoundedUp) }
+    }
+}
+
+/// What the end of an attempt means: the table of ``Upstreams``.
+private struct Judgement {
+    let outcome: UpstreamReports.Outcome
+    let fallsBack: Bool
+    let verdict: BreakerState.Verdict
+
+    /// Statuses below 500 that are no fault of the request.
+    private static let notTheRequest: Set = [401, 402, 403, 407, 408, 425, 429]
+
+    init(
+        _ result: UpstreamClient.Outcome,
+        _ progress: CallProgress,
+        _ configuration: UpstreamConfiguration
+    ) {
+        switch result {
+        case .success:
+            (outcome, fallsBack, verdict) = (.answered, false, .success)
+        case .failure(.refused(let status, let seconds)):
+            outcome = .refused
+            let isRequest = (400...499).contains(status) && !Self.notTheRequest.contains(status)
+            fallsBack = !isRequest
+            let pause = status == 429 || status == 503 ? seconds.map { Duration.seconds($0) } : nil
+            verdict = isRequest ? .success : .failure(pause: pause)
+        case .failure(.timeout):
+            let fair = min(Upstreams.fairSilence, configuration.timeout)
+            let counts = progress.couldNotConnect || progress.isSent && progress.silence >= fair
+            (outcome, fallsBack, verdict) = (
+                .timeout, true, counts ? .failure(pause: nil) : .nothing
+            )
+        case .failure(.failed):
+            (outcome, fallsBack, verdict) = (.failed, true, .failure(pause: nil))
+        case .failure(.unreadable):
+            (outcome, fallsBack, verdict) = (.unreadable, true, .failure(pause: nil))
+        case .failure(.tooLarge):
+            (outcome, fallsBack, verdict) = (.tooLarge, false, .nothing)
+        case .failure(.cancelled), .failure(.unavailable):
+            (outcome, fallsBack, verdict) = (.cancelled, false, .nothing)
+        }
+    }
+}
