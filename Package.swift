@@ -209,6 +209,7 @@ let package = Package(
                 "HabitsApp",
                 "HabitsModel",
                 "HabitsServer",
+                "HostileUpstream",
                 "Sanguine",
                 "SanguineModel",
                 "SanguineServer",
@@ -267,6 +268,20 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["SanguineTesting"],
             path: "Tests/TestSupport",
+            swiftSettings: strict
+        ),
+        // A language model that breaks in every way, and keeps its own bill.
+        .target(
+            name: "HostileUpstream",
+            dependencies: [
+                "SanguineAuthority",
+                "SanguineModel",
+                "SanguineTesting",
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+            ],
+            path: "Tests/HostileUpstream",
             swiftSettings: strict
         ),
         // SwiftUI's declarations, as far as they are used, for systems without it; never a product.
@@ -354,6 +369,7 @@ let package = Package(
         .testTarget(
             name: "SanguineServerTests",
             dependencies: [
+                "HostileUpstream",
                 "SanguineServer",
                 "SanguineAuthority",
                 "SanguineModel",
@@ -393,6 +409,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
+                "HostileUpstream",
                 "Sanguine",
                 "SanguineTesting",
                 "SanguineAuthority",

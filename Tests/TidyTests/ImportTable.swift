@@ -65,6 +65,7 @@ enum ImportTable {
         "Simulate": .anything,
         "Fuzz": .anything,
         "TestSupport": .anything,
+        "HostileUpstream": .anything,
         "SwiftUIStandIn": .only(language),
         "SanguineUITests": .anything,
         "SimulationTests": .anything,

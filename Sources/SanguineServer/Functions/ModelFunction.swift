@@ -96,7 +96,7 @@ extension Pricing {
         guess(promptBytes: size.bytes, attachments: size.attachments)
     }
 
-    func chargeWhenCut(_ progress: SanguineAuthority.CallProgress, _ size: PromptSize) -> Int64 {
+    func chargeWhenCut(_ progress: CallProgress, _ size: PromptSize) -> Int64 {
         chargeWhenCut(progress, promptBytes: size.bytes, attachments: size.attachments)
     }
 }
@@ -145,7 +145,7 @@ struct ModelCall: Sendable {
     struct Answered: Sendable {
         var answer: UpstreamAnswer
         /// What was streamed.
-        var progress: SanguineAuthority.CallProgress
+        var progress: CallProgress
         var isStreamed: Bool
 
         var text: String { answer.text }
@@ -196,7 +196,7 @@ struct ModelCall: Sendable {
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
         guard let upstreams else { throw .upstreamMissing }
-        let progress = Mutex(SanguineAuthority.CallProgress())
+        let progress = Mutex(CallProgress())
         do throws(UpstreamError) {
             let answer = try await upstreams.answer(
                 request,

@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 public import Logging
 import NIOCore
+import SanguineAuthority
 public import SanguineModel
 public import ServiceLifecycle
 
@@ -36,7 +37,7 @@ public struct StandInServer: Service {
     ///   - port: The port on 127.0.0.1; 0 picks a free one.
     ///   - latency: The time from a request to its answer, or to the first word of a streamed one.
     ///     Default: none.
-    ///   - wordInterval: The time between two words of a streamed answer. Default: none.
+    ///   - wordInterval: The time between two pieces of a streamed answer. Default: none.
     ///   - clock: The clock that measures both.
     ///   - wallClock: What `created` of an answer is read from.
     ///   - logger: For the server's own messages; nothing of a conversation is logged.
@@ -80,7 +81,7 @@ public struct StandInServer: Service {
             let model: JSONValue = [
                 "id": "stand-in", "object": "model", "created": 0, "owned_by": "sanguine",
             ]
-            return try Self.json(["object": "list", "data": .array([model])])
+            return Self.json(["object": "list", "data": .array([model])])
         }
         return router
     }
@@ -90,13 +91,13 @@ public struct StandInServer: Service {
         do throws(StandInRefusal) {
             asked = try StandInRequest(body: try await Self.body(of: request))
         } catch {
-            return try Self.refuse(error)
+            return Self.refuse(error)
         }
         if latency > .zero { try await clock.sleep(for: latency) }
         let reply = StandInReply(to: asked, at: wallClock.now())
-        guard asked.isStreamed else { return try Self.json(reply.completion) }
+        guard asked.isStreamed else { return Self.json(reply.completion) }
         let chunks = reply.chunks(includesUsage: asked.includesUsage)
-        let events = try chunks.map { ByteBuffer(string: "data: \(try Self.text($0))\n\n") }
+        let events = chunks.map { ByteBuffer(string: "data: \(Self.text($0))\n\n") }
         return Response(
             status: .ok,
             headers: [.contentType: "text/event-stream", .cacheControl: "no-cache"],
@@ -116,10 +117,10 @@ public struct StandInServer: Service {
         do throws(StandInRefusal) {
             embeddings = try StandInEmbeddings(body: try await Self.body(of: request))
         } catch {
-            return try Self.refuse(error)
+            return Self.refuse(error)
         }
         if latency > .zero { try await clock.sleep(for: latency) }
-        return try Self.json(embeddings.answer)
+        return Self.json(embeddings.answer)
     }
 
     private static func body(of request: Request) async throws(StandInRefusal) -> Data {
@@ -133,29 +134,27 @@ public struct StandInServer: Service {
         parameter: nil
     )
 
-    private static func refuse(_ refusal: StandInRefusal) throws -> Response {
+    private static func refuse(_ refusal: StandInRefusal) -> Response {
         let status: HTTPResponse.Status = refusal == tooLong ? .contentTooLarge : .badRequest
         let error: JSONValue = [
             "message": .string(refusal.message), "type": "invalid_request_error",
             "param": refusal.parameter.map { .string($0) } ?? .null, "code": .null,
         ]
-        return try json(["error": error], status: status)
+        return json(["error": error], status: status)
     }
 
     private static func json(
         _ value: JSONValue,
         status: HTTPResponse.Status = .ok
-    ) throws -> Response {
+    ) -> Response {
         Response(
             status: status,
             headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: try text(value)))
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text(value)))
         )
     }
 
-    private static func text(_ value: JSONValue) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    private static func text(_ value: JSONValue) -> String {
+        String(decoding: value.canonical, as: UTF8.self)
     }
 }

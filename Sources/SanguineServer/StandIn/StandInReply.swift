@@ -7,14 +7,6 @@ struct StandInReply: Sendable {
     let model: String
     let time: Timestamp
 
-    /// Answers a request.
-    init(to request: StandInRequest, at time: Timestamp) {
-        answer = StandInAnswer(to: request.messages, maxTokens: request.maxTokens)
-        toolCall = request.toolCall
-        model = request.model
-        self.time = time
-    }
-
     private var id: String { "chatcmpl-" + String(answer.fingerprint, radix: 16) }
 
     private var finishReason: JSONValue {
@@ -99,5 +91,17 @@ struct StandInReply: Sendable {
         call["type"] = id == nil ? nil : "function"
         call["index"] = index.map { .integer($0) }
         return .object(call)
+    }
+}
+
+extension StandInReply {
+    /// Answers a request.
+    init(to request: StandInRequest, at time: Timestamp) {
+        self.init(
+            answer: StandInAnswer(to: request.messages, maxTokens: request.maxTokens),
+            toolCall: request.toolCall,
+            model: request.model,
+            time: time
+        )
     }
 }

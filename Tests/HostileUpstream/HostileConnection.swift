@@ -1,0 +1,120 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+
+/// One connection of the hostile upstream.
+///
+/// Everything happens on the connection's event loop: a piece is billed, written, and followed by the
+/// next, after its interval, as long as the connection is there and takes more.
+final class HostileConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = ByteBuffer
+
+    /// Bytes that are written at once, before it is asked whether the client takes more.
+    private static let batchBytes = 1 << 16
+
+    private let upstream: HostileUpstream
+    private var head: HTTPRequestHead?
+    private var body: [UInt8] = []
+
+    init(_ upstream: HostileUpstream) { self.upstream = upstream }
+
+    func channelActive(context: ChannelHandlerContext) {
+        upstream.opened()
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        upstream.closed()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            self.head = head
+            body = []
+        case .body(let buffer):
+            body += buffer.readableBytesView
+        case .end:
+            guard let head = head.take() else { return }
+            let (request, fault) = upstream.take(head, body)
+            body = []
+            write(HostileReply(to: request, fault), from: 0, for: request.id, context)
+        }
+    }
+
+    /// Writes the pieces from that one on: those without an interval between them at once.
+    private func write(
+        _ reply: HostileReply,
+        from start: Int,
+        for id: String,
+        _ context: ChannelHandlerContext
+    ) {
+        guard context.channel.isActive else { return }
+        var index = start
+        var buffer = ByteBuffer()
+        var words = 0
+        repeat {
+            guard index < reply.pieces.count else { break }
+            buffer.writeString(reply.pieces[index].bytes)
+            words += reply.pieces[index].words
+            index += 1
+        } while !isPause(before: index, in: reply) && buffer.readableBytes < Self.batchBytes
+        if buffer.readableBytes > 0 {
+            upstream.bill(words, to: id)
+            let (upstream, count) = (upstream, words)
+            context.writeAndFlush(wrapOutboundOut(buffer)).whenFailure { _ in
+                upstream.bill(-count, to: id)
+            }
+        }
+        if index < reply.pieces.count {
+            later(reply, index, id, context)
+        } else {
+            end(reply, id, context)
+        }
+    }
+
+    private func isPause(before index: Int, in reply: HostileReply) -> Bool {
+        index < reply.pieces.count && reply.interval > .zero && reply.pieces[index].words > 0
+    }
+
+    private func end(_ reply: HostileReply, _ id: String, _ context: ChannelHandlerContext) {
+        switch reply.ending {
+        case .next, .silence: return
+        case .close: context.close(promise: nil)
+        case .reset:
+            // With a linger time of zero, closing discards what is not sent yet and resets. On the
+            // event loop the option is set at once.
+            if let socket = context.channel as? any SocketOptionProvider {
+                _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+            }
+            context.close(promise: nil)
+        case .again:
+            later(reply, reply.pieces.count - 1, id, context)
+        }
+    }
+
+    private func later(
+        _ reply: HostileReply,
+        _ index: Int,
+        _ id: String,
+        _ context: ChannelHandlerContext
+    ) {
+        // What the client does not take is not written: the server's memory is bounded, too.
+        guard context.channel.isWritable || !context.channel.isActive else {
+            upstream.stalled()
+            context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) {
+                self.later(reply, index, id, context)
+            }
+            return
+        }
+        context.eventLoop.assumeIsolated().scheduleTask(in: max(reply.interval, .nanoseconds(1))) {
+            self.write(reply, from: index, for: id, context)
+        }
+    }
+}

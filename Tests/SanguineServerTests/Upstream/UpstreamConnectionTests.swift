@@ -1,0 +1,188 @@
+import AsyncHTTPClient
+import HostileUpstream
+import NIOCore
+import NIOHTTP1
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// What becomes of the connections to an upstream.
+@Suite("Upstream connections", .bounded)
+struct UpstreamConnectionTests {
+    @Test(arguments: [true, false])
+    func `a connection is used again after a whole answer`(streamed: Bool) async throws {
+        try await UpstreamWorld.with(.none) { world in
+            for number in 1...10 {
+                let prompt = "id=a question \(number)"
+                let asked = await world.ask(prompt, streamed: streamed)
+                #expect(asked.answer?.text == HostileAnswer(to: prompt).text)
+            }
+            #expect(world.upstreams[0].state.value.connections == 1)
+        }
+    }
+
+    @Test func `a connection is used again after a refusal`() async throws {
+        try await UpstreamWorld.with(.refuses(status: 400)) { world in
+            for _ in 1...10 { _ = await world.ask() }
+            #expect(world.upstreams[0].state.value.connections == 1)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a connection of a cancelled call is closed and never used again`(
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with([
+            {
+                $0.number == 1 ? ($0.isStreamed ? .neverEnds : .headOnly) : .none
+            }
+        ]) { world in
+            let hostile = world.upstreams[0]
+            let words = WatchedState(0)
+            let call = Task {
+                await world.ask("id=first", streamed: streamed) { _ in words.withLock { $0 += 1 } }
+            }
+            try await hostile.state.wait(for: "the request") { $0.requests == 1 }
+            if streamed { try await words.wait(for: "three words") { $0 >= 3 } }
+            call.cancel()
+            let asked = try await call.finished()
+            #expect(asked.error == .cancelled(mayHaveBeenSent: true))
+            try await hostile.state.wait(for: "the closed connection") { $0.closed == 1 }
+            for number in 1...5 {
+                let prompt = "id=b question \(number)"
+                let next = await world.ask(prompt, streamed: streamed)
+                #expect(next.answer?.text == HostileAnswer(to: prompt).text)
+            }
+            #expect(world.outcomes.first == .cancelled)
+            #expect(world.pool.unavailable() == nil)
+        }
+    }
+
+    @Test func `a reader that waits holds the upstream up`() async throws {
+        try await UpstreamWorld.with(.none) { world in
+            let hostile = world.upstreams[0]
+            let gate = WatchedState(false)
+            let events = WatchedState(0)
+            let prompt = UpstreamPrompt(
+                messages: [.init(.user, "id=a words=40000")],
+                maxOutputTokens: 40_000
+            )
+            let call = Task {
+                try await world.pool.answer(
+                    .prompt(prompt),
+                    within: .seconds(60),
+                    streamed: true
+                ) { _ in
+                    events.withLock { $0 += 1 }
+                    try? await gate.wait(for: "the test to go on") { $0 }
+                }
+            }
+            try await hostile.state.wait(for: "a connection that takes no more") { $0.stalls > 0 }
+            #expect(events.value == 1)
+            #expect(hostile.total.completionTokens < 40_000)
+            call.cancel()
+            gate.withLock { $0 = true }
+            await #expect(throws: UpstreamError.cancelled(mayHaveBeenSent: true)) {
+                try await call.finished()
+            }
+            #expect(events.value == 1)
+        }
+    }
+
+    @Test func `small writes to the upstream are not delayed`() async throws {
+        let options = Mutex<[SocketOptionValue]>([])
+        try await UpstreamWorld.with([{ _ in .none }]) {
+            $0.http1_1ConnectionDebugInitializer = { channel in
+                channel.getOption(.tcpOption(.tcp_nodelay)).map { value in
+                    options.withLock { $0.append(value) }
+                }
+            }
+        } _: { world in
+            #expect(await world.ask().answer != nil)
+            #expect(options.withLock { $0 }.map { $0 != 0 } == [true])
+        }
+    }
+
+    @Test func `the request is what OpenAI's API takes`() async throws {
+        let seen = Mutex<HostileUpstream.Request?>(nil)
+        try await UpstreamWorld.with([
+            { request in
+                seen.withLock { $0 = request }
+                return .none
+            }
+        ]) { world in
+            let prompt = UpstreamPrompt(
+                messages: [
+                    .init(.system, "Be kind."),
+                    .init(
+                        .user,
+                        [
+                            .text("What is this?"), .image(type: "image/png", bytes: [1, 2, 3]),
+                            .file(name: "a.mp4", type: "video/mp4", bytes: [4]),
+                        ]
+                    ),
+                    .init(.assistant, "A cat."),
+                ],
+                maxOutputTokens: 7
+            )
+            _ = try await world.pool.answer(.prompt(prompt), within: .seconds(9), streamed: true)
+            let request = try #require(seen.withLock { $0 })
+            #expect(request.path == "/v1/chat/completions")
+            #expect(request.headers.first(name: "Authorization") == "Bearer \(UpstreamWorld.key)")
+            #expect(request.headers.first(name: "Accept") == "text/event-stream")
+            let parts = JSONValue.array([
+                ["type": "text", "text": "What is this?"],
+                ["type": "image_url", "image_url": ["url": "data:image/png;base64,AQID"]],
+                [
+                    "type": "file",
+                    "file": ["filename": "a.mp4", "file_data": "data:video/mp4;base64,BA=="],
+                ],
+            ])
+            let expected: JSONValue = [
+                "model": "m-1", "max_tokens": 7, "stream": true,
+                "stream_options": ["include_usage": true],
+                "messages": .array([
+                    ["role": "system", "content": "Be kind."], ["role": "user", "content": parts],
+                    ["role": "assistant", "content": "A cat."],
+                ]),
+            ]
+            #expect(request.body == expected)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a raw chat is passed through, with the upstream's model`(streamed: Bool) async throws {
+        let seen = Mutex<JSONValue?>(nil)
+        try await UpstreamWorld.with([
+            { request in
+                seen.withLock { $0 = request.body }
+                return .none
+            }
+        ]) { world in
+            let messages = JSONValue.array([["role": "user", "content": "id=a words=2"]])
+            let body: JSONValue = [
+                "model": "theirs", "messages": messages, "temperature": .number(0.5),
+                "stream": "maybe",
+                "tools": .array([["type": "function", "function": ["name": "f"]]]),
+                "stream_options": ["include_usage": false, "include_obfuscation": false],
+            ]
+            let answer = try await world.pool.answer(
+                .chat(body),
+                within: .seconds(9),
+                streamed: streamed
+            )
+            #expect(answer.text == HostileAnswer(to: "id=a words=2").text)
+            let sent = try #require(seen.withLock { $0 })
+            #expect(sent["model"] == "m-1")
+            #expect(sent["tools"] == body["tools"])
+            #expect(sent["temperature"] == .number(0.5))
+            #expect(sent["stream"] == (streamed ? true : nil))
+            let options: JSONValue = ["include_usage": true, "include_obfuscation": false]
+            #expect(sent["stream_options"] == (streamed ? options : nil))
+        }
+    }
+}

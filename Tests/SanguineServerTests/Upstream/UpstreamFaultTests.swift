@@ -1,0 +1,183 @@
+import HostileUpstream
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// Everything that an upstream can do wrong, and which error that is.
+@Suite("Upstream faults", .bounded)
+struct UpstreamFaultTests {
+    private static let honest = HostileAnswer(to: "id=a words=5")
+    private static let usage = UpstreamUsage(promptTokens: 2, completionTokens: 5)
+    private static let broken = UpstreamError.failed(mayHaveBeenSent: true)
+
+    @Test(arguments: [true, false])
+    func `an honest upstream is understood`(streamed: Bool) async throws {
+        try await UpstreamWorld.with(.none) { world in
+            let asked = await world.ask(streamed: streamed)
+            #expect(asked.answer?.text == Self.honest.text)
+            #expect(asked.answer?.usage == Self.usage)
+            #expect(asked.answer?.finishReason == "stop")
+            #expect(asked.answer?.body.isEmpty == streamed)
+            #expect(asked.pieces.joined() == (streamed ? Self.honest.text : ""))
+            #expect(asked.pieces.count == (streamed ? 5 : 0))
+        }
+    }
+
+    @Test(
+        arguments: [
+            (.refuses(status: 401), .refused(status: 401, retryAfterSeconds: nil)),
+            (
+                .refuses(status: 429, retryAfter: "7"),
+                .refused(status: 429, retryAfterSeconds: 7)
+            ),
+            (
+                .refuses(status: 503, retryAfter: "Sun, 06 Nov 1994 08:49:47 GMT"),
+                .refused(status: 503, retryAfterSeconds: 10)
+            ),
+            (
+                .refuses(status: 503, retryAfter: "soon"),
+                .refused(status: 503, retryAfterSeconds: nil)
+            ),
+            (.refuses(status: 500), .refused(status: 500, retryAfterSeconds: nil)),
+            (.garbage, .unreadable),
+            (.cut(bytes: 0), broken), (.cut(bytes: 40), broken), (.reset(bytes: 0), broken),
+            (.reset(bytes: 40), broken),
+        ] as [(HostileUpstream.Fault, UpstreamError)],
+        [true, false]
+    )
+    func `each fault is its error`(
+        _ fault: (HostileUpstream.Fault, UpstreamError),
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with(fault.0) { world in
+            let asked = await world.ask(streamed: streamed)
+            #expect(asked.error == fault.1)
+            #expect(asked.pieces.isEmpty)
+        }
+    }
+
+    @Test(arguments: 0...60)
+    func `a stream that is cut anywhere gives whole words, and fails`(cut: Int) async throws {
+        let bytes = cut * 13
+        try await UpstreamWorld.with([{ _ in .cut(bytes: bytes) }]) { world in
+            let asked = await world.ask()
+            #expect(asked.error == Self.broken)
+            let text = asked.pieces.joined()
+            #expect(Self.honest.text.hasPrefix(text))
+            // Its own invoice agrees with what came.
+            #expect(world.upstreams[0].invoice["a"]?.completionTokens == asked.pieces.count)
+        }
+    }
+
+    @Test(arguments: [.silence, .headOnly] as [HostileUpstream.Fault], [true, false])
+    func `an upstream that says nothing runs into the timeout`(
+        fault: HostileUpstream.Fault,
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with(fault) { world in
+            async let asked = world.ask(within: .seconds(20), streamed: streamed)
+            try await world.upstreams[0].state.wait(for: "the request") { $0.requests == 1 }
+            try await world.clock.waitForSleepers(1)
+            world.clock.advance(by: .seconds(20))
+            #expect(await asked.error == .timeout(mayHaveBeenSent: true))
+            try await world.upstreams[0].state.wait(for: "a closed connection") { $0.closed == 1 }
+        }
+    }
+
+    @Test func `a stream that never ends runs into the timeout, with the words so far`()
+        async throws
+    {
+        try await UpstreamWorld.with(.neverEnds) { world in
+            let words = WatchedState(0)
+            async let asked = world.ask(within: .seconds(20)) { _ in words.withLock { $0 += 1 } }
+            try await words.wait(for: "20 words") { $0 >= 20 }
+            world.clock.advance(by: .seconds(20))
+            #expect(await asked.error == .timeout(mayHaveBeenSent: true))
+            let hostile = world.upstreams[0]
+            try await hostile.state.wait(for: "a closed connection") { $0.closed == 1 }
+            #expect(await asked.pieces.count <= hostile.invoice["a"]?.completionTokens ?? 0)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a line without end is too large`(streamed: Bool) async throws {
+        try await UpstreamWorld.with(.lineWithoutEnd, answerBytes: 100_000) { world in
+            let asked = await world.ask(streamed: streamed)
+            #expect(asked.error == .tooLarge(limit: 100_000))
+            try await world.upstreams[0].state.wait(for: "a closed connection") { $0.closed == 1 }
+        }
+    }
+
+    @Test(
+        arguments: [
+            .noUsage, .wrongUsage(.negative), .wrongUsage(.huge), .wrongUsage(.text),
+        ] as [HostileUpstream.Fault],
+        [true, false]
+    )
+    func `a usage that is missing or nonsense is none`(
+        fault: HostileUpstream.Fault,
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with(fault) { world in
+            let asked = await world.ask(streamed: streamed)
+            #expect(asked.answer?.text == Self.honest.text)
+            #expect(asked.answer != nil && asked.answer?.usage == nil)
+        }
+    }
+
+    @Test func `slow words come one by one`() async throws {
+        try await UpstreamWorld.with(.slow(.milliseconds(5))) { world in
+            let asked = await world.ask()
+            #expect(asked.pieces.count == 5)
+            #expect(asked.answer?.text == Self.honest.text)
+        }
+    }
+
+    @Test func `an error among the chunks is a refusal with its status`() async throws {
+        try await UpstreamWorld.with(.errorInStream(words: 2)) { world in
+            let asked = await world.ask()
+            #expect(asked.error == .refused(status: 503, retryAfterSeconds: nil))
+            #expect(asked.pieces.count == 2)
+        }
+    }
+
+    @Test func `a stream that ends after its finish reason is whole`() async throws {
+        try await UpstreamWorld.with(.noDone) { world in
+            #expect(await world.ask().answer?.text == Self.honest.text)
+        }
+    }
+
+    @Test func `a body that stays open after DONE is not waited for`() async throws {
+        try await UpstreamWorld.with(.hangsAfterDone) { world in
+            async let asked = world.ask()
+            try await world.clock.waitForSleepers(2)
+            world.clock.advance(by: UpstreamClient.lingerTime)
+            #expect(await asked.answer?.text == Self.honest.text)
+            try await world.upstreams[0].state.wait(for: "a closed connection") { $0.closed == 1 }
+        }
+    }
+
+    @Test func `an upstream that is not there was certainly not asked`() async throws {
+        try await UpstreamWorld.with(.none) { world in
+            try await world.upstreams[0].close()
+            #expect(await world.ask().error == .failed(mayHaveBeenSent: false))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `no error tells of the key, the prompt or the answer`(streamed: Bool) async throws {
+        for fault in [.garbage, .refuses(status: 401), .cut(bytes: 99)] as [HostileUpstream.Fault] {
+            try await UpstreamWorld.with(fault) { world in
+                let error = try #require(
+                    await world.ask("id=a my secret", streamed: streamed).error
+                )
+                let text = "\(error) \(String(reflecting: error))"
+                for secret in [UpstreamWorld.key, "secret", "html", "No."] {
+                    #expect(!text.contains(secret))
+                }
+            }
+        }
+    }
+}

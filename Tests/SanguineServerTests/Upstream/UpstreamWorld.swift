@@ -1,0 +1,176 @@
+import AsyncHTTPClient
+import HostileUpstream
+import NIOCore
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+@testable import SanguineServer
+
+/// A pool of hostile upstreams, and what it has reported.
+final class UpstreamWorld: Sendable {
+    /// An attempt that was reported.
+    struct Attempt: Hashable, Sendable {
+        let name: String
+        let outcome: UpstreamReports.Outcome
+    }
+
+    /// What was reported, in order.
+    struct Reported: Sendable {
+        var attempts: [Attempt] = []
+        var phases: [BreakerPhase] = []
+        var firstBytes: [Duration?] = []
+    }
+
+    static let key = "sk-do-not-tell"
+
+    let pool: Upstreams
+    let upstreams: [HostileUpstream]
+    let clock = ManualClock()
+    let wallClock = ManualWallClock(Timestamp(millisecondsSince1970: 784_111_777_000))
+    let reported = Mutex(Reported())
+
+    private init(
+        _ upstreams: [HostileUpstream],
+        _ http: HTTPClient,
+        answerBytes: Int,
+        timeouts: [Duration]
+    ) throws {
+        self.upstreams = upstreams
+        var named: [NamedUpstream] = []
+        for (index, upstream) in upstreams.enumerated() {
+            let configuration = try UpstreamConfiguration(
+                url: upstream.url,
+                apiKey: Secret(Self.key),
+                model: "m-\(index + 1)",
+                timeout: timeouts.indices.contains(index) ? timeouts[index] : .seconds(60),
+                answerBytes: answerBytes
+            )
+            let client = UpstreamClient(
+                configuration: configuration,
+                httpClient: http,
+                clock: clock,
+                wallClock: wallClock
+            )
+            named.append(NamedUpstream("u\(index + 1)", client))
+        }
+        var reports = UpstreamReports()
+        let log = Relay()
+        reports.attempt = { log.world?.note(attempt: Attempt(name: $0, outcome: $1), $2) }
+        reports.breakerChanged = { log.world?.note(phase: $1) }
+        pool = Upstreams(named, clock: clock, random: { 0.5 }, reports: reports)
+        log.set(self)
+    }
+
+    /// Runs the body with a pool of so many upstreams; each does to a request what its fault says.
+    static func with(
+        _ faults: [@Sendable (HostileUpstream.Request) -> HostileUpstream.Fault],
+        answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
+        timeouts: [Duration] = [],
+        adjust: (inout HTTPClient.Configuration) -> Void = { _ in },
+        _ body: (UpstreamWorld) async throws -> Void
+    ) async throws {
+        var upstreams: [HostileUpstream] = []
+        for fault in faults { upstreams.append(try await HostileUpstream.start(fault)) }
+        let settings = try UpstreamConfiguration(url: upstreams[0].url, model: "m")
+        var configuration = settings.httpClientConfiguration()
+        adjust(&configuration)
+        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let result: Result<Void, any Error>
+        do {
+            try await body(
+                try UpstreamWorld(upstreams, http, answerBytes: answerBytes, timeouts: timeouts)
+            )
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        try await http.shutdown()
+        for upstream in upstreams { try? await upstream.close() }
+        try result.get()
+    }
+
+    /// Runs the body with one upstream, which does that to each request.
+    static func with(
+        _ fault: HostileUpstream.Fault,
+        answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
+        _ body: (UpstreamWorld) async throws -> Void
+    ) async throws {
+        try await with([{ _ in fault }], answerBytes: answerBytes, body)
+    }
+
+    /// Asks, and returns what came: pieces, answer, error.
+    func ask(
+        _ prompt: String = "id=a words=5",
+        among names: [String] = [],
+        within timeout: Duration = .seconds(60),
+        streamed: Bool = true,
+        onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
+    ) async -> Asked {
+        let texts = Mutex<[String]>([])
+        let result: Result<UpstreamAnswer, UpstreamError>
+        do throws(UpstreamError) {
+            result = .success(
+                try await pool.answer(
+                    .prompt(Self.prompt(prompt)),
+                    among: names,
+                    within: timeout,
+                    streamed: streamed
+                ) { event in
+                    if !event.text.isEmpty { texts.withLock { $0.append(event.text) } }
+                    await onEvent(event)
+                }
+            )
+        } catch {
+            result = .failure(error)
+        }
+        return Asked(pieces: texts.withLock { $0 }, result: result)
+    }
+
+    static func prompt(_ text: String) -> UpstreamPrompt {
+        UpstreamPrompt(messages: [.init(.user, text)], maxOutputTokens: 1_000)
+    }
+
+    /// The outcomes that were reported, in order.
+    var outcomes: [UpstreamReports.Outcome] { reported.withLock { $0.attempts.map(\.outcome) } }
+
+    /// The names of upstreams that were asked, in order.
+    var asked: [String] { reported.withLock { $0.attempts.map(\.name) } }
+
+    private func note(attempt: Attempt, _ firstByte: Duration?) {
+        reported.withLock { reported in
+            reported.attempts.append(attempt)
+            reported.firstBytes.append(firstByte)
+        }
+    }
+
+    private func note(phase: BreakerPhase) { reported.withLock { $0.phases.append(phase) } }
+}
+
+extension UpstreamWorld {
+    /// What came of a call.
+    struct Asked: Sendable {
+        let pieces: [String]
+        let result: Result<UpstreamAnswer, UpstreamError>
+
+        var answer: UpstreamAnswer? { try? result.get() }
+
+        var error: UpstreamError? {
+            guard case .failure(let error) = result else { return nil }
+            return error
+        }
+    }
+
+    /// Lets the pool's reports reach the world that is created after it.
+    private final class Relay: Sendable {
+        private struct Weak: Sendable {
+            weak var world: UpstreamWorld?
+        }
+
+        private let link = Mutex(Weak())
+
+        var world: UpstreamWorld? { link.withLock { $0.world } }
+
+        func set(_ world: UpstreamWorld) { link.withLock { $0.world = world } }
+    }
+}
