@@ -77,7 +77,7 @@ public struct UpstreamClient: Sendable {
     }
 
     /// The progress of an attempt that begins now.
-    func progress() -> CallProgress { CallProgress(now: stopwatch.elapsed) }
+    func progress() -> AttemptProgress { AttemptProgress(now: stopwatch.elapsed) }
 
     /// Makes one call.
     ///
@@ -91,7 +91,7 @@ public struct UpstreamClient: Sendable {
         _ request: UpstreamRequest,
         within timeout: Duration,
         streamed: Bool,
-        progress: CallProgress,
+        progress: AttemptProgress,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async -> Outcome {
         let isStreamed = streamed && request.canStream
@@ -118,7 +118,7 @@ public struct UpstreamClient: Sendable {
     /// What comes first, the answer or the end of the time; then both tasks have ended.
     private func firstEnd(
         of group: inout TaskGroup<Event>,
-        _ progress: CallProgress
+        _ progress: AttemptProgress
     ) async -> Outcome {
         var isTimeUp = false
         var answered: Outcome?
@@ -159,7 +159,7 @@ public struct UpstreamClient: Sendable {
         _ address: String,
         _ body: [UInt8],
         _ isStreamed: Bool,
-        _ progress: CallProgress
+        _ progress: AttemptProgress
     ) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: address)
         request.method = .POST
@@ -179,7 +179,7 @@ public struct UpstreamClient: Sendable {
     private func read(
         _ http: HTTPClientRequest,
         for request: UpstreamRequest,
-        _ progress: CallProgress
+        _ progress: AttemptProgress
     ) async -> Event {
         do {
             // The deadline is the sleeping task's: this one would end with the answer's head.
@@ -201,7 +201,7 @@ public struct UpstreamClient: Sendable {
     /// Reads an answer piece by piece, and gives each away before it reads on.
     private func stream(
         _ http: HTTPClientRequest,
-        _ progress: CallProgress,
+        _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> Event {
         do {
@@ -248,7 +248,7 @@ public struct UpstreamClient: Sendable {
         return .ended(.failure(error), rest: BodyRest(response.body.makeAsyncIterator()))
     }
 
-    private func error(_ error: any Error, _ progress: CallProgress) -> UpstreamError {
+    private func error(_ error: any Error, _ progress: AttemptProgress) -> UpstreamError {
         let found: UpstreamError
         if let error = error as? UpstreamError {
             found = error
@@ -266,7 +266,7 @@ public struct UpstreamClient: Sendable {
     /// What a cancelled call stumbles over is its cancellation: a body seems to end then.
     private func unlessCancelled(
         _ error: UpstreamError,
-        _ progress: CallProgress
+        _ progress: AttemptProgress
     ) -> UpstreamError {
         Task.isCancelled ? .cancelled(mayHaveBeenSent: progress.isSent) : error
     }
@@ -278,7 +278,7 @@ public struct UpstreamClient: Sendable {
 private struct OneBuffer: AsyncSequence, Sendable {
     struct AsyncIterator: AsyncIteratorProtocol {
         var buffer: ByteBuffer?
-        let progress: CallProgress
+        let progress: AttemptProgress
 
         mutating func next() async -> ByteBuffer? {
             progress.sent()
@@ -287,7 +287,7 @@ private struct OneBuffer: AsyncSequence, Sendable {
     }
 
     let buffer: ByteBuffer
-    let progress: CallProgress
+    let progress: AttemptProgress
 
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, progress: progress) }
 }

@@ -235,7 +235,7 @@ private struct Judgement {
 
     init(
         _ result: UpstreamClient.Outcome,
-        _ progress: CallProgress,
+        _ progress: AttemptProgress,
         _ configuration: UpstreamConfiguration
     ) {
         switch result {

@@ -3,7 +3,7 @@ import Synchronization
 /// How far one attempt at an upstream has come.
 ///
 /// Mutable state: `state`, by its mutex, because the connection writes it and the pool reads it.
-final class CallProgress: Sendable {
+final class AttemptProgress: Sendable {
     private struct State {
         var isSent = false
         var hasGiven = false
