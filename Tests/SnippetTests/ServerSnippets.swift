@@ -5,25 +5,25 @@ import SanguineServer
 import TestSupport
 import Testing
 
-private struct Translate: FunctionCall {
-    struct Input: Codable, Sendable { var text: String, to: String }
-    typealias Output = String
-    static let name = "translate"
-    static let rules = FunctionRules(price: .fixed(2), cache: .forever, streams: true)
-    let input: Input
-}
-
-private struct WordCount: FunctionCall {
-    struct Input: Codable, Sendable { var text: String }
-    typealias Output = Int
-    static let name = "words"
-    static let rules = FunctionRules(price: .free)
-    let input: Input
-}
-
 /// The samples of the server's guide.
 @Suite("Server snippets", .bounded)
 struct ServerSnippets {
+    private struct Translate: FunctionCall {
+        struct Input: Codable, Sendable { var text: String, to: String }
+        typealias Output = String
+        static let name = "translate"
+        static let rules = FunctionRules(price: .fixed(2), cache: .forever, streams: true)
+        let input: Input
+    }
+
+    private struct WordCount: FunctionCall {
+        struct Input: Codable, Sendable { var text: String }
+        typealias Output = Int
+        static let name = "words"
+        static let rules = FunctionRules(price: .free)
+        let input: Input
+    }
+
     // Compiled and not run: it would serve until it is told to stop.
     func serve(_ folder: URL, _ settings: ServerSettings, _ logger: Logger) async throws {
         let storage = try SQLiteStorage(folder: folder)

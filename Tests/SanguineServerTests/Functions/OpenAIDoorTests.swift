@@ -62,7 +62,7 @@ struct OpenAIDoorTests {
             let sent = try #require(await arrivals.next()).body
             let json = try JSONDecoder().decode(JSONValue.self, from: Data(sent.utf8))
             #expect(json["model"] == "stand-in")
-            #expect(json["temperature"] == 0.5)
+            #expect(json["temperature"] == .number(0.5))
             #expect(json["max_tokens"] == 20)
         }
     }
