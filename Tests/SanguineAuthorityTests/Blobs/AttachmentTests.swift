@@ -24,8 +24,8 @@ struct AttachmentTests {
         limits: CallRunner.Limits = CallRunner.Limits(running: 8)
     ) -> (CallRunner, Viewer) {
         var rules = FunctionRules(
-            price: .usage(perMillionInput: 1_000_000, perMillionOutput: 0, atLeast: 0),
-            attachments: AttachmentRules(count: 2, bytes: 5_000, tokens: 7)
+            price: .usage(perMillionInput: 100_000, perMillionOutput: 0, atLeast: 0),
+            attachments: AttachmentRules(count: 2, bytes: 5_000, tokens: 70)
         )
         change(&rules)
         let viewer = Viewer(rules: rules, gate: gate)
@@ -108,7 +108,7 @@ struct AttachmentTests {
         let (runner, viewer) = runner()
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         let film = try await upload(.mp4)
-        let large = try await upload(.png, filler: 4_900)
+        let large = try await upload(.png, filler: 4_890)
         let stranger = try await world.stranger()
         let webp = SampleFile.webp.bytes()
         let others = try await world.authority.addBlob(webp, to: stranger).facts
