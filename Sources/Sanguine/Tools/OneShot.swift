@@ -20,14 +20,18 @@ final class OneShot<Value: Sendable>: Sendable {
     /// Brings the outcome.
     ///
     /// Later ones are ignored.
-    func resolve(_ outcome: Outcome) {
-        let waiting = state.withLock { state -> [Int: CheckedContinuation<Outcome, Never>] in
-            guard state.outcome == nil else { return [:] }
+    ///
+    /// - Returns: Whether it is the first.
+    @discardableResult
+    func resolve(_ outcome: Outcome) -> Bool {
+        let waiting = state.withLock { state -> [Int: CheckedContinuation<Outcome, Never>]? in
+            guard state.outcome == nil else { return nil }
             state.outcome = outcome
             defer { state.waiting = [:] }
             return state.waiting
         }
-        for continuation in waiting.values { continuation.resume(returning: outcome) }
+        for continuation in (waiting ?? [:]).values { continuation.resume(returning: outcome) }
+        return waiting != nil
     }
 
     /// The outcome, as soon as it is there.
