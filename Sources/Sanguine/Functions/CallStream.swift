@@ -32,13 +32,15 @@ final class CallStream: Sendable {
         var reader = CallEventReader()
         var attempts: CallAttempts
         var connection: Connection?
-        var opening: Task<Result<Connection, SanguineError>, Never>?
+        /// The first connection, made before anybody reads.
+        var opening: OneShot<Connection>?
+        var isOpening = false
         var isReading = false
         var isDetached = false
         var outcome: Result<Data, SanguineError>?
 
-        /// Whether the balance counts on somebody who reads.
-        var countsOnReader: Bool { outcome == nil && !isDetached }
+        /// Whether the balance counts on somebody who reads, and would not learn that nobody does.
+        var countsOnReader: Bool { outcome == nil && !isDetached && !isOpening }
     }
 
     let sending: FunctionCaller.Sending
@@ -58,26 +60,35 @@ final class CallStream: Sendable {
     }
 
     deinit {
-        let (opening, mustTell) = guarded.withLock { ($0.opening, $0.countsOnReader) }
-        opening?.cancel()
         switch source {
-        case .server: if mustTell { detach() }
+        case .server: if guarded.withLock({ $0.countsOnReader }) { detach() }
         case .flight(let flight): caller.left(flight)
         }
     }
 
-    /// Sends the call, before anybody reads.
+    /// Sends the call, before anybody reads, and whether somebody will or not.
     func open() {
-        let opening = Task { [sending, caller] () -> Result<Connection, SanguineError> in
+        let opening = OneShot<Connection>()
+        guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
+        Task { [weak self, sending, caller] in
             // Stored before it is sent: a kill from here on does not lose the hold.
             caller.balance.persist()
             do throws(SanguineError) {
-                return .success(try await Self.connect(sending, caller, after: nil))
+                opening.resolve(.success(try await Self.connect(sending, caller, after: nil)))
+                if self?.isOpened() != true { caller.detached(sending) }
             } catch {
-                return .failure(error)
+                opening.resolve(.failure(error))
+                if self?.isOpened() != true { caller.failedUnread(sending, error) }
             }
         }
-        guarded.withLock { $0.opening = opening }
+    }
+
+    /// The first connection is there, or is not; returns whether somebody reads, or may.
+    private func isOpened() -> Bool {
+        guarded.withLock { guarded in
+            guarded.isOpening = false
+            return !guarded.isDetached
+        }
     }
 
     /// The next part; `nil` at the end.
@@ -117,7 +128,7 @@ final class CallStream: Sendable {
     /// Ends the call.
     func cancel() async throws(SanguineError) -> Int64 {
         // A call that the server does not know yet cannot be ended there.
-        _ = await guarded.withLock { $0.opening }?.value
+        _ = try? await guarded.withLock { $0.opening }?.value()
         return try await caller.cancel(key)
     }
 
@@ -172,13 +183,13 @@ final class CallStream: Sendable {
         if let connection { return connection }
         let new: Connection
         if let opening {
-            let result = await withTaskCancellationHandler {
-                await opening.value
-            } onCancel: {
-                opening.cancel()
+            do throws(SanguineError) {
+                new = try await opening.value()
+            } catch {
+                if !Task.isCancelled { guarded.withLock { $0.opening = nil } }
+                throw error
             }
             guarded.withLock { $0.opening = nil }
-            new = try result.get()
         } else {
             guarded.withLock { $0.reader.reconnect() }
             new = try await Self.connect(sending, caller, after: last)

@@ -30,8 +30,39 @@ final class FunctionCaller: Sendable {
         fileprivate let isWanted: Mutex<Bool>
         /// What a queued call rests for; `nil` while it does not rest.
         fileprivate let rest = Mutex<OneShot<Void>?>(nil)
+        /// Whether it was ever sent, or is not to be.
+        private let start: Mutex<Start>
 
-        fileprivate init(isWanted: Bool) { self.isWanted = Mutex(isWanted) }
+        private enum Start {
+            case waiting
+            case sent
+            case withdrawn
+        }
+
+        fileprivate init(isWanted: Bool, mayHaveBeenSent: Bool) {
+            self.isWanted = Mutex(isWanted)
+            start = Mutex(mayHaveBeenSent ? .sent : .waiting)
+        }
+
+        fileprivate var isWithdrawn: Bool { start.withLock { $0 == .withdrawn } }
+
+        /// It is about to be sent; returns whether it still may.
+        fileprivate func sends() -> Bool {
+            start.withLock { start in
+                if start == .waiting { start = .sent }
+                return start == .sent
+            }
+        }
+
+        /// It is not to be sent; returns whether it never was.
+        fileprivate func withdraw() -> Bool {
+            let isWithdrawn = start.withLock { start in
+                if start == .waiting { start = .withdrawn }
+                return start == .withdrawn
+            }
+            if isWithdrawn { wake() }
+            return isWithdrawn
+        }
 
         fileprivate var isGiven: Bool { isWanted.withLock { $0 } }
 
@@ -267,17 +298,7 @@ final class FunctionCaller: Sendable {
     ///
     /// - Returns: What it was charged.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
-        let flight = guarded.withLock { $0.flights[key] }
-        if let flight, balance.openCall(key)?.state == .waiting,
-            let rest = flight.rest.withLock({ $0 })
-        {
-            // The flight takes it back, unless it goes on already.
-            let problem = Problem(
-                .callCancelled,
-                "Call again with a new key; this one was not sent."
-            )
-            if rest.resolve(.failure(.problem(problem))) { return 0 }
-        }
+        if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
         var failures = 0
         while true {
             do throws(SanguineError) {
@@ -306,7 +327,8 @@ final class FunctionCaller: Sendable {
 
     @discardableResult
     private func launch(_ sending: Sending, isWanted: Bool, mayHaveHappened: Bool) -> Flight {
-        let flight = Flight(isWanted: isWanted)
+        let mayHaveBeenSent = !sending.isQueued || mayHaveHappened
+        let flight = Flight(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
         guarded.withLock { $0.flights[sending.key] = flight }
         Task {
             await fly(flight, sending, CallAttempts(mayHaveHappened: mayHaveHappened))
@@ -477,7 +499,7 @@ extension FunctionCaller {
             if let ending = guarded.withLock({ $0.ending }) { throw ending }
             // Looked at after the rest is known: a change from here on ends it.
             let isOnline = configuration.connectivity.isOnline.value
-            if !mustRest, isOnline { rest.resolve(.success(())) }
+            guard mustRest || !isOnline, !flight.isWithdrawn else { break }
             var random = configuration.random
             let pause = BalanceLimits.queue.backoff(afterFailures: failures, using: &random)
             let timer = Task { [delay = configuration.delay] in
@@ -486,9 +508,11 @@ extension FunctionCaller {
             }
             defer { timer.cancel() }
             try await rest.value()
-            if !mustRest, isOnline { return }
             // Time has passed, or the network is another one.
             mustRest = false
+        }
+        guard flight.sends() else {
+            throw .problem(Problem(.callCancelled, "Call again with a new key: this was not sent."))
         }
     }
 
@@ -556,6 +580,18 @@ extension FunctionCaller {
         case .userChanged, .closed, .cancelled, .decoding: return error
         default: return .outcomeUnknown(operation: sending.key)
         }
+    }
+
+    /// A call that nobody reads could not be begun, or has broken off.
+    func failedUnread(_ sending: Sending, _ error: SanguineError) {
+        var (attempts, random) = (CallAttempts(), configuration.random)
+        let verdict = attempts.failed(error, using: &random)
+        if case .again = verdict { return detached(sending) }
+        _ = ended(
+            sending,
+            Failure(verdict: verdict, error: error, head: nil),
+            isGiven: false
+        )
     }
 
     /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.

@@ -73,6 +73,7 @@ public final class FunctionStream<Call: FunctionCall>: AsyncSequence, Sendable {
         /// The next part; `nil` after the last one.
         ///
         /// - Parameter actor: Not used: parts are made elsewhere.
+        /// - Returns: The part.
         /// - Throws: As ``next()`` does.
         public mutating func next(
             isolation actor: isolated (any Actor)?

@@ -105,6 +105,7 @@ extension SanguineClient {
     /// - Parameters:
     ///   - call: What was called: it says how the output is read.
     ///   - key: The key of ``FunctionStream/key`` or ``OpenCall/key``.
+    /// - Returns: The whole answer.
     /// - Throws: ``SanguineError``: the problem with which the call failed; `not_found` for a call
     ///   that the server does not know.
     public nonisolated(nonsending) func result<Call: FunctionCall>(

@@ -20,18 +20,14 @@ final class OneShot<Value: Sendable>: Sendable {
     /// Brings the outcome.
     ///
     /// Later ones are ignored.
-    ///
-    /// - Returns: Whether it is the first.
-    @discardableResult
-    func resolve(_ outcome: Outcome) -> Bool {
-        let waiting = state.withLock { state -> [Int: CheckedContinuation<Outcome, Never>]? in
-            guard state.outcome == nil else { return nil }
+    func resolve(_ outcome: Outcome) {
+        let waiting = state.withLock { state -> [Int: CheckedContinuation<Outcome, Never>] in
+            guard state.outcome == nil else { return [:] }
             state.outcome = outcome
             defer { state.waiting = [:] }
             return state.waiting
         }
-        for continuation in (waiting ?? [:]).values { continuation.resume(returning: outcome) }
-        return waiting != nil
+        for continuation in waiting.values { continuation.resume(returning: outcome) }
     }
 
     /// The outcome, as soon as it is there.

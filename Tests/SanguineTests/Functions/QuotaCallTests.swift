@@ -104,8 +104,8 @@ struct QuotaCallTests {
             let call = Task { try await first.call(Read(1)) }
             try await authority.reached(path, at: .answer)
             first.close()
-            await #expect(throws: SanguineError.self) { try await call.finished() }
             authority.clear(path, at: .answer)
+            await #expect(throws: SanguineError.self) { try await call.finished() }
             let second = try fixture.client(folder: folder)
             #expect(left(second) == 2)
             _ = try await second.refresh(.balance)
