@@ -8,7 +8,7 @@ import SanguineModel
 /// a call loses its hold.
 struct BalanceArchive: Codable, Sendable {
     /// Raise it when a member changes its meaning: archives of other versions are dropped.
-    static let version = 1
+    static let version = 2
 
     private let version: Int
     let account: Identifier?
@@ -29,10 +29,13 @@ struct BalanceArchive: Codable, Sendable {
     /// Reads an archive, or returns `nil` if this version cannot.
     init?(_ data: Data) {
         guard let archive = try? JSONDecoder().decode(Self.self, from: data),
-            archive.version == Self.version
+            archive.isReadable
         else { return nil }
         self = archive
     }
+
+    /// Whether it is of this version.
+    var isReadable: Bool { version == Self.version }
 
     /// The archive as bytes.
     func encoded() throws -> Data { try JSONEncoder().encode(self) }

@@ -3,9 +3,10 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// The source of the balance's entry: the server's balance, and one user's calls on top of it.
+/// The source of the balance's entry, and of the quotas': what the server says, and one user's calls
+/// on top of it.
 ///
-/// ``BalanceState`` decides; this stores, fetches, and sees calls through that wait for a balance.
+/// ``SpendingState`` decides; this stores, fetches, and sees calls through that wait for a balance.
 /// Whatever comes after the user's end is ignored.
 ///
 /// Invariants:
@@ -24,12 +25,12 @@ final class BalanceKeeper: EntrySource {
     struct Handlers: Sendable {
         /// Shows the newest value.
         var changed: @Sendable () -> Void
-        /// Has the balance fetched, although it may be fresh; returns why that failed.
-        var refresh: @Sendable () async -> SanguineError?
+        /// Has a query fetched, although it may be fresh; returns why that failed.
+        var refresh: @Sendable (ErasedQuery) async -> SanguineError?
     }
 
     private struct Guarded {
-        var state: BalanceState
+        var state: SpendingState
         var handlers: Handlers?
         /// Fetches for the calls that wait for a balance.
         var settling: Task<Void, Never>?
@@ -59,9 +60,9 @@ final class BalanceKeeper: EntrySource {
     ) {
         self.configuration = configuration
         self.store = store
-        var state = BalanceState()
-        if let data = try? store.state(Self.stateName), let archive = BalanceArchive(data) {
-            state = BalanceState(restoring: archive)
+        var state = SpendingState()
+        if let data = try? store.state(Self.stateName), let archive = SpendingArchive(data) {
+            state = SpendingState(restoring: archive)
         }
         if let account { state.signedIn(account) }
         guarded = Mutex(Guarded(state: state))
@@ -71,10 +72,21 @@ final class BalanceKeeper: EntrySource {
     func onChange(_ handlers: Handlers) { guarded.withLock { $0.handlers = handlers } }
 
     /// The last balances that the server gave, the newest last.
-    var history: [RecordedBalance] { guarded.withLock { $0.state.history } }
+    var history: [RecordedBalance] { guarded.withLock { $0.state.balance.history } }
 
     /// Our calls that the base does not contain, for tests and diagnosis.
-    var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.calls } }
+    var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
+
+    /// The calls whose answers the app has not been given.
+    var openCalls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
+
+    /// The call of that key whose answer the app has not been given.
+    func openCall(_ key: String) -> OpenCall? { guarded.withLock { $0.state.calls[key] } }
+
+    /// What the next call of a function will probably cost.
+    func prediction(of function: String, orElse declared: Int64) -> PredictedCost {
+        guarded.withLock { $0.state.balance.costs.prediction(of: function, orElse: declared) }
+    }
 
     /// The user's account has become known.
     func signedIn(_ account: Identifier) {
@@ -98,7 +110,7 @@ final class BalanceKeeper: EntrySource {
     func persist() {
         stored.withLock { stored in
             let (revision, archive, isOver) = guarded.withLock {
-                ($0.revision, BalanceArchive($0.state), $0.ending != nil)
+                ($0.revision, SpendingArchive($0.state), $0.ending != nil)
             }
             guard revision > stored, !isOver else { return }
             do {
@@ -117,6 +129,7 @@ final class BalanceKeeper: EntrySource {
     }
 
     /// The one door through which anything changes.
+    @discardableResult
     private func change<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
         let (outcome, handlers) = guarded.withLock { guarded in
             let outcome = body(&guarded)
@@ -141,21 +154,76 @@ extension BalanceKeeper {
         persist()
         settle()
     }
+
+    /// All quotas have become known.
+    func received(_ quotas: [Quota]) {
+        let now = configuration.clock.now()
+        change { $0.state.fetched(quotas, head: nil, at: now) }
+    }
+
+    /// The feed has a quota.
+    ///
+    /// - Returns: Whether it is one of those that are known.
+    func received(_ quota: Quota, head: Int64) -> Bool {
+        let now = configuration.clock.now()
+        let isKnown = change { guarded in
+            guard guarded.ending == nil else { return true }
+            return guarded.state.received(quota, head: head, at: now)
+        }
+        if isKnown { persist() }
+        return isKnown
+    }
 }
 
 // MARK: - Fetching
 
 extension BalanceKeeper {
     func present() -> SourcedValue {
-        let (revision, balance, asOf, isOutdated) = guarded.withLock {
-            ($0.revision, $0.state.visible, $0.state.base?.receivedAt, $0.state.wantsFetch)
+        guarded.withLock { guarded in
+            SourcedValue(
+                revision: guarded.revision,
+                box: guarded.state.balance.visible.map { .of($0) },
+                asOf: guarded.state.balance.base?.receivedAt,
+                isOutdated: guarded.state.balance.wantsFetch
+            )
         }
-        return SourcedValue(
-            revision: revision,
-            box: balance.map { .of($0) },
-            asOf: asOf,
-            isOutdated: isOutdated
-        )
+    }
+
+    /// The quotas, as the user sees them.
+    func presentQuotas() -> SourcedValue {
+        guarded.withLock { guarded in
+            SourcedValue(
+                revision: guarded.revision,
+                box: guarded.state.quotas.visible.map { .of($0) },
+                asOf: guarded.state.quotas.receivedAt,
+                isOutdated: guarded.state.quotas.wantsFetch
+            )
+        }
+    }
+
+    /// Fetches the quotas.
+    ///
+    /// All of it takes at most ``ClientLimits/readTimeout``.
+    func fetchQuotas(_ request: QueryRequest) async throws(SanguineError) {
+        let limit = TimeLimit(ClientLimits.readTimeout, on: configuration.delay)
+        do throws(SanguineError) {
+            let answer = try await attempt(
+                "/v1/quotas",
+                as: Items<Quota>.self,
+                request.backend,
+                within: limit
+            )
+            let now = configuration.clock.now()
+            change { guarded in
+                guard guarded.ending == nil else { return }
+                guarded.state.fetched(answer.value.items, head: answer.head, at: now)
+            }
+        } catch {
+            settleLater(after: error)
+            throw error
+        }
+        persist()
+        settleLater(after: nil)
     }
 
     /// Fetches the balance, again if need be.
@@ -164,16 +232,24 @@ extension BalanceKeeper {
     /// once. All of it takes at most ``ClientLimits/balanceTimeout``.
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
-        let rounds = 1 + guarded.withLock { $0.state.inquiries }
+        let rounds = 1 + guarded.withLock { $0.state.balance.inquiries }
         do throws(SanguineError) {
             for _ in 1...rounds {
-                let inquiry = guarded.withLock { $0.state.inquiry() }
-                let balance = try await attempt(inquiry, request.backend, within: limit)
+                let inquiry = guarded.withLock { $0.state.balance.inquiry() }
+                let keys = inquiry.keys.joined(separator: ",")
+                let balance = try await attempt(
+                    "/v1/balance",
+                    query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
+                    as: Balance.self,
+                    request.backend,
+                    within: limit
+                )
+                .value
                 let now = configuration.clock.now()
                 let isKnown = change { guarded -> Bool in
                     guard guarded.ending == nil else { return true }
                     guarded.state.fetched(balance, for: inquiry, at: now)
-                    return guarded.state.base != nil
+                    return guarded.state.balance.base != nil
                 }
                 if isKnown { break }
             }
@@ -185,27 +261,22 @@ extension BalanceKeeper {
         settleLater(after: nil)
     }
 
-    private func attempt(
-        _ inquiry: BalanceInquiry,
+    private func attempt<Value: Decodable & Sendable>(
+        _ path: String,
+        query: [URLQueryItem] = [],
+        as type: Value.Type,
         _ backend: QueryRequest.Backend,
         within limit: TimeLimit
-    ) async throws(SanguineError) -> Balance {
+    ) async throws(SanguineError) -> ServerCall.Answer<Value> {
         let (call, retries) = (backend.call, backend.retries)
         let host = call.server?.hostKey ?? ""
         let schedule = configuration.schedule(.standard)
-        let keys = inquiry.keys.joined(separator: ",")
         var failures = 0
         var last: SanguineError?
         retries.requested(host)
         while true {
             do throws(SanguineError) {
-                return try await call.get(
-                    "/v1/balance",
-                    query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
-                    within: limit,
-                    as: Balance.self
-                )
-                .value
+                return try await call.get(path, query: query, within: limit, as: type)
             } catch {
                 failures += 1
                 var random = configuration.random
@@ -239,8 +310,14 @@ extension BalanceKeeper {
             }
             guarded.waiting?.cancel()
             guarded.waiting = nil
-            guarded.settling = Task { [weak self] in
-                let error = await refresh()
+            let isBalance = guarded.state.balance.wantsFetch
+            guarded.settling = Task { [weak self, query] in
+                var error = isBalance ? await refresh(query) : nil
+                // The quotas after what the balance has told of the calls.
+                if self?.guarded.withLock({ $0.state.quotas.wantsFetch }) ?? false {
+                    let other = await refresh(ValueQuery<[Quota]>.quotas.erased)
+                    error = error ?? other
+                }
                 self?.hasSettled(error)
             }
         }
@@ -283,31 +360,29 @@ extension BalanceKeeper {
 // MARK: - Calls
 
 extension BalanceKeeper {
-    /// Shows a call's hold, at once.
+    /// Shows what a call takes, at once.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if too many calls are pending, and
     ///   ``SanguineError/userChanged`` if the user is gone.
-    func began(
-        _ key: String,
-        of function: String,
-        expectedCost: Int64
-    ) throws(SanguineError) {
-        let now = configuration.clock.now()
+    func began(_ call: OpenCall, _ terms: SpendingState.Terms) throws(SanguineError) {
         let refusal = change { guarded -> SanguineError? in
             if let ending = guarded.ending { return ending }
-            let isTaken = guarded.state.began(
-                key,
-                function: function,
-                expectedCost: expectedCost,
-                at: now
-            )
-            return isTaken ? nil : .problem(Self.tooManyCalls)
+            return guarded.state.began(call, terms) ? nil : .problem(Self.tooManyCalls)
         }
         if let refusal { throw refusal }
     }
 
-    /// Takes in how a call ended, stores it, and fetches if nothing else brings a balance.
-    func ended(_ event: (inout BalanceState) -> Void) {
+    /// A call that has waited for a network is sent: stored when this returns.
+    func sends(_ key: String) {
+        guard openCall(key)?.state == .waiting else { return }
+        change { guarded in
+            if guarded.ending == nil { guarded.state.sends(key) }
+        }
+        persist()
+    }
+
+    /// Takes in how a call ended, stores it, and fetches if nothing else brings a base.
+    func ended(_ event: (inout SpendingState) -> Void) {
         change { guarded in
             if guarded.ending == nil { event(&guarded.state) }
         }
@@ -318,8 +393,22 @@ extension BalanceKeeper {
     private static let tooManyCalls = Problem(
         .overloaded,
         """
-        \(BalanceLimits.pendingCalls) calls wait for their answers. Wait for some of them before \
-        you make more.
+        \(BalanceLimits.pendingCalls) calls wait for their answers, or \
+        \(BalanceLimits.queuedCalls) for a network. Wait for some of them before you make more.
         """
     )
+}
+
+/// The source of the quotas' entry.
+final class QuotaSource: EntrySource {
+    let query = ValueQuery<[Quota]>.quotas.erased
+    private let keeper: BalanceKeeper
+
+    init(_ keeper: BalanceKeeper) { self.keeper = keeper }
+
+    func present() -> SourcedValue { keeper.presentQuotas() }
+
+    func fetch(_ request: QueryRequest) async throws(SanguineError) {
+        try await keeper.fetchQuotas(request)
+    }
 }

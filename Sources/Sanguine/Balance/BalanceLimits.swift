@@ -12,6 +12,21 @@ enum BalanceLimits {
     static let history = 10
     /// Functions whose cost is learned; the least recently called is forgotten first.
     static let learnedFunctions = 100
+    /// Costs of a function that its next one is predicted by.
+    static let learnedCalls = 32
+    /// Daily quotas that are kept.
+    static let quotas = 100
+    /// Calls whose answers the app has not been given; the oldest are forgotten first.
+    static let openCalls = 1_000
+    /// Of those, the ones that wait for a network or are sent until they are answered.
+    ///
+    /// One more is refused.
+    static let queuedCalls = 100
+    /// How long a server keeps answers under their keys.
+    static let answersKept = Duration.hours(48)
+    /// How often a queued call is tried again while there is a network: after about 2 seconds, then
+    /// twice as long each time, up to a minute.
+    static var queue: RetrySchedule { settling }
     /// How long a balance counts as fresh.
     static let freshness = Duration.seconds(120)
     /// When the balance is fetched again because calls wait for it and the last fetch did not

@@ -46,8 +46,11 @@ struct BalanceState: Sendable {
 
     /// Creates the state that an earlier process left.
     ///
-    /// Its calls in flight were cut off.
-    init(restoring archive: BalanceArchive) {
+    /// Its calls in flight were cut off, but for those that are sent again.
+    init(
+        restoring archive: BalanceArchive,
+        sendingAgain isQueued: (String) -> Bool = { _ in false }
+    ) {
         account = archive.account
         base = archive.base.map {
             BalanceSnapshot(balance: $0.balance, traces: [:], receivedAt: $0.receivedAt)
@@ -55,7 +58,7 @@ struct BalanceState: Sendable {
         history = archive.history.suffix(BalanceLimits.history)
         costs = archive.costs
         for var call in archive.pending.prefix(BalanceLimits.pendingCalls) {
-            if call.isSending { call.phase = .unanswered }
+            if call.isSending, !isQueued(call.key) { call.phase = .unanswered }
             pending[call.key] = call
         }
         removeContained()
@@ -87,9 +90,14 @@ struct BalanceState: Sendable {
     /// when many wait because there is always one in flight.
     var wantsFetch: Bool {
         guard !pending.isEmpty else { return false }
+        let waiting = pending.values.count { $0.phase == .waiting }
         let sending = pending.values.count { $0.isSending }
-        return sending == 0 || pending.count - sending > BalanceLimits.answeredCalls
+        let open = pending.count - waiting - sending
+        return open > (sending == 0 ? 0 : BalanceLimits.answeredCalls)
     }
+
+    /// Whether a fetch brings the base up to date at once: no call is open.
+    var awaitsBase: Bool { wantsFetch && !pending.values.contains(where: \.isAskedAfter) }
 
     /// Whether the base was received within ``BalanceLimits/freshness``.
     ///
@@ -106,6 +114,7 @@ struct BalanceState: Sendable {
         _ key: String,
         function: String,
         expectedCost: Int64,
+        isWaiting: Bool = false,
         at now: Timestamp
     ) -> Bool {
         defer { checkInvariants() }
@@ -117,19 +126,37 @@ struct BalanceState: Sendable {
                 WireLimits.amount
             ),
             since: now,
-            phase: .sending,
+            phase: isWaiting ? .waiting : .sending,
             trace: .absent
         )
         candidate?.traces[key] = .absent
         return true
     }
 
+    /// A call that has waited for a network is sent.
+    mutating func sends(_ key: String) {
+        defer { checkInvariants() }
+        guard pending[key]?.phase == .waiting else { return }
+        pending[key]?.phase = .sending
+        candidate?.traces[key] = .absent
+    }
+
     /// A call was answered.
-    mutating func answered(_ key: String, function: String, _ answer: CallAnswer, at now: Timestamp)
-    {
+    ///
+    /// - Parameters:
+    ///   - key: The call's.
+    ///   - function: Whose cost is learned from it; `nil` if it was before.
+    ///   - answer: What it says of the balance.
+    ///   - now: The time of day.
+    mutating func answered(
+        _ key: String,
+        function: String?,
+        _ answer: CallAnswer,
+        at now: Timestamp
+    ) {
         defer { checkInvariants() }
         pending[key]?.phase = .charged(answer.charged, head: answer.head)
-        if !answer.cached { costs.learn(answer.charged, of: function) }
+        if !answer.cached, let function { costs.learn(answer.charged, of: function) }
         let balance = Balance(
             unit: base?.balance.unit ?? "tokens",
             available: answer.available,
@@ -160,20 +187,37 @@ struct BalanceState: Sendable {
     ///   - head: The number from which on balances contain the release, if it is known.
     mutating func released(_ key: String, head: Int64?) {
         defer { checkInvariants() }
-        pending[key]?.phase = .released(head: head)
-        adoptCandidate()
+        end(key, .released(head: head))
+    }
+
+    /// A call was ended by its owner, at that price.
+    mutating func cancelled(_ key: String, charged: Int64, _ balance: Balance, at now: Timestamp) {
+        defer { checkInvariants() }
+        pending[key]?.phase = .charged(charged, head: balance.head)
+        offer(BalanceSnapshot(balance: balance, traces: [:], receivedAt: now))
+    }
+
+    /// A call is known to have ended, at a price that only a newer base tells.
+    mutating func settled(_ key: String, head: Int64) {
+        defer { checkInvariants() }
+        end(key, .settled(head: head))
     }
 
     /// A call will not be sent again, and whether it happened is not known.
     mutating func gaveUp(_ key: String) {
         defer { checkInvariants() }
-        pending[key]?.phase = .unanswered
+        end(key, .unanswered)
+    }
+
+    /// Takes in what became of a call, unless that is known already.
+    private mutating func end(_ key: String, _ phase: PendingCharge.Phase) {
+        if pending[key]?.isOpen == true { pending[key]?.phase = phase }
         adoptCandidate()
     }
 
     /// How many fetches it may take until all open calls were asked about.
     var inquiries: Int {
-        let open = pending.values.count(where: \.isOpen)
+        let open = pending.values.count(where: \.isAskedAfter)
         return max(1, (open + WireLimits.operationsAsked - 1) / WireLimits.operationsAsked)
     }
 
@@ -182,7 +226,7 @@ struct BalanceState: Sendable {
     /// First about those of which the candidate does not know: at one number of the feed, several
     /// fetches together learn of more calls than one may name.
     func inquiry() -> BalanceInquiry {
-        let all = pending.values.filter(\.isOpen)
+        let all = pending.values.filter(\.isAskedAfter)
         let known = candidate?.traces ?? [:]
         let open =
             all.count <= WireLimits.operationsAsked

@@ -11,6 +11,8 @@ import SanguineModel
 struct PendingCharge: Hashable, Codable, Sendable {
     /// What we know of the call.
     enum Phase: Hashable, Codable, Sendable {
+        /// It waits for a network: no server has ever heard of it.
+        case waiting
         /// A request is under way, or another try is scheduled.
         case sending
         /// Given up without an answer, or cut off by the end of the process: it may have happened.
@@ -47,7 +49,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
     /// The number in the feed from which on balances contain the call's end, if it is known.
     var head: Int64? {
         switch phase {
-        case .sending, .unanswered: nil
+        case .waiting, .sending, .unanswered: nil
         case .charged(_, let head), .settled(let head): head
         case .released(let head): head
         }
@@ -55,6 +57,9 @@ struct PendingCharge: Hashable, Codable, Sendable {
 
     /// Whether a request is under way or will be.
     var isSending: Bool { phase == .sending }
+
+    /// Whether a balance can tell something of it that is not known.
+    var isAskedAfter: Bool { isOpen && phase != .waiting }
 
     /// Whether a balance of any number may or may not contain the call, for all we know.
     var isOpen: Bool { head == nil }
@@ -79,7 +84,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
 
     private var cost: Int64 {
         switch phase {
-        case .sending, .unanswered, .settled: predicted
+        case .waiting, .sending, .unanswered, .settled: predicted
         case .charged(let amount, _): amount
         case .released: 0
         }
@@ -87,13 +92,14 @@ struct PendingCharge: Hashable, Codable, Sendable {
 
     private var shownAsHeld: Int64 {
         switch phase {
-        case .sending, .unanswered: predicted
+        case .waiting, .sending, .unanswered: predicted
         case .charged, .released, .settled: 0
         }
     }
 
     /// What a snapshot has of the call, or `nil` if that cannot be told.
     func trace(in snapshot: BalanceSnapshot) -> Trace? {
+        if phase == .waiting { return .absent }
         if let head, head <= snapshot.balance.head { return .settled }
         return snapshot.traces[key]
     }

@@ -15,7 +15,8 @@ import SanguineModel
 /// | 429, 503 of the server itself | refused | again, then unknown |
 /// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
-/// | 504 with `charged`: it was sent, and its hold expired | charged | charged |
+/// | 502 `interrupted`, 409 `call_cancelled` | released | released |
+/// | one of these with `charged`: some was made, or its hold expired | charged | charged |
 /// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
 /// | any other refusal | refused | unknown |
 struct CallAttempts: Sendable {
@@ -37,7 +38,10 @@ struct CallAttempts: Sendable {
     private var failures = 0
     /// How long all inquiries together have waited.
     private var inquired = Duration.zero
-    private(set) var mayHaveHappened = false
+    private(set) var mayHaveHappened: Bool
+
+    /// - Parameter mayHaveHappened: Whether an earlier sending may have arrived. Default: no.
+    init(mayHaveHappened: Bool = false) { self.mayHaveHappened = mayHaveHappened }
 
     /// A sending has failed.
     mutating func failed(
@@ -79,8 +83,8 @@ struct CallAttempts: Sendable {
             )
             inquired += wait
             return .again(after: wait)
-        case (_, .upstreamFailed), (_, .upstreamTimeout):
-            return problem.charged == nil ? .released : .charged
+        case (_, .upstreamFailed), (_, .upstreamTimeout), (_, .interrupted), (_, .callCancelled):
+            return problem.charged ?? 0 == 0 ? .released : .charged
         case (_, .idempotencyExpired), (_, .idempotencyMismatch):
             mayHaveHappened = true
             return .unknown

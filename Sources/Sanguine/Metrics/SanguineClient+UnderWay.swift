@@ -12,6 +12,7 @@ extension SanguineClient {
         let parts: [(Bool, String)] = [
             (lists, "a part of a list or range"),
             (user.outbox.isSending, "operations"),
+            (user.functions.isSending, "a call that nobody awaits"),
             (user.mutations.settling.isFetching, "what operations have changed"),
             (user.feed.isPulling, "a pull of the feed"),
             (user.feed.isWaitingForEcho, "what operations have done, by the live feed"),

@@ -51,6 +51,9 @@ public struct PreviewValues: Sendable {
     /// The user has this balance.
     public func set(_ balance: Balance) { client.balance.received(balance) }
 
+    /// The user has these quotas.
+    public func set(_ quotas: [Quota]) { client.balance.received(quotas) }
+
     /// The record is there, as one that the user has just made and that waits to be sent.
     ///
     /// Its type must be registered in the configuration that the client is made with.

@@ -11,11 +11,9 @@ private enum BuiltIn {
     )
 
     static let quotas = ValueQuery<[Quota]>(
-        "$quotas",
+        sourced: "$quotas",
         policy: .fresh(for: .minutes(1)).stored(.onDisk)
-    ) { request in
-        try await request.get("/v1/quotas", as: Items<Quota>.self).items
-    }
+    )
 
     static let account = ValueQuery<Account>(
         "$account",
@@ -35,7 +33,8 @@ extension ValueQuery where Value == Balance {
 }
 
 extension ValueQuery where Value == [Quota] {
-    /// The daily allowances and what is left of them.
+    /// The daily allowances and what is left of them: the server's word and, on top of it, what the
+    /// calls in flight take.
     ///
     /// Fresh for a minute.
     public static var quotas: Self { BuiltIn.quotas }

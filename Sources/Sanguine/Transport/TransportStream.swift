@@ -32,6 +32,9 @@ public final class TransportStream: Sendable {
     /// Status and headers; the body is empty.
     public let response: TransportResponse
 
+    /// Whether there is room for more.
+    package let room = StreamRoom()
+
     private let guarded = Mutex(Guarded())
     private let limitBytes: Int
     private let onCancel: @Sendable () -> Void
@@ -52,7 +55,13 @@ public final class TransportStream: Sendable {
         self.onCancel = onCancel
     }
 
-    deinit { if guarded.withLock({ $0.ending == nil }) { onCancel() } }
+    deinit {
+        room.end()
+        if guarded.withLock({ $0.ending == nil }) { onCancel() }
+    }
+
+    /// Bytes that have arrived and were not taken.
+    var waitingBytes: Int { guarded.withLock { $0.arrived.count } }
 
     /// Waits for the next bytes.
     ///
@@ -66,6 +75,7 @@ public final class TransportStream: Sendable {
                 let result = guarded.withLock { guarded -> Data?? in
                     if !guarded.arrived.isEmpty {
                         defer { guarded.arrived = Data() }
+                        room.empty()
                         return .some(guarded.arrived)
                     }
                     guard guarded.ending == nil else { return .some(nil) }
@@ -100,6 +110,7 @@ public final class TransportStream: Sendable {
                 return (waiting, false)
             }
             guarded.arrived.append(bytes)
+            room.fill()
             return (nil, guarded.arrived.count > limitBytes)
         }
         waiting?.resume(returning: bytes)
@@ -123,6 +134,7 @@ public final class TransportStream: Sendable {
             defer { guarded.waiting = nil }
             return (true, guarded.waiting)
         }
+        if isFirst { room.end() }
         waiting?.resume(returning: nil)
         return isFirst
     }

@@ -42,27 +42,17 @@ final class FeedCarrier: Sendable {
         case "$balance":
             if let value = decode(Balance.self, change) { balance.received(value) }
         case "$quotas":
-            if let value = decode(Quota.self, change) { take(value) }
+            if let value = decode(Quota.self, change),
+                !balance.received(value, head: change.seq)
+            {
+                queries?.invalidate(.quotas)
+            }
         case "$account":
             guard let value = decode(Account.self, change) else { return }
             queries?.set(value, for: .account, in: partition)
             // What a plan lifts is not said by the quotas themselves.
             queries?.invalidate(.quotas)
         default: break
-        }
-    }
-
-    private func take(_ quota: Quota) {
-        guard let queries, let (quotas, owner) = queries.entries.base(of: .quotas),
-            owner === partition
-        else { return }
-        guard quotas.contains(where: { $0.name == quota.name }) else {
-            return queries.invalidate(.quotas)
-        }
-        _ = queries.update(.quotas) { quotas in
-            for place in quotas.indices where quotas[place].name == quota.name {
-                quotas[place] = quota
-            }
         }
     }
 

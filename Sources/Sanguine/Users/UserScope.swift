@@ -66,7 +66,7 @@ final class UserScope: Sendable {
         partition = Partition(
             store: store,
             attempts: ReadAttempts(backend, configuration),
-            sources: [balance],
+            sources: [balance, QuotaSource(balance)],
             queue: configuration.queue(EntryWriter.label)
         )
         outbox = Self.outbox(device, place, floor)
@@ -83,7 +83,12 @@ final class UserScope: Sendable {
             pollInterval: configuration.recordPolling,
             restores: device.restores
         )
-        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        functions = FunctionCaller(
+            call: call,
+            balance: balance,
+            store: store,
+            configuration: configuration
+        )
         outbox.drive([.mutator: mutators, .mutation: mutations])
         records.feed = feed
     }
@@ -122,14 +127,15 @@ final class UserScope: Sendable {
     /// - Parameter isActive: Whether records were used before the user was there.
     func start(isActive: Bool = false) {
         device.setZone(zone.current)
-        let (queries, query) = (device.queries, balance.query)
+        let queries = device.queries
+        let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
             BalanceKeeper.Handlers(
                 changed: { [weak queries, weak device] in
-                    queries?.entries.sourceChanged(query)
-                    device?.applyNow([query.key])
+                    for query in shown { queries?.entries.sourceChanged(query) }
+                    device?.applyNow(shown.map(\.key))
                 },
-                refresh: { [weak queries] in
+                refresh: { [weak queries] query in
                     queries?.entries.invalidate(query)
                     let answer = await queries?.answer(to: query, refreshing: true, priority: nil)
                     if case .failure(let error) = answer { return error }
@@ -138,6 +144,7 @@ final class UserScope: Sendable {
             )
         )
         outbox.start()
+        functions.start()
         resume(isActive: isActive)
     }
 
@@ -202,6 +209,7 @@ final class UserScope: Sendable {
         mutations.settling.end()
         partition.attempts.backend.authorizer.end(reason)
         balance.end(reason)
+        functions.end(reason)
         ended.tell = { for tell in parts { tell() } }
         return ended
     }

@@ -32,7 +32,11 @@ extension Endpoints {
     @Sendable
     private func quotas(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let identity = try await admission.read(request)
-        return .read(try await authority.quotas(identity.account).0, to: request)
+        let (quotas, head) = try await authority.quotas(identity.account)
+        var answer = WireAnswer.read(quotas, to: request)
+        // A client with calls in flight must know of what time the quotas are.
+        answer.fields.append((.sanguineHead, String(head)))
+        return answer
     }
 
     @Sendable

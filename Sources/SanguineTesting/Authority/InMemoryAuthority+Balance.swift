@@ -1,5 +1,6 @@
 import SanguineAuthority
 public import SanguineModel
+import Synchronization
 
 // What support and other devices do to a balance, and the functions that are paid from it.
 extension InMemoryAuthority {
@@ -75,14 +76,58 @@ extension InMemoryAuthority {
         hold: Int64? = nil,
         _ body: @escaping @Sendable (Call.Input) async throws -> Call.Output
     ) {
+        serve(function, price: price, hold: hold) { input, _ in try await body(input) }
+    }
+
+    /// Serves a function that makes its answer in parts, in place of one of the same name.
+    ///
+    /// ```swift
+    /// authority.serve(Ask.self) { input, write in
+    ///     for word in ["Because", " it", " is."] { await write(word) }
+    ///     return "Because it is."
+    /// }
+    /// ```
+    ///
+    /// The function's rules are heeded as on a server: whether it streams, what it takes of a quota,
+    /// how long its answers are kept. If it writes no part, its text is one. A call that is
+    /// cancelled after its first part is charged with what was held.
+    ///
+    /// - Parameters:
+    ///   - function: The function.
+    ///   - price: What a call costs. Default: what it is expected to cost.
+    ///   - hold: What is held while it runs, at least the price. Default: the price.
+    ///   - body: Makes the output, and writes its parts. A `Problem` that it throws is the call's
+    ///     answer, any other error `upstream_failed`.
+    public func serve<Call: FunctionCall>(
+        _ function: Call.Type,
+        price: Int64 = Call.expectedCost,
+        hold: Int64? = nil,
+        _ body:
+            @escaping @Sendable (
+                _ input: Call.Input, _ write: @escaping @Sendable (String) async -> Void
+            ) async throws -> Call.Output
+    ) {
+        var rules = Call.rules
+        rules.price.kind = .fixed
+        rules.price.amount = price
         let most = max(price, hold ?? price)
-        let served = InMemoryFunction(name: Call.name, hold: most) { input throws(Problem) in
+        let served = InMemoryFunction(
+            name: Call.name,
+            rules: rules,
+            hold: most
+        ) { input throws(Problem) in
             guard let input = try? input.decoded(as: Call.Input.self) else {
                 throw Problem(.invalidContent, "Set 'input' to what '\(Call.name)' takes.")
             }
-            return {
-                let output = try await body(input)
-                return FunctionOutcome(output: try JSONValue(encoding: output), charge: price)
+            return { context in
+                let hasParts = Mutex(false)
+                let output = try await body(input) { text in
+                    hasParts.withLock { $0 = $0 || !text.isEmpty }
+                    await context.write(text)
+                }
+                let json = try JSONValue(encoding: output)
+                if !hasParts.withLock({ $0 }), let text = json.string { await context.write(text) }
+                return FunctionOutcome(output: json, charge: price)
             }
         }
         state.withLock { $0.serve(served) }
@@ -100,8 +145,12 @@ extension InMemoryAuthority {
         hold: Int64,
         _ body: @escaping @Sendable (_ input: JSONValue) async throws -> FunctionOutcome
     ) {
-        let served = InMemoryFunction(name: name, hold: hold) { input in
-            { try await body(input) }
+        let served = InMemoryFunction(
+            name: name,
+            rules: FunctionRules(price: .fixed(hold)),
+            hold: hold
+        ) { input in
+            { _ in try await body(input) }
         }
         state.withLock { $0.serve(served) }
     }

@@ -15,13 +15,18 @@ extension InMemoryAuthority {
         return try await Reply.of { [self] in await answer(request) }
     }
 
-    /// Opens a live connection; any other answer is a stream that has ended.
+    /// Opens a live connection, or the answer of a call in parts; any other answer is a stream that
+    /// has ended.
+    ///
+    /// An answer in parts is made as it is read: nothing of it is taken ahead.
     public func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
         guard !Task.isCancelled else { throw .cancelled }
         guard request.path == "/v1/live", request.method == "GET" else {
-            return Self.ended(try await send(request))
+            let answer = try await Reply.of { [self] in await wireAnswer(request) }
+            guard let body = answer.stream else { return Self.ended(TransportResponse(answer)) }
+            return Self.opened(TransportResponse(answer), body)
         }
         do throws(Problem) {
             return try await live(request)
@@ -31,7 +36,20 @@ extension InMemoryAuthority {
     }
 
     /// Answers a request: for a ``ScriptedTransport``, say.
+    ///
+    /// One that comes in parts is whole when this returns.
     public func answer(_ request: TransportRequest) async -> TransportResponse {
+        var answer = await wireAnswer(request)
+        if let body = answer.stream {
+            if request.method != "HEAD" {
+                while let bytes = await body.next() { answer.body += bytes }
+            }
+            body.close()
+        }
+        return TransportResponse(answer)
+    }
+
+    private func wireAnswer(_ request: TransportRequest) async -> WireAnswer {
         do throws(Problem) {
             try failIfAsked(request)
             guard request.path != "/v1/live" else {
@@ -44,10 +62,9 @@ extension InMemoryAuthority {
                 let head = must { try memory.head(of: account) }
                 answer.fields.append((.sanguineHead, String(head)))
             }
-            if request.method != "HEAD" { await answer.readWhole() }
-            return TransportResponse(answer)
+            return answer
         } catch {
-            return TransportResponse(.problem(error))
+            return .problem(error)
         }
     }
 
@@ -144,6 +161,22 @@ extension InMemoryAuthority {
         }
     }
 
+    /// Reads an answer as its reader does, event by event.
+    private static func opened(_ head: TransportResponse, _ body: WireStream) -> TransportStream {
+        let stream = TransportStream(response: head, onCancel: { body.close() })
+        Task { [weak stream, room = stream.room] in
+            while let bytes = await body.next() {
+                for event in bytes.events {
+                    stream?.receive(event)
+                    await room.wait()
+                }
+            }
+            body.close()
+            stream?.finish()
+        }
+        return stream
+    }
+
     private static func ended(_ response: TransportResponse) -> TransportStream {
         var head = response
         head.body = Data()
@@ -151,15 +184,6 @@ extension InMemoryAuthority {
         stream.receive(response.body)
         stream.finish()
         return stream
-    }
-}
-
-extension WireAnswer {
-    /// Takes in a body of known length that comes in parts.
-    fileprivate mutating func readWhole() async {
-        guard let stream, stream.length != nil else { return }
-        while let bytes = await stream.next() { body += bytes }
-        stream.close()
     }
 }
 
@@ -171,5 +195,21 @@ extension TransportResponse {
             headers: Dictionary(headers) { first, _ in first },
             body: Data(answer.body)
         )
+    }
+}
+
+extension [UInt8] {
+    /// The bytes of each event: an empty line ends one.
+    fileprivate var events: [Data] {
+        var events: [Data] = []
+        var event = Data()
+        for byte in self {
+            event.append(byte)
+            if event.suffix(2) == Data("\n\n".utf8) {
+                events.append(event)
+                event = Data()
+            }
+        }
+        return event.isEmpty ? events : events + [event]
     }
 }

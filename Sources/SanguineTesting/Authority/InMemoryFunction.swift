@@ -4,15 +4,15 @@ import SanguineModel
 /// A function whose work a test has written.
 struct InMemoryFunction: MeteredFunction {
     /// The work of one call.
-    typealias Work = @Sendable () async throws -> InMemoryAuthority.FunctionOutcome
+    typealias Work =
+        @Sendable (CallContext) async throws -> InMemoryAuthority.FunctionOutcome
 
     let name: String
+    let rules: FunctionRules
     /// The most that a call can cost.
     let hold: Int64
     /// Reads the input, and returns the work.
     let read: @Sendable (JSONValue) throws(Problem) -> Work
-
-    var rules: FunctionRules { FunctionRules(price: .fixed(hold)) }
 
     var inputs: [String: String] { [:] }
 
@@ -24,10 +24,10 @@ struct InMemoryFunction: MeteredFunction {
             guess: hold,
             life: .zero,
             isSent: true,
-            chargeWhenCut: { [hold] _ in hold }
-        ) { _ async throws(Problem) in
+            chargeWhenCut: { [hold] in $0.parts > 0 ? hold : 0 }
+        ) { context async throws(Problem) in
             do {
-                let outcome = try await work()
+                let outcome = try await work(context)
                 return PreparedCall.Outcome(output: outcome.output, charge: outcome.charge)
             } catch let problem as Problem {
                 throw problem

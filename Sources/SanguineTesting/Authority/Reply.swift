@@ -4,10 +4,10 @@ import Synchronization
 /// An answer that somebody waits for, or gives up while it is still being made.
 ///
 /// Mutable state: `state`, by its mutex. The one who waits is resumed outside of it.
-final class Reply: Sendable {
+final class Reply<Value: Sendable>: Sendable {
     private struct State {
-        var result: Result<TransportResponse, TransportError>?
-        var waiting: CheckedContinuation<Result<TransportResponse, TransportError>, Never>?
+        var result: Result<Value, TransportError>?
+        var waiting: CheckedContinuation<Result<Value, TransportError>, Never>?
     }
 
     private let state = Mutex(State())
@@ -16,8 +16,8 @@ final class Reply: Sendable {
     ///
     /// - Throws: ``TransportError/cancelled`` as soon as the caller's task is cancelled.
     static func of(
-        _ body: @escaping @Sendable () async -> TransportResponse
-    ) async throws(TransportError) -> TransportResponse {
+        _ body: @escaping @Sendable () async -> Value
+    ) async throws(TransportError) -> Value {
         let reply = Reply()
         Task { reply.end(.success(await body())) }
         let result = await withTaskCancellationHandler {
@@ -29,7 +29,7 @@ final class Reply: Sendable {
     }
 
     private func wait(
-        _ continuation: CheckedContinuation<Result<TransportResponse, TransportError>, Never>
+        _ continuation: CheckedContinuation<Result<Value, TransportError>, Never>
     ) {
         let result = state.withLock { state in
             if state.result == nil { state.waiting = continuation }
@@ -38,7 +38,7 @@ final class Reply: Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    private func end(_ result: Result<TransportResponse, TransportError>) {
+    private func end(_ result: Result<Value, TransportError>) {
         let waiting = state.withLock { state in
             if state.result == nil { state.result = result }
             defer { state.waiting = nil }

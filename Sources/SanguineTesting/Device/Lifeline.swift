@@ -1,3 +1,4 @@
+import Foundation
 import Sanguine
 import Synchronization
 
@@ -74,13 +75,13 @@ final class Lifeline: UploadingTransport {
         let stream = TransportStream(response: upstream.response) { [weak self] in
             self?.release(number)
         }
-        let pump = Task { [weak self, weak stream] in
+        let pump = Task { [weak self, weak stream, room = stream.room] in
             var ending: TransportError?
             do throws(TransportError) {
                 while let bytes = try await upstream.next() {
-                    guard let self, let stream else { break }
-                    try await passGate()
-                    stream.receive(bytes)
+                    // Neither is kept while the reader takes its time.
+                    guard try await self?.hand(bytes, to: stream) == true else { break }
+                    await room.wait()
                 }
             } catch {
                 ending = error
@@ -91,6 +92,16 @@ final class Lifeline: UploadingTransport {
         }
         hold(number) { pump.cancel() }
         return stream
+    }
+
+    /// Hands bytes on; returns whether somebody is there for them.
+    private func hand(
+        _ bytes: Data,
+        to stream: TransportStream?
+    ) async throws(TransportError) -> Bool {
+        try await passGate()
+        stream?.receive(bytes)
+        return stream != nil
     }
 
     // MARK: - The gate

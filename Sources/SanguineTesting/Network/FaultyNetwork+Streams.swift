@@ -26,11 +26,16 @@ extension FaultyNetwork {
         }
         let isOpen = state.withLock { state in
             guard state.partitions == plan.partitions else { return false }
-            let pump = Task { [weak self, weak stream] in
+            let cut = state.cuts[request.path]?.popFirst()
+            let pump = Task { [weak self, weak stream, room = stream.room] in
+                var rest = cut
                 while let part = await Self.next(of: upstream) {
-                    guard let self, let stream, await pass(part, to: stream, plan, request) else {
-                        break
-                    }
+                    // Neither is kept while the reader takes its time.
+                    let isCut = rest == 0
+                    guard await self?.pass(part, to: stream, plan, request, isCut: isCut) == true
+                    else { break }
+                    rest = rest.map { $0 - 1 }
+                    await room.wait()
                 }
                 upstream.cancel()
                 stream?.finish(.interrupted("the network is gone"))  // Unless it has ended.
@@ -60,17 +65,21 @@ extension FaultyNetwork {
     /// Hands a part on; returns whether there may be more.
     private func pass(
         _ part: Part,
-        to stream: TransportStream,
+        to stream: TransportStream?,
         _ plan: Plan,
-        _ request: TransportRequest
+        _ request: TransportRequest,
+        isCut: Bool
     ) async -> Bool {
-        let (delay, isBroken) = drawPart(request)
-        guard await wait(delay) else { return false }
+        var (delay, isBroken) = drawPart(request)
+        isBroken = isBroken || isCut
+        guard await wait(delay), let stream else { return false }
         switch part {
         case .end(let error):
             stream.finish(error)
             return false
-        case .bytes where isBroken:
+        case .bytes(let bytes) where isBroken:
+            // TCP knows no events: some bytes of the last one may arrive.
+            stream.receive(bytes.prefix(drawLength(of: bytes, request)))
             note(.streamBroken, plan.number, request)
             stream.finish(.interrupted("the connection broke"))
             return false
@@ -78,6 +87,19 @@ extension FaultyNetwork {
             stream.receive(bytes)
             return true
         }
+    }
+
+    /// Breaks a later stream, once so many parts of it have arrived, in the middle of the next one.
+    ///
+    /// A part of a streamed answer is one event. What is on its way goes on: a server's call is not
+    /// stopped by it.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the request: `/v1/functions/ask`. Of several breaks for one path each
+    ///     is for one stream, in their order.
+    ///   - parts: How many parts arrive whole. Default: none.
+    public func breakStream(of path: String, afterParts parts: Int = 0) {
+        state.withLock { $0.cuts[path, default: []].append(max(0, parts)) }
     }
 
     private func release(_ number: Int) {

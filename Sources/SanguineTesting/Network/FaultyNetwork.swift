@@ -1,3 +1,4 @@
+import Foundation
 public import Sanguine
 import Synchronization
 
@@ -50,6 +51,8 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         var copies: [Int: Task<Void, Never>] = [:]
         var passages: [Int: Passage] = [:]
         var dice: [String: SplitMix64] = [:]
+        /// After how many parts the next streams break, by path.
+        var cuts: [String: ArraySlice<Int>] = [:]
         var events: [Event] = []
         var counts: [Event.Kind: Int] = [:]
     }
@@ -295,6 +298,13 @@ extension FaultyNetwork {
             return roll("stream \(request.path)", &state) { dice in
                 (dice.duration(in: faults.delay), dice.happens(faults.streamBreak))
             }
+        }
+    }
+
+    /// How much arrives of the bytes with which a stream breaks.
+    func drawLength(of bytes: Data, _ request: TransportRequest) -> Int {
+        state.withLock { state in
+            roll("break \(request.path)", &state) { Int.random(in: 0..<bytes.count, using: &$0) }
         }
     }
 

@@ -36,7 +36,7 @@ struct BalanceKeeperTests {
         try await authority.reached(path, at: .request)
         let key = try #require(authority.requests(path).first?.headers["Idempotency-Key"])
         let data = try #require(try client.users.present.store.state(BalanceKeeper.stateName))
-        #expect(try #require(BalanceArchive(data)).pending.map(\.key) == [key])
+        #expect(try #require(SpendingArchive(data)).balance.pending.map(\.key) == [key])
         try await authority.release(path, at: .request)
         _ = try await call.finished()
     }

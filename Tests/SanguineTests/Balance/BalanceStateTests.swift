@@ -396,20 +396,6 @@ struct BalanceStateTests {
         #expect(pair.state.account == second)
     }
 
-    @Test func `costs are learned as a mean that is rounded up`() {
-        var costs = LearnedCosts()
-        #expect(costs.expectedCost(of: "ask") == nil)
-        costs.learn(2, of: "ask")
-        #expect(costs.expectedCost(of: "ask") == 2)
-        costs.learn(12, of: "ask")
-        #expect(costs.expectedCost(of: "ask") == 5)
-        costs.learn(3, of: "ask")
-        #expect(costs.expectedCost(of: "ask") == 5)
-        costs.learn(-1, of: "ask")
-        costs.learn(.max, of: "ask")
-        #expect(costs.expectedCost(of: "ask") == 5)
-    }
-
     @Test func `of too many functions the one least recently called is forgotten`() {
         var costs = LearnedCosts()
         for number in 0...BalanceLimits.learnedFunctions { costs.learn(1, of: "f\(number)") }

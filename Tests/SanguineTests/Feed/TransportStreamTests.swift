@@ -72,6 +72,34 @@ struct TransportStreamTests {
         do { _ = stream() }
         #expect(cancellations == 1)
     }
+
+    @Test func `who brings more waits until the reader has taken what is there`() async throws {
+        let stream = stream()
+        let room = stream.room
+        await room.wait()
+        stream.receive(Data("a".utf8))
+        let waiting = Task { await room.wait() }
+        let isOver = Task {
+            await waiting.value
+            return stream.waitingBytes
+        }
+        #expect(try await stream.next() == Data("a".utf8))
+        #expect(try await isOver.finished() == 0)
+    }
+
+    @Test func `who waits for room is let go with the stream, or when it is cancelled`()
+        async throws
+    {
+        var stream: TransportStream? = stream()
+        let room = try #require(stream?.room)
+        stream?.receive(Data("a".utf8))
+        let cancelled = Task { await room.wait() }
+        cancelled.cancel()
+        try await cancelled.finished()
+        let waiting = Task { await room.wait() }
+        stream = nil
+        try await waiting.finished()
+    }
 }
 
 @Suite("URLSession streams", .bounded)
@@ -88,6 +116,23 @@ struct URLSessionStreamTests {
         var count = 0
         while let bytes = try await stream.next() { count += bytes.count }
         #expect(count == 9_000)
+    }
+
+    @Test func `a reader who takes nothing holds the network up, and loses nothing`() async throws {
+        let transport = URLSessionTransport()
+        defer { transport.close() }
+        let size = 4 * ClientLimits.responseBytes
+        let url = server.url("/chunked/\(size)")
+        let stream = try await transport.stream(TransportRequest(url: url))
+        var last = -1
+        try await eventually("nothing more comes") {
+            defer { last = stream.waitingBytes }
+            return stream.waitingBytes > ClientLimits.streamBytes && stream.waitingBytes == last
+        }
+        #expect(last < ClientLimits.responseBytes)
+        var count = 0
+        while let bytes = try await stream.next() { count += bytes.count }
+        #expect(count == size)
     }
 
     @Test func `a body that breaks off is an error`() async throws {

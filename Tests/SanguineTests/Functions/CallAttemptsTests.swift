@@ -23,11 +23,11 @@ struct CallAttemptsTests {
         }
     }
 
-    private static let expiredAfterSending: SanguineError = {
-        var problem = Problem(.upstreamTimeout, "")
-        problem.charged = 3
+    private static func charged(_ amount: Int64, _ code: ProblemCode) -> SanguineError {
+        var problem = Problem(code, "")
+        problem.charged = amount
         return .problem(problem)
-    }()
+    }
 
     static let rows = [
         Row(.transport(.offline("")), first: .again, later: .again),
@@ -46,7 +46,11 @@ struct CallAttemptsTests {
         Row(.operationInProgress, first: .again, later: .again),
         Row(.upstreamFailed, first: .released, later: .released),
         Row(.upstreamTimeout, first: .released, later: .released),
-        Row(expiredAfterSending, first: .charged, later: .charged),
+        Row(charged(3, .upstreamTimeout), first: .charged, later: .charged),
+        Row(charged(3, .interrupted), first: .charged, later: .charged),
+        Row(charged(0, .interrupted), first: .released, later: .released),
+        Row(charged(3, .callCancelled), first: .charged, later: .charged),
+        Row(charged(0, .callCancelled), first: .released, later: .released),
         Row(.internalFault, first: .again, later: .again),
         Row(.idempotencyExpired, first: .unknown, later: .unknown),
         Row(.idempotencyMismatch, first: .unknown, later: .unknown),

@@ -1,0 +1,51 @@
+public import SanguineModel
+
+/// A call that was begun, and whose answer the app has not been given.
+///
+/// ```swift
+/// for call in client.openCalls where call.function == Ask.name {
+///     show(try await client.result(of: Ask.self, key: call.key).output)
+/// }
+/// ```
+public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
+    /// Where a call stands, as far as this device knows.
+    public enum State: Hashable, Codable, Sendable {
+        /// It waits for a network, and is sent when there is one.
+        case waiting
+        /// It was sent, or is about to be.
+        case running
+        /// It has succeeded.
+        case answered
+        /// It has failed.
+        case failed(Problem)
+    }
+
+    /// The idempotency key of the call, by which it is found again.
+    public let key: String
+    /// The function's name.
+    public let function: String
+    /// When it was begun, by the device's clock.
+    public let begunAt: Timestamp
+    /// Where it stands.
+    public internal(set) var state: State
+    /// Whether its request is stored, to be sent until it is answered.
+    let isQueued: Bool
+
+    /// The key.
+    public var id: String { key }
+
+    var hasEnded: Bool {
+        switch state {
+        case .waiting, .running: false
+        case .answered, .failed: true
+        }
+    }
+
+    init(key: String, function: String, begunAt: Timestamp, state: State, isQueued: Bool) {
+        self.key = key
+        self.function = function
+        self.begunAt = begunAt
+        self.state = state
+        self.isQueued = isQueued
+    }
+}

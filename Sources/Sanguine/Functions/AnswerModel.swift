@@ -1,0 +1,134 @@
+public import Observation
+public import SanguineModel
+import Synchronization
+
+/// The answer of a metered call for a view: its text grows while it is made.
+///
+/// ```swift
+/// struct AnswerView: View {
+///     @State var answer: AnswerModel<Ask>  // try client.answer(to: Ask(question: text))
+///
+///     var body: some View {
+///         Text(answer.text)
+///         if answer.phase == .answering { Button("Stop") { Task { await answer.stop() } } }
+///     }
+/// }
+/// ```
+///
+/// All parts of one moment come in one turn of the main actor. It reads until the end, or until its
+/// last holder lets it go: then the call goes on by itself, and is found again by its ``key``.
+@MainActor
+@Observable
+public final class AnswerModel<Call: FunctionCall> {
+    /// What a view shows beside the text.
+    public enum Phase: Sendable, Hashable {
+        /// No part is there yet.
+        case waiting
+        /// Parts are there, and more follow.
+        case answering
+        /// All of it is there; see ``AnswerModel/result``.
+        case done
+        /// There will be no more; see ``AnswerModel/error``.
+        case failed
+    }
+
+    /// What is known, by whoever reads.
+    private struct Known: Sendable {
+        var text = ""
+        var end: Result<FunctionResult<Call.Output>, SanguineError>?
+    }
+
+    /// The call's idempotency key.
+    @ObservationIgnored public let key: String
+    /// The text that is there.
+    public private(set) var text = ""
+    /// What to show beside it.
+    public private(set) var phase = Phase.waiting
+    /// The whole answer, once it is there.
+    public private(set) var result: FunctionResult<Call.Output>?
+    /// Why there is no answer, or not all of it.
+    public private(set) var error: SanguineError?
+
+    @ObservationIgnored private let stream: FunctionStream<Call>
+    @ObservationIgnored private var reading: Task<Void, Never>?
+
+    init(_ stream: FunctionStream<Call>, _ turn: MainTurn) {
+        self.stream = stream
+        key = stream.key
+        let owner = turn.newOwner()
+        let known = Guardian(Known())
+        reading = Task.detached { [weak self] in
+            let tell = { @Sendable [weak self] in
+                turn.schedule({ self?.show(known.value) }, for: owner)
+            }
+            do throws(SanguineError) {
+                for try await part in stream {
+                    known.change { $0.text += part }
+                    tell()
+                }
+                let result = try await stream.result
+                known.change { $0.end = .success(result) }
+            } catch {
+                known.change { $0.end = .failure(error) }
+            }
+            tell()
+        }
+    }
+
+    deinit { reading?.cancel() }
+
+    /// Ends the call, and charges for what was made.
+    ///
+    /// - Throws: ``SanguineError``, as ``FunctionStream/cancel()`` does.
+    public func stop() async throws(SanguineError) { try await stream.cancel() }
+
+    private func show(_ known: Known) {
+        if text != known.text { text = known.text }
+        switch known.end {
+        case .success(let answer):
+            result = answer
+            phase = .done
+        case .failure(let reason):
+            error = reason
+            phase = .failed
+        case nil:
+            if phase != .answering, !known.text.isEmpty { phase = .answering }
+        }
+    }
+}
+
+/// A value and its lock.
+private final class Guardian<Value: Sendable>: Sendable {
+    private let guarded: Mutex<Value>
+
+    init(_ value: Value) { guarded = Mutex(value) }
+
+    var value: Value { guarded.withLock { $0 } }
+
+    func change(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
+}
+
+extension SanguineClient {
+    /// Calls a metered function, with its answer as an observable object for a view.
+    ///
+    /// - Returns: A new object for each call.
+    /// - Throws: ``SanguineError`` if the call was not begun; then nothing was changed.
+    @MainActor
+    public func answer<Call: FunctionCall>(
+        to call: Call
+    ) throws(SanguineError) -> AnswerModel<Call> {
+        AnswerModel(try stream(call), device.turn)
+    }
+
+    /// The answer of a call that was made before, as an observable object for a view; see
+    /// ``stream(of:key:)``.
+    ///
+    /// - Throws: ``SanguineError``: the problem with which the call failed, if that is known.
+    @MainActor
+    public func answer<Call: FunctionCall>(
+        to call: Call.Type,
+        key: String
+    ) throws(SanguineError) -> AnswerModel<Call> {
+        AnswerModel(try stream(of: call, key: key), device.turn)
+    }
+}

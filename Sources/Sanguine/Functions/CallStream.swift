@@ -1,0 +1,299 @@
+import Foundation
+import SanguineModel
+import Synchronization
+
+/// One reader of a call's answer while it is made.
+///
+/// Nothing is read ahead: bytes are taken from the connection when a part is asked for and none is
+/// left. A connection that breaks is made again with the same key, from the last part on; the call
+/// itself goes on meanwhile. ``CallEventReader`` puts the parts together, ``CallAttempts`` decides.
+///
+/// Invariants:
+///
+/// 1. At most one connection, and one who reads.
+/// 2. The balance learns of the call's end once from here, or that nobody reads any more.
+///
+/// Mutable state: `guarded`, by its mutex, held over nothing.
+final class CallStream: Sendable {
+    /// Where the answer comes from.
+    enum Source: Sendable {
+        /// The server.
+        case server
+        /// A call that is sent in one piece, by this process.
+        case flight(FunctionCaller.Flight)
+    }
+
+    fileprivate enum Connection: Sendable {
+        case events(TransportStream)
+        case whole(Data)
+    }
+
+    private struct Guarded {
+        var reader = CallEventReader()
+        var attempts: CallAttempts
+        var connection: Connection?
+        /// The first connection, made before anybody reads.
+        var opening: OneShot<Connection>?
+        var isOpening = false
+        var isReading = false
+        var isDetached = false
+        var outcome: Result<Data, SanguineError>?
+
+        /// Whether the balance counts on somebody who reads, and would not learn that nobody does.
+        var countsOnReader: Bool { outcome == nil && !isDetached && !isOpening }
+    }
+
+    let sending: FunctionCaller.Sending
+    let caller: FunctionCaller
+    private let source: Source
+    private let guarded: Mutex<Guarded>
+
+    var key: String { sending.key }
+
+    init(_ sending: FunctionCaller.Sending, _ source: Source, _ caller: FunctionCaller) {
+        self.sending = sending
+        self.source = source
+        self.caller = caller
+        // What is only found again has happened.
+        let attempts = CallAttempts(mayHaveHappened: sending.body == nil)
+        guarded = Mutex(Guarded(attempts: attempts))
+    }
+
+    deinit {
+        switch source {
+        case .server: if guarded.withLock({ $0.countsOnReader }) { detach() }
+        case .flight(let flight): caller.left(flight)
+        }
+    }
+
+    /// Sends the call, before anybody reads, and whether somebody will or not.
+    func open() {
+        let opening = OneShot<Connection>()
+        guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
+        Task { [weak self, sending, caller] in
+            // Stored before it is sent: a kill from here on does not lose the hold.
+            caller.balance.persist()
+            do throws(SanguineError) {
+                opening.resolve(.success(try await Self.connect(sending, caller, after: nil)))
+                if self?.isOpened() != true { caller.detached(sending) }
+            } catch {
+                opening.resolve(.failure(error))
+                if self?.isOpened() != true { caller.failedUnread(sending, error) }
+            }
+        }
+    }
+
+    /// The first connection is there, or is not; returns whether somebody reads, or may.
+    private func isOpened() -> Bool {
+        guarded.withLock { guarded in
+            guarded.isOpening = false
+            return !guarded.isDetached
+        }
+    }
+
+    /// The next part; `nil` at the end.
+    ///
+    /// - Throws: Why there is no answer; ``SanguineError/cancelled`` if the task is: then the call
+    ///   goes on, and whoever reads next goes on where this ended.
+    func next() async throws(SanguineError) -> String? {
+        let isFree = guarded.withLock { guarded in
+            defer { guarded.isReading = true }
+            return !guarded.isReading
+        }
+        guard isFree else {
+            throw .invalidDeclaration("Read a function's stream in one task at a time.")
+        }
+        defer { guarded.withLock { $0.isReading = false } }
+        while true {
+            if let part = guarded.withLock({ $0.reader.nextPart() }) { return part }
+            if let outcome = guarded.withLock({ $0.outcome }) {
+                _ = try outcome.get()
+                return nil
+            }
+            do throws(SanguineError) {
+                try await advance()
+            } catch {
+                try await failed(error)
+            }
+        }
+    }
+
+    /// The body of the result, after the last part.
+    func body() async throws(SanguineError) -> Data {
+        while try await next() != nil {}
+        guard let outcome = guarded.withLock({ $0.outcome }) else { throw .cancelled }
+        return try outcome.get()
+    }
+
+    /// Ends the call.
+    func cancel() async throws(SanguineError) -> Int64 {
+        // A call that the server does not know yet cannot be ended there.
+        _ = try? await guarded.withLock { $0.opening }?.value()
+        return try await caller.cancel(key)
+    }
+
+    // MARK: - Reading
+
+    /// Brings what comes next: parts, or the end.
+    private func advance() async throws(SanguineError) {
+        if Task.isCancelled { throw .cancelled }
+        switch try await connection() {
+        case .whole(let body):
+            if case .server = source { try caller.settle(body, sending, isGiven: true) }
+            guarded.withLock { guarded in
+                guarded.reader.takeWhole(body)
+                guarded.outcome = .success(body)
+            }
+        case .events(let stream):
+            guard let bytes = try await Self.read(stream, caller) else {
+                throw .transport(.interrupted("the stream ended before the answer"))
+            }
+            // After a sign-out nothing of it may be seen.
+            try caller.call.authorizer.check()
+            try take(bytes)
+        }
+    }
+
+    private func take(_ bytes: Data) throws(SanguineError) {
+        let end: CallEventReader.End?
+        do throws(CallEventReader.Broken) {
+            end = try guarded.withLock { guarded throws(CallEventReader.Broken) in
+                if try guarded.reader.take(bytes) {
+                    guarded.attempts = CallAttempts(mayHaveHappened: true)
+                }
+                return guarded.reader.end
+            }
+        } catch {
+            throw .transport(.interrupted(error.reason))
+        }
+        switch end {
+        case .result(let body):
+            try caller.settle(body, sending, isGiven: true)
+            disconnect { $0.outcome = .success(body) }
+        case .problem(let problem): throw .problem(problem)
+        case nil: break
+        }
+    }
+
+    private func connection() async throws(SanguineError) -> Connection {
+        if case .flight(let flight) = source { return .whole(try await flight.outcome.value()) }
+        let (connection, opening, last) = guarded.withLock {
+            ($0.connection, $0.opening, $0.reader.last)
+        }
+        if let connection { return connection }
+        let new: Connection
+        if let opening {
+            do throws(SanguineError) {
+                new = try await opening.value()
+            } catch {
+                if !Task.isCancelled { guarded.withLock { $0.opening = nil } }
+                throw error
+            }
+            guarded.withLock { $0.opening = nil }
+        } else {
+            guarded.withLock { $0.reader.reconnect() }
+            new = try await Self.connect(sending, caller, after: last)
+        }
+        guarded.withLock { guarded in
+            guarded.connection = new
+            guarded.isDetached = false
+        }
+        return new
+    }
+
+    private static func connect(
+        _ sending: FunctionCaller.Sending,
+        _ caller: FunctionCaller,
+        after index: Int64?
+    ) async throws(SanguineError) -> Connection {
+        let call = caller.call
+        guard call.exchange.transport is any StreamingTransport else {
+            return .whole(try await call.send(try caller.request(sending)).body)
+        }
+        var headers = ["Accept": "text/event-stream"]
+        headers["Last-Event-ID"] = index.map(String.init)
+        let stream = try await call.stream(try caller.request(sending, headers: headers))
+        let type = stream.response.header("content-type")?.lowercased() ?? ""
+        if type.hasPrefix("text/event-stream") { return .events(stream) }
+        var body = Data()
+        while let part = try await read(stream, caller) {
+            body += part
+            guard body.count <= ClientLimits.responseBytes else {
+                throw .transport(.bodyTooLarge(limitBytes: ClientLimits.responseBytes))
+            }
+        }
+        return .whole(body)
+    }
+
+    /// Waits for bytes, but not for ever: a server says now and then that it is there.
+    private static func read(
+        _ stream: TransportStream,
+        _ caller: FunctionCaller
+    ) async throws(SanguineError) -> Data? {
+        let watchdog = Task { [delay = caller.configuration.delay] in
+            guard (try? await delay.sleep(for: FeedLimits.silence)) != nil else { return }
+            stream.cancel(.timedOut)
+        }
+        defer { watchdog.cancel() }
+        do {
+            return try await stream.next()
+        } catch .cancelled {
+            throw .cancelled
+        } catch .bodyTooLarge {
+            // More came than the reader took: it is asked for again.
+            throw .transport(.interrupted("the reader is slower than the stream"))
+        } catch {
+            throw .transport(error)
+        }
+    }
+
+    // MARK: - Ends
+
+    /// Waits until it is worth another try, or takes in that there is none.
+    private func failed(_ error: SanguineError) async throws(SanguineError) {
+        var random = caller.configuration.random
+        if case .flight(let flight) = source {
+            if error == .cancelled { caller.left(flight) } else { finish(error) }
+            throw error
+        }
+        if Task.isCancelled || error == .cancelled {
+            let mustTell = disconnect { guarded in
+                defer { guarded.isDetached = true }
+                return guarded.countsOnReader
+            }
+            if mustTell { detach() }
+            throw .cancelled
+        }
+        let verdict = disconnect { guarded in
+            guarded.reader.dropEnd()
+            return guarded.attempts.failed(error, using: &random)
+        }
+        if case .again(let delay) = verdict {
+            // If the task is cancelled meanwhile, the next step finds out.
+            try? await caller.configuration.delay.sleep(for: delay)
+            return
+        }
+        let failure = FunctionCaller.Failure(verdict: verdict, error: error, head: nil)
+        finish(caller.ended(sending, failure, isGiven: true))
+    }
+
+    /// Nobody reads any more: the balance asks what becomes of the call.
+    private func detach() {
+        // What was only found again is asked after by whoever has begun it.
+        if sending.body != nil { caller.detached(sending) }
+    }
+
+    private func finish(_ error: SanguineError) {
+        guarded.withLock { $0.outcome = .failure(error) }
+    }
+
+    @discardableResult
+    private func disconnect<Value>(_ body: (inout Guarded) -> Value) -> Value {
+        let (value, connection) = guarded.withLock { guarded in
+            defer { guarded.connection = nil }
+            return (body(&guarded), guarded.connection)
+        }
+        if case .events(let stream) = connection { stream.cancel() }
+        return value
+    }
+}

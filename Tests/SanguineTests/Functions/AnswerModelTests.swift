@@ -1,0 +1,50 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+@MainActor
+@Suite("Answers for a view", .bounded)
+struct AnswerModelTests {
+    let stage = StreamStage()
+
+    @Test func `the text grows while it is made, and the result comes last`() async throws {
+        let client = try await stage.launch()
+        let call = Tell(parts: 4, isWaiting: true)
+        let answer = try client.answer(to: call)
+        #expect(answer.phase == .waiting && answer.text.isEmpty)
+        #expect(client.cached(.balance)?.held == 3)
+        stage.allow(2)
+        try await eventually("two parts") { answer.text == call.texts.prefix(2).joined() }
+        #expect(answer.phase == .answering && answer.result == nil)
+        stage.allow(4)
+        try await eventually("all of it") { answer.phase == .done }
+        #expect(answer.text == call.text && answer.result?.charged == 3 && answer.error == nil)
+    }
+
+    @Test func `to stop ends the call, and says so`() async throws {
+        let client = try await stage.launch()
+        let answer = try client.answer(to: Tell(parts: 2, isWaiting: true))
+        stage.allow(1)
+        try await eventually("a part") { answer.phase == .answering }
+        try await answer.stop()
+        try await eventually("its end") { answer.phase == .failed }
+        #expect(answer.error?.code == "call_cancelled")
+        #expect(try await stage.isSettled(client, available: 97))
+    }
+
+    @Test func `an answer that is let go is left to itself, and found again`() async throws {
+        let client = try await stage.launch()
+        let call = Tell(parts: 2, isWaiting: true)
+        let key = try client.answer(to: call).key
+        stage.allow(2)
+        try await eventually("it is charged") { stage.authority.balance().held == 0 }
+        let answer = try client.answer(to: Tell.self, key: key)
+        try await eventually("all of it") { answer.phase == .done }
+        #expect(answer.text == call.text)
+        #expect(try await stage.isSettled(client, available: 97))
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+@Suite("Events of an answer", .bounded)
+struct CallEventReaderTests {
+    /// Feeds the reader; returns whether there were news.
+    private func feed(_ reader: inout CallEventReader, _ bytes: Data) throws -> Bool {
+        try reader.take(bytes)
+    }
+
+    private func event(_ index: Int, _ text: String) -> Data {
+        Data("id: \(index)\nevent: delta\ndata: {\"text\":\"\(text)\"}\n\n".utf8)
+    }
+
+    @Test func `a part that comes again is not given again`() throws {
+        var reader = CallEventReader()
+        #expect(try feed(&reader, event(0, "a") + event(1, "b")))
+        reader.reconnect()
+        #expect(try feed(&reader, event(1, "b")) == false)
+        #expect(try feed(&reader, event(2, "c")))
+        let parts = (1...4).map { _ in reader.nextPart() }
+        #expect(parts == ["a", "b", "c", nil] && reader.last == 2)
+    }
+
+    @Test func `what follows a gap is not taken`() throws {
+        var reader = CallEventReader()
+        #expect(try feed(&reader, event(0, "a")))
+        #expect(throws: CallEventReader.Broken.self) { try feed(&reader, event(2, "c")) }
+        #expect(reader.last == 0)
+    }
+
+    @Test func `half an event is none, also after another connection`() throws {
+        var reader = CallEventReader()
+        #expect(try feed(&reader, event(0, "a").dropLast(1)) == false)
+        reader.reconnect()
+        #expect(try feed(&reader, Data("\n".utf8)) == false)
+        let part = reader.nextPart()
+        #expect(part == nil && reader.last == nil)
+    }
+
+    @Test func `the end is taken whatever its index: a server that died may have stored less`()
+        throws
+    {
+        var reader = CallEventReader()
+        #expect(try feed(&reader, event(0, "a") + event(1, "b")))
+        let end = #"{"type":"about:blank","code":"interrupted","status":502,"charged":1}"#
+        #expect(try reader.take(Data("id: 1\nevent: problem\ndata: \(end)\n\n".utf8)))
+        guard case .problem(let problem) = reader.end else {
+            Issue.record("There is no end.")
+            return
+        }
+        #expect(problem.code == .interrupted && problem.charged == 1)
+        #expect(try feed(&reader, event(2, "c")) == false)
+    }
+
+    @Test func `that the server is there is no news`() throws {
+        var reader = CallEventReader()
+        #expect(try feed(&reader, Data(": ping\n\n".utf8)) == false)
+    }
+}

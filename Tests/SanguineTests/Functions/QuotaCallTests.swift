@@ -1,0 +1,157 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// A call that takes of a quota shows it at once, like its tokens.
+@Suite("Quotas and calls", .bounded)
+struct QuotaCallTests {
+    struct Read: FunctionCall {
+        static let name = "read"
+        static let rules = FunctionRules(price: .quota("readings"), cache: .duration(.seconds(60)))
+        typealias Output = String
+        var input: [String: Int]
+
+        init(_ number: Int) { input = ["number": number] }
+    }
+
+    let fixture = ClientFixture()
+    let path = "/v1/functions/read"
+    var authority: StagedAuthority { fixture.authority }
+
+    init() {
+        authority.server.serve(Read.self) { input in
+            if input["number"] == 0 { throw Problem(.upstreamFailed, "A test's refusal.") }
+            return "\(input)"
+        }
+    }
+
+    private func client(folder: URL? = nil) async throws -> SanguineClient {
+        let client = try await fixture.clientWithBalance(folder: folder)
+        _ = try await client.value(of: .quotas)
+        return client
+    }
+
+    private func left(_ client: SanguineClient) -> Int64? {
+        client.cached(.quotas)?.first { $0.name == "readings" }?.remaining
+    }
+
+    @Test func `a unit is taken at once and is gone with the answer, without a dance`()
+        async throws
+    {
+        let client = try await client()
+        #expect(left(client) == 3)
+        let seen = WatchedState<[Int64]>([])
+        let following = client.observe(.quotas) { state in
+            if let left = state.value?.first?.remaining { seen.withLock { $0.append(left) } }
+        }
+        authority.stop(path, at: .answer)
+        let calls = [
+            Task { try await client.call(Read(1)) }, Task { try await client.call(Read(2)) },
+        ]
+        try await authority.reached(path, at: .answer, count: 2)
+        #expect(left(client) == 1)
+        _ = try await client.refresh(.quotas)
+        #expect(left(client) == 1)
+        try await authority.release(path, at: .answer, index: 1)
+        try await authority.release(path, at: .answer)
+        for call in calls { _ = try await call.finished() }
+        #expect(left(client) == 1)
+        _ = try await client.refresh(.quotas)
+        #expect(left(client) == 1)
+        withExtendedLifetime(following) {}
+        let numbers = seen.withLock { $0 }
+        #expect(numbers == numbers.sorted(by: >), "It danced: \(numbers)")
+    }
+
+    @Test func `a call that fails gives its unit back`() async throws {
+        let client = try await client()
+        authority.stop(path, at: .answer)
+        let call = Task { try await client.call(Read(0)) }
+        try await authority.reached(path, at: .answer)
+        #expect(left(client) == 2)
+        try await authority.release(path, at: .answer)
+        await #expect(throws: SanguineError.self) { try await call.finished() }
+        #expect(left(client) == 3)
+        try await eventually("nothing is pending") { client.balance.pendingCalls.isEmpty }
+        #expect(try await client.refresh(.quotas).first?.remaining == 3)
+    }
+
+    @Test func `a cached answer takes nothing`() async throws {
+        let client = try await client()
+        try await client.call(Read(1))
+        #expect(left(client) == 2)
+        let result = try await client.result(of: Read(1))
+        #expect(result.cached && left(client) == 2)
+        #expect(try await client.refresh(.quotas).first?.remaining == 2)
+    }
+
+    @Test func `the fourth is refused, and shows no less than nothing`() async throws {
+        let client = try await client()
+        for number in 1...3 { try await client.call(Read(number)) }
+        let error = await #expect(throws: SanguineError.self) { try await client.call(Read(4)) }
+        #expect(error?.code == "quota_exhausted")
+        #expect(left(client) == 0)
+    }
+
+    @Test func `a unit that a kill leaves behind is settled by the server's word`() async throws {
+        try await ClientFixture.withFolder { folder in
+            let first = try await client(folder: folder)
+            authority.stop(path, at: .answer)
+            let call = Task { try await first.call(Read(1)) }
+            try await authority.reached(path, at: .answer)
+            first.close()
+            authority.clear(path, at: .answer)
+            await #expect(throws: SanguineError.self) { try await call.finished() }
+            let second = try fixture.client(folder: folder)
+            #expect(left(second) == 2)
+            _ = try await second.refresh(.balance)
+            #expect(try await second.refresh(.quotas).first?.remaining == 2)
+            #expect(second.balance.pendingCalls.isEmpty)
+        }
+    }
+
+    @Test func `a new day begins afresh, whatever is still under way`() {
+        var book = QuotaBook()
+        let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+        let (midnight, next) = (now + .seconds(60), now + .hours(24))
+        func quota(_ used: Int64, _ end: Timestamp) -> Quota {
+            Quota(name: "readings", limit: 3, used: used, resetsAt: end, unlimited: false)
+        }
+        book.fetched([quota(0, midnight)], head: 1, at: now)
+        book.began("a", .init("readings"), isWaiting: false, at: now)
+        #expect(book.visible?.first?.used == 1)
+        book.fetched([quota(0, next)], head: 3, at: midnight)
+        #expect(book.visible?.first?.used == 0)
+        book.answered("a", quota(0, next), head: 4, at: midnight)
+        #expect(book.visible?.first?.used == 0)
+    }
+
+    @Test func `what another device takes is shown on top of the call under way`() {
+        var book = QuotaBook()
+        let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+        func quota(_ used: Int64) -> Quota {
+            Quota(
+                name: "readings",
+                limit: 9,
+                used: used,
+                resetsAt: now + .hours(1),
+                unlimited: false
+            )
+        }
+        book.fetched([quota(0)], head: 1, at: now)
+        book.began("a", .init("readings", units: 2), isWaiting: false, at: now)
+        // Two of ours and three of another's: whose they are is not known yet.
+        let isKnown = book.received(quota(5), head: 5, at: now)
+        #expect(isKnown)
+        #expect(book.visible?.first?.used == 2)
+        book.answered("a", quota(5), head: 6, at: now)
+        #expect(book.visible?.first?.used == 5)
+        let other = Quota(name: "x", limit: 1, used: 0, resetsAt: now, unlimited: false)
+        let isOther = book.received(other, head: 7, at: now)
+        #expect(!isOther)
+    }
+}

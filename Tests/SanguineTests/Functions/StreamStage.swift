@@ -1,0 +1,138 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+
+@testable import Sanguine
+
+/// A function whose answer comes in parts; it costs 3 tokens.
+struct Tell: FunctionCall {
+    struct Input: Codable, Sendable {
+        var seed: UInt64
+        var parts: Int
+        var isWaiting = false
+    }
+    typealias Output = String
+
+    static let name = "tell"
+    static let rules = FunctionRules(price: .fixed(3), streams: true)
+
+    var input: Input
+
+    init(seed: UInt64 = 1, parts: Int, isWaiting: Bool = false) {
+        input = Input(seed: seed, parts: parts, isWaiting: isWaiting)
+    }
+
+    /// What the server writes: with line ends, quotes, marks of events and characters of many bytes.
+    var texts: [String] {
+        var random = SplitMix64(seed: input.seed)
+        let words = [
+            "Once", " upon\n", "\n\n", "data: x", "\u{1F469}\u{200D}\u{1F680}", "\"é\"", "\r\n",
+        ]
+        return (0..<input.parts).map { "\($0)\(words.randomElement(using: &random) ?? "")" }
+    }
+
+    var text: String { texts.joined() }
+}
+
+/// The same function where it may wait for a network.
+struct TellLater: FunctionCall {
+    typealias Output = String
+
+    static let name = "tell"
+    static let rules = FunctionRules(price: .fixed(3), streams: true)
+    static let whenOffline = OfflineCall.queue
+
+    var input: Tell.Input
+
+    init(seed: UInt64 = 1, parts: Int) { input = Tell.Input(seed: seed, parts: parts) }
+
+    var text: String { Tell(seed: input.seed, parts: input.parts).text }
+}
+
+/// A clock whose short sleeps take no time, and on which nobody's patience ends.
+final class PatientClock: Clock {
+    typealias Instant = SkippingClock.Instant
+
+    var now: Instant { Instant() }
+    var minimumResolution: Duration { .zero }
+
+    private static let patience = Duration.seconds(40)
+
+    func sleep(  // tidy: allow sleeping-test: this is the clock, and takes no time.
+        until deadline: Instant,
+        tolerance: Duration?
+    ) async throws {
+        try Task.checkCancellation()
+        guard deadline.offset >= Self.patience else { return }
+        let (ends, continuation) = AsyncStream.makeStream(of: Never.self)
+        for await _ in ends {}  // Until the task is cancelled.
+        continuation.finish()
+        try Task.checkCancellation()
+    }
+}
+
+/// A device before an authority that tells, with a network between them that can break.
+struct StreamStage {
+    static let path = "/v1/functions/tell"
+
+    let authority: InMemoryAuthority
+    let network: FaultyNetwork
+    let device: TestDevice
+    /// How far `tell` may go; it waits before each part, where it was asked to.
+    let allowed = WatchedState(0)
+
+    init(seed: UInt64 = 1, settings: (InMemoryAuthority) -> Void = { _ in }) {
+        let authority = InMemoryAuthority()
+        self.authority = authority
+        network = FaultyNetwork(authority, seed: seed, clock: PatientClock())
+        device = TestDevice(network: network, seed: seed) {
+            $0.logger = .silent
+            $0.delay = PatientClock()
+        }
+        authority.serve(Tell.self) { [allowed] input, write in
+            let call = Tell(seed: input.seed, parts: input.parts)
+            for (index, text) in call.texts.enumerated() {
+                if input.isWaiting {
+                    try await allowed.wait(for: "part \(index)", within: TestingLimits.longestWait)
+                    {
+                        $0 > index
+                    }
+                }
+                await write(text)
+            }
+            return call.text
+        }
+        settings(authority)
+    }
+
+    /// Lets `tell` make that many parts.
+    func allow(_ parts: Int) { allowed.withLock { $0 = parts } }
+
+    /// A client that knows its 100 tokens.
+    func launch() async throws -> SanguineClient {
+        let client = try device.launch()
+        _ = try await client.value(of: .balance)
+        return client
+    }
+
+    /// What the server has, once no hold is left, is what the client shows.
+    func isSettled(_ client: SanguineClient, available: Int64) async throws -> Bool {
+        let server = authority.balance()
+        let shown = try await client.refresh(.balance)
+        return server.available == available && server.held == 0 && shown.available == available
+            && shown.held == 0 && client.balance.pendingCalls.isEmpty
+    }
+
+    /// How many requests of a method and a path have gone through.
+    func count(_ request: String) -> Int { network.events.count { $0.request == request } }
+}
+
+extension FunctionStream {
+    /// All the parts that are left, as one text.
+    func rest() async throws(SanguineError) -> String {
+        var text = ""
+        for try await part in self { text += part }
+        return text
+    }
+}
