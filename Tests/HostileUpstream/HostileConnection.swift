@@ -4,8 +4,8 @@ import NIOHTTP1
 
 /// One connection of the hostile upstream.
 ///
-/// Everything happens on the connection's event loop: a piece is billed, written, and followed by the
-/// next, after its interval, as long as the connection is there and takes more.
+/// Everything happens on the connection's event loop: a piece is billed, written, and followed by
+/// the next, after its interval, as long as the connection is there and takes more.
 final class HostileConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer

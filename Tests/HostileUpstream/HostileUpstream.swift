@@ -14,8 +14,8 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Requests are told apart by the id in their prompt: what follows `id=`, in letters, digits, `-` and
-/// `_`. Answers and the count of tokens are those of ``HostileAnswer``.
+/// Requests are told apart by the id in their prompt: what follows `id=`, in letters, digits, `-`
+/// and `_`. Answers and the count of tokens are those of ``HostileAnswer``.
 ///
 /// What is billed: the prompt's tokens when a request has come whole, unless it is refused by its
 /// status; and a token for each word whose chunk was written whole, at the moment of writing. Of an
@@ -84,6 +84,8 @@ package final class HostileUpstream: Sendable {
     /// - Parameters:
     ///   - group: What runs it.
     ///   - faults: What it does to each request, called on the connection's event loop.
+    /// - Returns: The server, which takes connections.
+    /// - Throws: What keeps the port from being bound.
     package static func start(
         on group: any EventLoopGroup = .singletonMultiThreadedEventLoopGroup,
         _ faults: @escaping @Sendable (Request) -> Fault = { _ in .none }

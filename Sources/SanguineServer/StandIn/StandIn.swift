@@ -10,8 +10,8 @@ public import ServiceLifecycle
 /// A local server that answers like a language model, deterministically, for demonstrations and
 /// tests.
 ///
-/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, with images,
-/// files and tools, and embeddings on `POST /v1/embeddings`; it lists its one model on
+/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, with
+/// images, files and tools, and embeddings on `POST /v1/embeddings`; it lists its one model on
 /// `GET /v1/models`. The same conversation always gets the same answer. It asks for no key, and
 /// listens on loopback only.
 ///

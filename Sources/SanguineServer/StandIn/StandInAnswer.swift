@@ -1,8 +1,8 @@
 /// What the stand-in for a language model says: the same words for the same conversation, always.
 ///
 /// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token
-/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more, each
-/// picture 85 and each file 255, whatever their size.
+/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more,
+/// each picture 85 and each file 255, whatever their size.
 struct StandInAnswer: Hashable, Sendable {
     /// One turn of the conversation.
     struct Message: Hashable, Sendable {

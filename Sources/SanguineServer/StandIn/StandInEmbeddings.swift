@@ -1,8 +1,8 @@
 import Foundation
 import SanguineModel
 
-/// Embeddings of the stand-in: each word has a direction of its own, and a text the sum of its words'
-/// directions, so that texts with words in common are near each other.
+/// Embeddings of the stand-in: each word has a direction of its own, and a text the sum of its
+/// words' directions, so that texts with words in common are near each other.
 struct StandInEmbeddings: Sendable {
     /// Numbers of a vector, unless asked for otherwise.
     static let defaultDimensions = 8

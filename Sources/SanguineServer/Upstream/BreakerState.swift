@@ -12,12 +12,12 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// decision out, time passed in.
 ///
 /// Closed, it opens after five failures in a row, which is what Envoy's outlier detection takes
-/// (`consecutive_5xx`), or when half of at least twenty calls in thirty seconds have failed, which is
-/// resilience4j's threshold on a window as long as Polly's: the first rule is quick where little is
-/// called, the second sees an upstream that fails every other time. It stays open for five seconds,
-/// and twice as long after each probe that fails, up to five minutes (Envoy's `max_ejection_time`),
-/// give or take a fifth, so that many servers do not probe at once. Then exactly one call goes
-/// through; its success closes the breaker.
+/// (`consecutive_5xx`), or when half of at least twenty calls in thirty seconds have failed, which
+/// is resilience4j's threshold on a window as long as Polly's: the first rule is quick where little
+/// is called, the second sees an upstream that fails every other time. It stays open for five
+/// seconds, and twice as long after each probe that fails, up to five minutes (Envoy's
+/// `max_ejection_time`), give or take a fifth, so that many servers do not probe at once. Then
+/// exactly one call goes through; its success closes the breaker.
 ///
 /// Beside that, an upstream that says when to come back (`Retry-After`) gets no call until then, at
 /// most five minutes.
@@ -119,7 +119,11 @@ struct BreakerState: Hashable, Sendable {
 
     /// Hears how a call has ended.
     ///
-    /// - Parameter jitter: A number from 0 to 1, for the time that the breaker may be open now.
+    /// - Parameters:
+    ///   - pass: The leave that the call had.
+    ///   - verdict: What it says about the upstream.
+    ///   - now: The time.
+    ///   - jitter: A number from 0 to 1, for the time that the breaker may be open now.
     mutating func end(_ pass: Pass, _ verdict: Verdict, at now: Duration, jitter: Double) {
         if case .failure(let pause?) = verdict {
             pausedUntil = max(pausedUntil, now + min(pause, rules.longestPause))

@@ -87,6 +87,7 @@ public struct UpstreamClient: Sendable {
     ///   - streamed: Whether the answer comes in pieces. Embeddings never do.
     ///   - progress: What is told how far the call has come.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
+    /// - Returns: The whole answer, or why there is none.
     func attempt(
         _ request: UpstreamRequest,
         within timeout: Duration,
@@ -169,9 +170,8 @@ public struct UpstreamClient: Sendable {
         if let key = configuration.apiKey {
             request.headers.add(name: "Authorization", value: "Bearer \(key.reveal())")
         }
-        // The body is drawn when the head goes out: that is how the progress knows.
-        let stream = OneBuffer(buffer: ByteBuffer(bytes: body), progress: progress)
-        request.body = .stream(stream, length: .known(Int64(body.count)))
+        // The body is read when the head goes out: that is how the progress knows.
+        request.body = .bytes(SentBody(bytes: body, progress: progress))
         return request
     }
 
@@ -274,22 +274,28 @@ public struct UpstreamClient: Sendable {
     private static let eventStream = "text/event-stream"
 }
 
-/// A request's body, in one piece.
-private struct OneBuffer: AsyncSequence, Sendable {
-    struct AsyncIterator: AsyncIteratorProtocol {
-        var buffer: ByteBuffer?
-        let progress: AttemptProgress
-
-        mutating func next() async -> ByteBuffer? {
-            progress.sent()
-            return buffer.take()
-        }
-    }
-
-    let buffer: ByteBuffer
+/// A request's body, which is read when it goes out.
+///
+/// No stream: HTTPClient reads a collection in one go with the head. Of a stream it may hear the
+/// end only after the answer, and then it closes the connection.
+private struct SentBody: RandomAccessCollection, Sendable {
+    let bytes: [UInt8]
     let progress: AttemptProgress
 
-    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, progress: progress) }
+    var startIndex: Int { 0 }
+    var endIndex: Int { bytes.count }
+
+    subscript(index: Int) -> UInt8 {
+        progress.sent()
+        return bytes[index]
+    }
+
+    func withContiguousStorageIfAvailable<Value>(
+        _ body: (UnsafeBufferPointer<UInt8>) throws -> Value
+    ) rethrows -> Value? {
+        progress.sent()
+        return try bytes.withContiguousStorageIfAvailable(body)
+    }
 }
 
 /// What is left of a body whose reader knows enough.

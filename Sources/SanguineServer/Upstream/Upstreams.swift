@@ -73,8 +73,8 @@ public struct UpstreamReports: Sendable {
 ///
 /// A call falls back even where the failed upstream may have done the work and may bill for it: the
 /// caller waits for an answer, and is charged once, for the answer that came. What the operator
-/// may pay twice is bounded by the number of upstreams. But nothing falls back once a piece was given
-/// to `onEvent`: another model's words would follow the first one's.
+/// may pay twice is bounded by the number of upstreams. But nothing falls back once a piece was
+/// given to `onEvent`: another model's words would follow the first one's.
 public struct Upstreams: Sendable {
     /// How long an upstream must have been silent for a timeout to count against it, if its own
     /// timeout is not shorter still.
@@ -164,8 +164,8 @@ public struct Upstreams: Sendable {
     ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
     /// - Returns: The whole answer.
-    /// - Throws: ``UpstreamError``: `unavailable` if no upstream takes calls, otherwise why the last
-    ///   one that was asked failed, or an earlier one if that alone may have done work.
+    /// - Throws: ``UpstreamError``: `unavailable` if no upstream takes calls, otherwise why the
+    ///   last one that was asked failed, or an earlier one if that alone may have done work.
     public func answer(
         _ request: UpstreamRequest,
         among names: [String] = [],

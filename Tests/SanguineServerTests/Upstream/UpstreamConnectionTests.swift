@@ -81,7 +81,11 @@ struct UpstreamConnectionTests {
                     try? await gate.wait(for: "the test to go on") { $0 }
                 }
             }
-            try await hostile.state.wait(for: "a connection that takes no more") { $0.stalls > 0 }
+            try await events.wait(for: "the first piece") { $0 == 1 }
+            let stalls = hostile.state.value.stalls
+            try await hostile.state.wait(for: "a connection that takes no more") {
+                $0.stalls > stalls
+            }
             #expect(events.value == 1)
             #expect(hostile.total.completionTokens < 40_000)
             call.cancel()

@@ -271,4 +271,28 @@ struct UpstreamFallbackTests {
             #expect(world.outcomes == [.refused, .answered])
         }
     }
+
+    @Test(arguments: 1...40 as ClosedRange<UInt64>)
+    func `whatever fails, an answer is whole and of one upstream`(seed: UInt64) async throws {
+        let faults = (0..<3).map { HostileUpstream.Fault.seeded(seed * 3 + $0) }
+        try await UpstreamWorld.with(faults) { world in
+            for number in 0..<12 {
+                let prompt = "id=\(seed)-\(number) words=15"
+                let asked = await world.ask(prompt)
+                let honest = HostileAnswer(to: prompt).text
+                #expect(honest.hasPrefix(asked.pieces.joined()))
+                if let answer = asked.answer {
+                    #expect(answer.text == honest)
+                    #expect(asked.pieces.joined() == honest)
+                }
+                world.clock.advance(by: .milliseconds(500))
+            }
+            // Every attempt has said how it ended: nothing is left half-open.
+            world.clock.advance(by: .seconds(300))
+            #expect(world.pool.unavailable() == nil)
+            let billed = world.upstreams.map(\.total.requests).reduce(0, +)
+            // One that takes a connection in the moment of its reset does not arrive.
+            #expect(world.asked.count >= billed)
+        }
+    }
 }
