@@ -5,16 +5,16 @@ import Synchronization
 
 /// Keeps the bytes of files in a folder: `blobs/ab/abcdef…`, each under its content's name.
 ///
-/// A file is written whole under another name, flushed, renamed, and then its folder is flushed: what
-/// has a name of its content is that content, and what was kept survives a loss of power. When it
-/// was last kept is its time of modification.
+/// A file is written whole under another name, flushed, renamed, and then its folder is flushed:
+/// what has a name of its content is that content, and what was kept survives a loss of power. When
+/// it was last kept is its time of modification.
 ///
 /// Work is done on threads of its own, ``lanes`` at a time, so that a slow disk holds up nothing
 /// else; how much waits is for those to bound who ask.
 ///
 /// Invariants:
-/// 1. A file is put in its place, or kept again, and removed under one lock, so none is removed that
-///    was kept again.
+/// 1. A file is put in its place, or kept again, and removed under one lock, so none is removed
+///    that was kept again.
 /// 2. After ``close()`` no file changes.
 ///
 /// Mutable state: the files, as above; two atomic numbers.

@@ -79,6 +79,10 @@ extension Authority {
         let kept = try await read { storage throws(StorageError) in
             try await storage.blobs.kept(before: horizon, after: start, limit: limit)
         }
+        guard !kept.isEmpty else {
+            blobSweep.position = nil
+            return 0
+        }
         let owned = try await read { storage throws(StorageError) in
             try await storage.owned(kept)
         }

@@ -3,8 +3,8 @@ import SanguineModel
 /// A file as it is stored: its type by its content, and nothing of where it was made.
 ///
 /// Of JPEG, PNG and WebP only those parts are kept that the picture needs, and its orientation. Of
-/// HEIC, MP4 and QuickTime the parts that describe are overwritten where they stand, so that nothing
-/// moves. What the tracks of a video hold is not looked at, nor anything of WebM.
+/// HEIC, MP4 and QuickTime the parts that describe are overwritten where they stand, so that
+/// nothing moves. What the tracks of a video hold is not looked at, nor anything of WebM.
 ///
 /// Reading takes time in proportion to the file, and never more memory than a second one.
 struct BlobContent {

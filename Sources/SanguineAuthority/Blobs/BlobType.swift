@@ -61,7 +61,8 @@ enum BlobType: String, CaseIterable {
     }
 }
 
-/// What stands at the beginning of Matroska files, of which WebM is one kind (RFC 8794, section 11).
+/// What stands at the beginning of Matroska files, of which WebM is one kind (RFC 8794, section
+/// 11).
 enum EBMLHeader {
     static func isWebM(_ file: [UInt8]) -> Bool {
         guard file.starts(with: [0x1A, 0x45, 0xDF, 0xA3]) else { return false }

@@ -53,8 +53,8 @@ struct CallAttachments {
     ///   - ids: The files of the call, by ``ids(_:)``.
     ///   - rows: Those that the account has.
     /// - Returns: What is known of them, in their order.
-    /// - Throws: `invalid_content`, naming the file and the rule, for the first file that the account
-    ///   does not have, the first one of another type, and the first one that is too much.
+    /// - Throws: `invalid_content`, naming the file and the rule, for the first file that the
+    ///   account does not have, the first one of another type, and the first one that is too much.
     func check(_ ids: [BlobID], _ rows: [BlobRow]) throws(Problem) -> [BlobFacts] {
         guard let rules else { return [] }
         var files: [BlobFacts] = []

@@ -2,8 +2,8 @@
 enum PNGFile {
     static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-    /// The chunks that a picture needs, moving ones among them: not those of text, time or Exif, and
-    /// none that other programs have made up.
+    /// The chunks that a picture needs, moving ones among them: not those of text, time or Exif,
+    /// and none that other programs have made up.
     private static let kept: Set = [
         "IHDR", "PLTE", "IDAT", "tRNS", "cHRM", "gAMA", "iCCP", "sBIT", "sRGB", "cICP", "mDCV",
         "cLLI", "bKGD", "hIST", "pHYs", "sPLT", "acTL", "fcTL", "fdAT",

@@ -1,6 +1,7 @@
 /// MP4 and QuickTime.
 enum VideoFile {
-    /// Returns the film with its descriptions overwritten, or `nil` if it has none of a film's parts.
+    /// Returns the film with its descriptions overwritten, or `nil` if it has none of a film's
+    /// parts.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         let top = file.boxes(in: 0..<file.count)
         guard top.contains(where: { $0.type == "moov" || $0.type == "moof" }) else { return nil }

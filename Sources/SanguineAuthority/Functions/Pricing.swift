@@ -80,9 +80,10 @@ public struct Pricing: Hashable, Sendable {
 
     /// What to charge for a call that was sent, and cut short before its usage was reported.
     ///
-    /// The larger of what was measured, four bytes a token as in ``guess(promptBytes:attachments:)``,
-    /// and what is certain: each part of an answer is a token at least, and what the upstream has
-    /// reported so far was used. Attachments count as what the function declares of them.
+    /// The larger of what was measured, four bytes a token as in
+    /// ``guess(promptBytes:attachments:)``, and what is certain: each part of an answer is a token
+    /// at least, and what the upstream has reported so far was used. Attachments count as what the
+    /// function declares of them.
     ///
     /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
     package func chargeWhenCut(
