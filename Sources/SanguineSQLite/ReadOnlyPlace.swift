@@ -28,7 +28,8 @@ enum ReadOnlyPlace {
         return DataFolder.size(of: folder.walPath) > 0 ? .withLog(folder) : .withoutLog(folder)
     }
 
-    /// What SQLite is given as the path: a URI (<https://sqlite.org/uri.html>), unless it is shared.
+    /// What SQLite is given as the path: a URI (<https://sqlite.org/uri.html>), unless it is
+    /// shared.
     var path: String {
         switch self {
         case .shared(let folder): folder.databasePath

@@ -54,8 +54,8 @@ public struct SanguineServer: Service {
     ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
     ///   - adminToken: What opens `/admin`. See ``AdminToken``. Default: nothing does.
     ///   - settings: Everything that can be configured.
-    ///   - types: The app's records and record mutations, beside the collections of the settings and
-    ///     the mutations that exist without code. Default: none.
+    ///   - types: The app's records and record mutations, beside the collections of the settings
+    ///     and the mutations that exist without code. Default: none.
     ///   - functions: The app's functions, beside those of the settings. Default: none.
     ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
     ///   - log: Where requests are logged, if the settings say so, or `nil` for nowhere. Its

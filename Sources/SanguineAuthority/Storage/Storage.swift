@@ -94,8 +94,8 @@ public protocol Storage: Sendable {
     /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
     /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
     /// before `holds`, kept answers of functions that expired before `results`, parts of streamed
-    /// answers that were stored before `parts`, and what is left of records that were deleted before
-    /// `tombstones`: the account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
+    /// answers that were stored before `parts`, and what is left of records that were deleted
+    /// before `tombstones`: the account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
     ///
     /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
     @discardableResult

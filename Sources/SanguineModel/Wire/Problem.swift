@@ -23,8 +23,8 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var held: Int64?
     /// With `insufficient_tokens`: what the operation needs, in the balance's unit.
     public var required: Int64?
-    /// With `upstream_timeout`, `upstream_failed`, `interrupted` and `call_cancelled`: what the call
-    /// was charged all the same, in the balance's unit.
+    /// With `upstream_timeout`, `upstream_failed`, `interrupted` and `call_cancelled`: what the
+    /// call was charged all the same, in the balance's unit.
     ///
     /// `nil` if its hold was released.
     public var charged: Int64?

@@ -66,9 +66,9 @@ public struct ServerFunction: Sendable {
     ///   - type: The call, which both ends know. Its price is fixed, a quota, or nothing.
     ///   - inputs: The members of its input by name and type, as `GET /v1/functions` lists them.
     ///     Default: found by decoding.
-    ///   - compute: Makes the output. A ``Refusal`` that it throws is the caller's answer, any other
-    ///     error is 502 `upstream_failed`; either way nothing is charged. Its task is cancelled when
-    ///     nobody wants the answer any more.
+    ///   - compute: Makes the output. A ``Refusal`` that it throws is the caller's answer, any
+    ///     other error is 502 `upstream_failed`; either way nothing is charged. Its task is
+    ///     cancelled when nobody wants the answer any more.
     public init<Call: FunctionCall>(
         _ type: Call.Type,
         inputs: [String: String]? = nil,
@@ -97,8 +97,8 @@ public struct ServerFunction: Sendable {
     ///     can be decoded from it as JSON.
     ///   - model: The model that is asked for. Default: that of the upstream.
     ///   - upstreams: The names of the upstreams that are asked, in this order. Default: all.
-    ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by usage
-    ///     can cost. Default: 512.
+    ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by
+    ///     usage can cost. Default: 512.
     ///   - inputs: The members of its input by name and type. Default: found by decoding.
     ///   - prompt: What the model is asked. A ``Refusal`` that it throws refuses the call, before
     ///     anything is held.

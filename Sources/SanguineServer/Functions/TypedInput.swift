@@ -48,8 +48,8 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
 
 /// Finds the members of a type by decoding it from nothing and noting what it asks for.
 ///
-/// Each text it asks for is tried as empty, and then in the forms of known types; an enumeration gets
-/// its first case.
+/// Each text it asks for is tried as empty, and then in the forms of known types; an enumeration
+/// gets its first case.
 private final class InputProbe {
     private var members: [String: String] = [:]
 

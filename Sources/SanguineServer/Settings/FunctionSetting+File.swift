@@ -113,8 +113,8 @@ extension FunctionSetting {
             case .version: "1 to 200 characters, for a function with a cache"
             case .maxOutputTokens: "a whole number from 1 to 1000000"
             case .systemPrompt, .prompt:
-                "at most \(Self.promptCharacters) characters, for a function of kind upstream, with "
-                    + "{{places}} for members of 'inputs'; each member has a place in one of the two"
+                "at most \(Self.promptCharacters) characters, for a function of kind upstream, "
+                    + "with {{places}} for members of 'inputs'; each has a place in one of the two"
             case .model: "1 to 200 characters, for a function of kind upstream"
             case .upstreams: "names of 'upstreams', and 'default' for that of 'upstream.url'"
             case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
