@@ -3,6 +3,14 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
 /// Keeps the bytes of files in a folder: `blobs/ab/abcdef…`, each under its content's name.
 ///
 /// A file is written whole under another name, flushed, renamed, and then its folder is flushed:
@@ -248,15 +256,10 @@ extension FolderBlobStore {
 
     /// When a file was last kept; `nil` if there is none.
     private func keptAt(_ path: String) -> Timestamp? {
-        var status = stat()
-        guard stat(path, &status) == 0 else { return nil }
-        #if canImport(Darwin)
-        let time = status.st_mtimespec
-        #else
-        let time = status.st_mtim
-        #endif
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        guard let date = attributes?[.modificationDate] as? Date else { return nil }
         return Timestamp(
-            millisecondsSince1970: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+            millisecondsSince1970: Int64((date.timeIntervalSince1970 * 1_000).rounded())
         )
     }
 
