@@ -88,8 +88,8 @@ extension InMemoryAuthority {
     /// }
     /// ```
     ///
-    /// The function's rules are heeded as on a server: whether it streams, what it takes of a quota,
-    /// how long its answers are kept. If it writes no part, its text is one. A call that is
+    /// The function's rules are heeded as on a server: whether it streams, what it takes of a
+    /// quota, how long its answers are kept. If it writes no part, its text is one. A call that is
     /// cancelled after its first part is charged with what was held.
     ///
     /// - Parameters:
