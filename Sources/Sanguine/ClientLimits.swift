@@ -49,8 +49,6 @@ public enum ClientLimits {
     public static let longestBatchWindow: Duration = .seconds(1)
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
-    /// Bytes of a streamed answer that wait for their reader before the network is held up: 256 KiB.
-    public static let streamBytes = 256 << 10
     /// Bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
     ///
     /// Files are not, see ``uploadBytes``.

@@ -64,7 +64,6 @@ enum LimitTexts {
         ("ClientLimits.largestBatch", count(ClientLimits.largestBatch)),
         ("ClientLimits.batchWindow", time(ClientLimits.batchWindow)),
         ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
-        ("ClientLimits.streamBytes", bytes(ClientLimits.streamBytes)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
         ("ClientLimits.requestBodyBytes", bytes(ClientLimits.requestBodyBytes)),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),

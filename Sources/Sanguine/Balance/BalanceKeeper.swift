@@ -3,8 +3,8 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// The source of the balance's entry, and of the quotas': what the server says, and one user's calls
-/// on top of it.
+/// The source of the balance's entry, and of the quotas': what the server says, and one user's
+/// calls on top of it.
 ///
 /// ``SpendingState`` decides; this stores, fetches, and sees calls through that wait for a balance.
 /// Whatever comes after the user's end is ignored.

@@ -4,8 +4,8 @@ import SanguineModel
 /// What the user may spend, and what they spend it on: the balance, the daily quotas, and the calls
 /// that are paid from both.
 ///
-/// Each call is one for all of them: what becomes of it is said once, here. ``BalanceState`` decides
-/// what is shown.
+/// Each call is one for all of them: what becomes of it is said once, here. ``BalanceState``
+/// decides what is shown.
 struct SpendingState: Sendable {
     private(set) var balance = BalanceState()
     private(set) var quotas = QuotaBook()

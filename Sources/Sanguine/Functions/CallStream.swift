@@ -20,7 +20,7 @@ final class CallStream: Sendable {
         /// The server.
         case server
         /// A call that is sent in one piece, by this process.
-        case flight(FunctionCaller.Flight)
+        case flight(CallFlight)
     }
 
     fileprivate enum Connection: Sendable {
@@ -43,14 +43,14 @@ final class CallStream: Sendable {
         var countsOnReader: Bool { outcome == nil && !isDetached && !isOpening }
     }
 
-    let sending: FunctionCaller.Sending
+    let sending: CallSending
     let caller: FunctionCaller
     private let source: Source
     private let guarded: Mutex<Guarded>
 
     var key: String { sending.key }
 
-    init(_ sending: FunctionCaller.Sending, _ source: Source, _ caller: FunctionCaller) {
+    init(_ sending: CallSending, _ source: Source, _ caller: FunctionCaller) {
         self.sending = sending
         self.source = source
         self.caller = caller
@@ -202,17 +202,17 @@ final class CallStream: Sendable {
     }
 
     private static func connect(
-        _ sending: FunctionCaller.Sending,
+        _ sending: CallSending,
         _ caller: FunctionCaller,
         after index: Int64?
     ) async throws(SanguineError) -> Connection {
         let call = caller.call
         guard call.exchange.transport is any StreamingTransport else {
-            return .whole(try await call.send(try caller.request(sending)).body)
+            return .whole(try await call.send(try caller.sender.request(sending)).body)
         }
         var headers = ["Accept": "text/event-stream"]
         headers["Last-Event-ID"] = index.map(String.init)
-        let stream = try await call.stream(try caller.request(sending, headers: headers))
+        let stream = try await call.stream(try caller.sender.request(sending, headers: headers))
         let type = stream.response.header("content-type")?.lowercased() ?? ""
         if type.hasPrefix("text/event-stream") { return .events(stream) }
         var body = Data()
@@ -273,7 +273,7 @@ final class CallStream: Sendable {
             try? await caller.configuration.delay.sleep(for: delay)
             return
         }
-        let failure = FunctionCaller.Failure(verdict: verdict, error: error, head: nil)
+        let failure = CallFailure(verdict: verdict, error: error, head: nil)
         finish(caller.ended(sending, failure, isGiven: true))
     }
 

@@ -4,81 +4,25 @@ import Synchronization
 
 /// Makes metered calls: shows the hold, stores it, sends, and sees each call through to its end.
 ///
-/// A call runs in a task of its own, its *flight*. A caller who is cancelled stops waiting; the call
-/// is seen through all the same, because the server charges for it all the same. A call that may
+/// A call runs in a task of its own, its *flight*. A caller who is cancelled stops waiting; the
+/// call is seen through all the same, because the server charges for it all the same. A call that may
 /// wait for a network has its request stored beside its hold, and is sent until it is answered, by
 /// this process or a later one.
 ///
 /// Mutable state: `guarded`, by its mutex, held over nothing.
 final class FunctionCaller: Sendable {
-    /// What all sendings of a call have in common.
-    struct Sending: Sendable {
-        let key: String
-        let function: String
-        /// The request; `nil` for a call that is only to be found.
-        let body: Data?
-        /// Whether it is sent until it is answered.
-        var isQueued = false
-        /// Whether its request is on disk.
-        var isStored = false
-    }
-
-    /// A call under way, for those who wait for its answer.
-    final class Flight: Sendable {
-        let outcome = OneShot<Data>()
-        /// Whether somebody waits for the answer, or is about to.
-        fileprivate let isWanted: Mutex<Bool>
-        /// What a queued call rests for; `nil` while it does not rest.
-        fileprivate let rest = Mutex<OneShot<Void>?>(nil)
-        /// Whether it was ever sent, or is not to be.
-        private let start: Mutex<Start>
-
-        private enum Start {
-            case waiting
-            case sent
-            case withdrawn
-        }
-
-        fileprivate init(isWanted: Bool, mayHaveBeenSent: Bool) {
-            self.isWanted = Mutex(isWanted)
-            start = Mutex(mayHaveBeenSent ? .sent : .waiting)
-        }
-
-        fileprivate var isWithdrawn: Bool { start.withLock { $0 == .withdrawn } }
-
-        /// It is about to be sent; returns whether it still may.
-        fileprivate func sends() -> Bool {
-            start.withLock { start in
-                if start == .waiting { start = .sent }
-                return start == .sent
-            }
-        }
-
-        /// It is not to be sent; returns whether it never was.
-        fileprivate func withdraw() -> Bool {
-            let isWithdrawn = start.withLock { start in
-                if start == .waiting { start = .withdrawn }
-                return start == .withdrawn
-            }
-            if isWithdrawn { wake() }
-            return isWithdrawn
-        }
-
-        fileprivate var isGiven: Bool { isWanted.withLock { $0 } }
-
-        fileprivate func wake() { rest.withLock { $0 }?.resolve(.success(())) }
-    }
-
     private struct Guarded {
-        var flights: [String: Flight] = [:]
+        var flights: [String: CallFlight] = [:]
         var ending: SanguineError?
         var following: ObservationToken?
     }
 
-    let call: ServerCall
+    let sender: CallSender
     let balance: BalanceKeeper
     let store: ClientStore
-    let configuration: SanguineClient.Configuration
+
+    var call: ServerCall { sender.call }
+    var configuration: SanguineClient.Configuration { sender.configuration }
     private let guarded = Mutex(Guarded())
 
     init(
@@ -87,10 +31,9 @@ final class FunctionCaller: Sendable {
         store: ClientStore,
         configuration: SanguineClient.Configuration
     ) {
-        self.call = call
+        sender = CallSender(call: call, configuration: configuration)
         self.balance = balance
         self.store = store
-        self.configuration = configuration
     }
 
     /// Goes on with the queued calls that an earlier process has left.
@@ -112,7 +55,7 @@ final class FunctionCaller: Sendable {
                 }
                 continue
             }
-            let sending = Sending(
+            let sending = CallSending(
                 key: open.key,
                 function: open.function,
                 body: body,
@@ -180,10 +123,10 @@ final class FunctionCaller: Sendable {
     }
 
     private func begin(
-        _ sending: Sending,
+        _ sending: CallSending,
         _ terms: SpendingState.Terms,
         isWaiting: Bool
-    ) throws(SanguineError) -> Flight {
+    ) throws(SanguineError) -> CallFlight {
         try began(sending, terms, isWaiting: isWaiting)
         var sending = sending
         if isWaiting {
@@ -203,7 +146,7 @@ final class FunctionCaller: Sendable {
     }
 
     private func began(
-        _ sending: Sending,
+        _ sending: CallSending,
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) {
@@ -230,9 +173,10 @@ final class FunctionCaller: Sendable {
         return true
     }
 
-    private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> Sending {
+    private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallSending
+    {
         var random = configuration.random
-        return Sending(
+        return CallSending(
             key: Identifier(at: configuration.clock.now(), using: &random).description,
             function: Call.name,
             body: try Self.body(function)
@@ -257,7 +201,7 @@ final class FunctionCaller: Sendable {
     /// The flight of a call, which is looked for on the server if it is none of this process.
     ///
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
-    func find(_ key: String) throws(SanguineError) -> Flight {
+    func find(_ key: String) throws(SanguineError) -> CallFlight {
         if let flight = join(key) { return flight }
         let sending = try finding(key)
         return launch(sending, isWanted: true, mayHaveHappened: true)
@@ -266,17 +210,18 @@ final class FunctionCaller: Sendable {
     /// The answer of a call, read while it is made.
     func reopen(_ key: String) throws(SanguineError) -> CallStream {
         let flight = join(key)
-        let sending = flight == nil ? try finding(key) : Sending(key: key, function: "", body: nil)
+        let sending =
+            flight == nil ? try finding(key) : CallSending(key: key, function: "", body: nil)
         return CallStream(sending, flight.map { .flight($0) } ?? .server, self)
     }
 
-    private func join(_ key: String) -> Flight? {
+    private func join(_ key: String) -> CallFlight? {
         let flight = guarded.withLock { $0.flights[key] }
         flight?.isWanted.withLock { $0 = true }
         return flight
     }
 
-    private func finding(_ key: String) throws(SanguineError) -> Sending {
+    private func finding(_ key: String) throws(SanguineError) -> CallSending {
         if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
         let open = balance.openCall(key)
@@ -284,11 +229,11 @@ final class FunctionCaller: Sendable {
             balance.ended { $0.forget(key) }
             throw .problem(problem)
         }
-        return Sending(key: key, function: open?.function ?? "", body: nil)
+        return CallSending(key: key, function: open?.function ?? "", body: nil)
     }
 
     /// Somebody gives up the waiting for a flight.
-    func left(_ flight: Flight) {
+    func left(_ flight: CallFlight) {
         if flight.outcome.waiting == 0 { flight.isWanted.withLock { $0 = false } }
     }
 
@@ -304,7 +249,7 @@ final class FunctionCaller: Sendable {
             do throws(SanguineError) {
                 let ending = try await call.call(
                     "DELETE",
-                    Self.path(key),
+                    CallSender.path(key),
                     as: CallEnding.self
                 )
                 .value
@@ -326,9 +271,10 @@ final class FunctionCaller: Sendable {
     // MARK: - Flights
 
     @discardableResult
-    private func launch(_ sending: Sending, isWanted: Bool, mayHaveHappened: Bool) -> Flight {
+    private func launch(_ sending: CallSending, isWanted: Bool, mayHaveHappened: Bool) -> CallFlight
+    {
         let mayHaveBeenSent = !sending.isQueued || mayHaveHappened
-        let flight = Flight(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
+        let flight = CallFlight(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
         guarded.withLock { $0.flights[sending.key] = flight }
         Task {
             await fly(flight, sending, CallAttempts(mayHaveHappened: mayHaveHappened))
@@ -336,7 +282,7 @@ final class FunctionCaller: Sendable {
         return flight
     }
 
-    private func fly(_ flight: Flight, _ sending: Sending, _ first: CallAttempts) async {
+    private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
         if sending.body != nil {
             // Stored before it is sent: a kill from here on does not lose the hold.
             if sending.isQueued, !sending.isStored {
@@ -353,9 +299,9 @@ final class FunctionCaller: Sendable {
     }
 
     private func outcome(
-        of sending: Sending,
+        of sending: CallSending,
         _ first: CallAttempts,
-        _ flight: Flight
+        _ flight: CallFlight
     ) async -> Result<Data, SanguineError> {
         var attempts = first
         var failures = 0
@@ -368,7 +314,7 @@ final class FunctionCaller: Sendable {
                 }
                 balance.sends(sending.key)
             }
-            switch await round(sending, &attempts, flight) {
+            switch await send(sending, &attempts, flight) {
             case .success(let data): return .success(data)
             case .failure(let end):
                 if sending.isQueued, end.isPassing {
@@ -381,96 +327,14 @@ final class FunctionCaller: Sendable {
         }
     }
 
-    /// How the sendings of a call have failed.
-    struct Failure: Error {
-        let verdict: CallAttempts.Verdict
-        let error: SanguineError
-        let head: Int64?
-
-        /// Whether it has to do with the way to the server, and not with the call.
-        fileprivate var isPassing: Bool {
-            guard verdict == .refused || verdict == .unknown else { return false }
-            return switch error {
-            case .transport(.offline), .transport(.timedOut), .transport(.interrupted): true
-            case .problem(let problem):
-                problem.code == .operationInProgress || problem.code == .rateLimited
-                    || problem.status == 408 || problem.status >= 500
-            default: false
-            }
-        }
-    }
-
-    /// Sends a call as often as it takes, and with a short patience.
-    private func round(
-        _ sending: Sending,
-        _ attempts: inout CallAttempts,
-        _ flight: Flight
-    ) async -> Result<Data, Failure> {
-        while true {
-            let head = HeadNotingTransport(call.exchange.transport)
-            var verdict: CallAttempts.Verdict
-            let failure: SanguineError
-            var random = configuration.random
-            do throws(SanguineError) {
-                _ = try await call.authorizer.accessToken()
-                do throws(SanguineError) {
-                    let response = try await send(sending, through: head)
-                    try settle(response.body, sending, isGiven: flight.isGiven)
-                    return .success(response.body)
-                } catch {
-                    failure = error
-                    verdict = attempts.failed(error, using: &random)
-                }
-            } catch {
-                failure = error
-                verdict = attempts.notSent()
-            }
-            if case .again(let delay) = verdict {
-                if (try? await configuration.delay.sleep(for: delay)) != nil { continue }
-                verdict = .unknown
-            }
-            return .failure(Failure(verdict: verdict, error: failure, head: head.last))
-        }
-    }
-
     private func send(
-        _ sending: Sending,
-        through transport: HeadNotingTransport
-    ) async throws(SanguineError) -> TransportResponse {
-        let noting = ServerCall(
-            server: call.server,
-            exchange: Exchange(transport: transport, clock: call.exchange.clock),
-            authorizer: call.authorizer
-        )
-        return try await noting.send(try request(sending))
-    }
-
-    /// The request of a call, the same each time.
-    func request(
-        _ sending: Sending,
-        headers: [String: String] = [:]
-    ) throws(SanguineError) -> TransportRequest {
-        guard let body = sending.body else {
-            return try TransportRequest(
-                base: call.server,
-                path: Self.path(sending.key),
-                headers: headers,
-                timeout: BalanceLimits.callTimeout
-            )
+        _ sending: CallSending,
+        _ attempts: inout CallAttempts,
+        _ flight: CallFlight
+    ) async -> Result<Data, CallFailure> {
+        await sender.round(sending, &attempts) { body throws(SanguineError) in
+            try settle(body, sending, isGiven: flight.isGiven)
         }
-        return try TransportRequest(
-            method: "POST",
-            base: call.server,
-            path: "/v1/functions/\(sending.function)",
-            headers: headers.merging(["Idempotency-Key": sending.key]) { $1 },
-            json: body,
-            timeout: BalanceLimits.callTimeout
-        )
-    }
-
-    private static func path(_ key: String) -> String {
-        let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/;"))
-        return "/v1/calls/\(key.addingPercentEncoding(withAllowedCharacters: allowed) ?? key)"
     }
 
     private static func stateName(_ key: String) -> String { "call \(key)" }
@@ -488,7 +352,7 @@ extension FunctionCaller {
     ///
     /// - Throws: Why there is nothing to wait for any more.
     private func awaitNetwork(
-        _ flight: Flight,
+        _ flight: CallFlight,
         afterFailures failures: Int
     ) async throws(SanguineError) {
         var mustRest = failures > 0
@@ -518,9 +382,9 @@ extension FunctionCaller {
 
     /// A call that waited for a network will not be sent by this process.
     private func withdrawn(
-        _ sending: Sending,
+        _ sending: CallSending,
         _ reason: SanguineError,
-        _ flight: Flight
+        _ flight: CallFlight
     ) -> SanguineError {
         if case .problem = reason {
             balance.ended { state in
@@ -543,8 +407,8 @@ extension FunctionCaller {
     ///   - sending: The call.
     ///   - isGiven: Whether the app is given it.
     /// - Throws: ``SanguineError/decoding(_:)``; ``SanguineError/userChanged``.
-    func settle(_ body: Data, _ sending: Sending, isGiven: Bool) throws(SanguineError) {
-        let charge = try WireCoding.decode(Charge.self, from: body)
+    func settle(_ body: Data, _ sending: CallSending, isGiven: Bool) throws(SanguineError) {
+        let charge = try WireCoding.decode(CallCharge.self, from: body)
         let now = configuration.clock.now()
         balance.ended { state in
             state.answered(
@@ -560,20 +424,17 @@ extension FunctionCaller {
     }
 
     /// Takes in how the sendings of a call have ended; returns what is said of that.
-    func ended(_ sending: Sending, _ failure: Failure, isGiven: Bool) -> SanguineError {
+    func ended(_ sending: CallSending, _ failure: CallFailure, isGiven: Bool) -> SanguineError {
+        guard sending.body != nil else { return lost(sending, failure, isGiven: isGiven) }
         let error = failure.error
         balance.ended { state in
             switch failure.verdict {
-            case .refused where sending.body != nil: state.refused(sending.key)
+            case .refused: state.refused(sending.key)
             case .released: state.released(sending.key, head: failure.head)
-            case .refused, .charged, .unknown, .again: state.gaveUp(sending.key)
+            case .charged, .unknown, .again: state.gaveUp(sending.key)
             }
             guard failure.verdict != .unknown else { return }
-            if case .problem(let problem) = error {
-                state.failed(sending.key, problem, isGiven: isGiven)
-            } else {
-                state.failed(sending.key, nil, isGiven: isGiven)
-            }
+            state.failed(sending.key, error.asProblem, isGiven: isGiven)
         }
         guard failure.verdict == .unknown else { return error }
         switch error {
@@ -582,76 +443,45 @@ extension FunctionCaller {
         }
     }
 
+    /// A call that was looked for was not found, or has failed: what its sending has come to is not
+    /// said by that.
+    private func lost(
+        _ sending: CallSending,
+        _ failure: CallFailure,
+        isGiven: Bool
+    ) -> SanguineError {
+        let problem = failure.error.asProblem
+        balance.ended { state in
+            switch (failure.verdict, problem?.code) {
+            case (.released, _): state.released(sending.key, head: failure.head)
+            case (.charged, _), (_, .notFound), (_, .idempotencyExpired):
+                state.gaveUp(sending.key)
+            default: return
+            }
+            state.failed(sending.key, problem, isGiven: isGiven)
+        }
+        return failure.error
+    }
+
     /// A call that nobody reads could not be begun, or has broken off.
-    func failedUnread(_ sending: Sending, _ error: SanguineError) {
+    func failedUnread(_ sending: CallSending, _ error: SanguineError) {
         var (attempts, random) = (CallAttempts(), configuration.random)
         let verdict = attempts.failed(error, using: &random)
         if case .again = verdict { return detached(sending) }
         _ = ended(
             sending,
-            Failure(verdict: verdict, error: error, head: nil),
+            CallFailure(verdict: verdict, error: error, head: nil),
             isGiven: false
         )
     }
 
     /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.
-    func detached(_ sending: Sending) { balance.ended { $0.gaveUp(sending.key) } }
+    func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
 }
 
-/// A call that was begun, and its answer.
-struct BegunCall<Output: Codable & Sendable>: Sendable {
-    let key: String
-    let flight: FunctionCaller.Flight
-    let caller: FunctionCaller
-
-    /// The answer, as soon as it is there.
-    nonisolated(nonsending) func value() async throws(SanguineError) -> FunctionResult<Output> {
-        let body: Data
-        do throws(SanguineError) {
-            body = try await flight.outcome.value()
-        } catch {
-            if error == .cancelled { caller.left(flight) }
-            throw error
-        }
-        return try WireCoding.decode(FunctionResult<Output>.self, from: body)
-    }
-}
-
-/// The part of a function's answer that does not depend on the function.
-private struct Charge: Decodable {
-    let charged: Int64
-    let tokensRemaining: Int64
-    let held: Int64
-    let head: Int64
-    let cached: Bool
-    let quota: Quota?
-
-    var answer: CallAnswer {
-        CallAnswer(
-            charged: charged,
-            available: tokensRemaining,
-            held: held,
-            head: head,
-            cached: cached
-        )
-    }
-}
-
-/// Notes the `Sanguine-Head` of answers, refusals among them, and passes everything on.
-private final class HeadNotingTransport: HTTPTransport {
-    private let transport: any HTTPTransport
-    // The only mutable state, guarded by the mutex.
-    private let noted = Mutex<Int64?>(nil)
-
-    init(_ transport: any HTTPTransport) { self.transport = transport }
-
-    /// The last answer's number, or `nil` if it had none.
-    var last: Int64? { noted.withLock { $0 } }
-
-    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-        let response = try await transport.send(request)
-        let head = response.header("sanguine-head").flatMap { Int64($0) }
-        noted.withLock { $0 = head }
-        return response
+extension SanguineError {
+    /// The server's refusal, if it is one.
+    fileprivate var asProblem: Problem? {
+        if case .problem(let problem) = self { problem } else { nil }
     }
 }

@@ -8,10 +8,10 @@ public import SanguineModel
 /// let result = try await stream.result
 /// ```
 ///
-/// The call is sent at once. Parts are taken from the network as they are asked for, and not ahead;
-/// a reader who is slow slows the server down, or reads on later. A connection that breaks is made
-/// again by itself, and the parts go on where they broke off: no part is missing, and none comes
-/// twice.
+/// The call is sent at once. Parts are taken as they are asked for; at most
+/// ``ClientLimits/responseBytes`` wait for a slow reader, who then reads on by another connection. A
+/// connection that breaks is made again by itself, and the parts go on where they broke off: no
+/// part is missing, and none comes twice.
 ///
 /// To stop reading stops nothing else: cancel the task or let go of the stream, and the call goes
 /// on, is charged for, and is found again by its ``key``, also by another device of the user.
@@ -46,8 +46,8 @@ public final class FunctionStream<Call: FunctionCall>: AsyncSequence, Sendable {
 
     /// Ends the call, and charges for what was made.
     ///
-    /// Whoever reads gets the parts that were made, and then a problem `call_cancelled`. A call that
-    /// had ended before stays as it ended.
+    /// Whoever reads gets the parts that were made, and then a problem `call_cancelled`. A call
+    /// that had ended before stays as it ended.
     ///
     /// - Returns: What the call was charged, in the balance's unit.
     /// - Throws: ``SanguineError``: `operation_in_progress` for a call that cannot be stopped,

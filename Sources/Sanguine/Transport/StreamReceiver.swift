@@ -57,17 +57,7 @@ final class StreamReceiver: Sendable {
             return (true, weak.stream)
         }
         stream?.receive(bytes)
-        if let stream, stream.waitingBytes > ClientLimits.streamBytes { pause(task, stream.room) }
         return isStream
-    }
-
-    /// Takes nothing more from the network until the reader has taken what is there.
-    private func pause(_ task: URLSessionTask, _ room: StreamRoom) {
-        task.suspend()
-        Task {
-            await room.wait()
-            task.resume()
-        }
     }
 
     /// The exchange is over; returns whether the task was a stream.

@@ -60,9 +60,6 @@ public final class TransportStream: Sendable {
         if guarded.withLock({ $0.ending == nil }) { onCancel() }
     }
 
-    /// Bytes that have arrived and were not taken.
-    var waitingBytes: Int { guarded.withLock { $0.arrived.count } }
-
     /// Waits for the next bytes.
     ///
     /// A cancelled task gives the exchange up.

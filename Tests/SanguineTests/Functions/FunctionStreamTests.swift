@@ -19,10 +19,9 @@ struct FunctionStreamTests {
         #expect(client.cached(.balance)?.available == 97)
         #expect(client.cached(.balance)?.held == 3)
         stage.allow(5)
-        var parts: [String] = []
-        for try await part in stream { parts.append(part) }
+        let parts = try await stream.parts()
         #expect(parts == call.texts)
-        let result = try await stream.result
+        let result = try await stream.whole()
         #expect(result.output == call.text && result.charged == 3)
         #expect(client.cached(.balance)?.available == 97)
         #expect(client.cached(.balance)?.held == 0)
@@ -38,15 +37,32 @@ struct FunctionStreamTests {
         let call = Tell(seed: UInt64(parts), parts: 6)
         let stream = try client.stream(call)
         #expect(try await stream.rest() == call.text)
-        #expect(try await stream.result.output == call.text)
+        #expect(try await stream.whole().output == call.text)
         #expect(stage.network.count(of: .streamBroken) == 1)
         #expect(try await stage.isSettled(client, available: 97))
+    }
+
+    @Test func `a reader slower than the network reads on over other connections`() async throws {
+        let hasty = HastyTransport(stage.authority, limitBytes: 500)
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
+        configuration.isInMemory = true
+        configuration.transport = hasty
+        configuration.delay = PatientClock()
+        configuration.logger = .silent
+        let client = try SanguineClient(configuration)
+        let call = Tell(parts: 200)
+        let stream = try client.stream(call)
+        var iterator = stream.makeAsyncIterator()
+        let first = try await iterator.next()
+        try await eventually("too much waits for the reader") { hasty.cuts > 0 }
+        #expect(try await (first ?? "") + stream.rest() == call.text)
+        #expect(stage.authority.balance().available == 97)
     }
 
     @Test func `the result alone passes the parts over`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 9)
-        #expect(try await client.stream(call).result.output == call.text)
+        #expect(try await client.stream(call).whole().output == call.text)
     }
 
     @Test func `a network that always breaks the stream at once is given up`() async throws {
@@ -142,7 +158,7 @@ struct FunctionStreamTests {
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1, isWaiting: true))
         #expect(try await stream.cancel() == 0)
-        await #expect(throws: SanguineError.self) { try await stream.result }
+        await #expect(throws: SanguineError.self) { try await stream.whole() }
         #expect(try await stage.isSettled(client, available: 100))
     }
 
@@ -176,10 +192,9 @@ struct FunctionStreamTests {
         stage.authority.serve(Whole.self) { _ in "all of it" }
         let client = try await stage.launch()
         let stream = try client.stream(Whole())
-        var parts: [String] = []
-        for try await part in stream { parts.append(part) }
+        let parts = try await stream.parts()
         #expect(parts == ["all of it"])
-        #expect(try await stream.result.output == "all of it")
+        #expect(try await stream.whole().output == "all of it")
     }
 
     @Test func `a transport without streams gives one part, and its result`() async throws {
@@ -187,7 +202,7 @@ struct FunctionStreamTests {
         let client = try await fixture.clientWithBalance()
         let stream = try client.stream(Ask(question: "why?"))
         #expect(try await stream.rest() == "an answer")
-        #expect(try await stream.result.charged == 3)
+        #expect(try await stream.whole().charged == 3)
         #expect(client.cached(.balance)?.available == 97)
     }
 
@@ -204,22 +219,24 @@ struct FunctionStreamTests {
     @Test func `a second task that reads is told so`() async throws {
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1, isWaiting: true))
-        let reading = Task { try await stream.rest() }
-        try await eventually("somebody reads") {
-            do {
-                // Whoever comes first reads; a cancelled task reads nothing.
-                let second = Task { try await stream.rest() }
-                second.cancel()
-                _ = try await second.value
-                return false
-            } catch SanguineError.invalidDeclaration {
-                return true
-            } catch {
-                return false
+        let readers = (1...2).map { _ in Task { try await stream.rest() } }
+        let first = await withTaskGroup(of: SanguineError?.self) { group in
+            for reader in readers {
+                group.addTask {
+                    do {
+                        _ = try await reader.finished()
+                        return nil
+                    } catch {
+                        return error as? SanguineError
+                    }
+                }
             }
+            // The one who reads waits for the part.
+            let first = await group.next() ?? nil
+            stage.allow(1)
+            return first
         }
-        stage.allow(1)
-        _ = try? await reading.finished()
+        #expect(first?.code == "invalid_declaration")
     }
 
     @Test func `a quote says what is held, and holds nothing`() async throws {

@@ -107,7 +107,7 @@ struct OfflineCallTests {
         goOffline()
         let stream = try client.stream(TellLater(parts: 1))
         #expect(try await stream.cancel() == 0)
-        let error = await #expect(throws: SanguineError.self) { try await stream.result }
+        let error = await #expect(throws: SanguineError.self) { try await stream.whole() }
         #expect(error?.code == "call_cancelled")
         #expect(client.cached(.balance)?.available == 100 && client.openCalls.isEmpty)
         goOnline()
@@ -130,7 +130,7 @@ struct OfflineCallTests {
         goOffline()
         let stream = try client.stream(TellLater(parts: 1))
         await client.signOut()
-        await #expect(throws: SanguineError.self) { try await stream.result }
+        await #expect(throws: SanguineError.self) { try await stream.whole() }
         #expect(client.openCalls.isEmpty)
         goOnline()
         try await client.waitUntilIdle()

@@ -23,7 +23,7 @@ struct Tell: FunctionCall {
         input = Input(seed: seed, parts: parts, isWaiting: isWaiting)
     }
 
-    /// What the server writes: with line ends, quotes, marks of events and characters of many bytes.
+    /// What the server writes: line ends, quotes, marks of events, characters of many bytes.
     var texts: [String] {
         var random = SplitMix64(seed: input.seed)
         let words = [
@@ -66,9 +66,44 @@ final class PatientClock: Clock {
         try Task.checkCancellation()
         guard deadline.offset >= Self.patience else { return }
         let (ends, continuation) = AsyncStream.makeStream(of: Never.self)
-        for await _ in ends {}  // Until the task is cancelled.
+        // Until the task is cancelled.
+        for await _ in ends {}  // tidy: allow unbounded-wait: this is the clock.
         continuation.finish()
         try Task.checkCancellation()
+    }
+}
+
+/// A network that brings all that there is, whether its reader takes it or not.
+final class HastyTransport: StreamingTransport {
+    private let base: InMemoryAuthority
+    private let limitBytes: Int
+    private let counted = Mutex(0)
+
+    init(_ base: InMemoryAuthority, limitBytes: Int) {
+        (self.base, self.limitBytes) = (base, limitBytes)
+    }
+
+    /// How many connections were given up.
+    var cuts: Int { counted.withLock { $0 } }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        try await base.send(request)
+    }
+
+    func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {
+        let upstream = try await base.stream(request)
+        let stream = TransportStream(
+            response: upstream.response,
+            limitBytes: limitBytes
+        ) { [weak self] in
+            upstream.cancel()
+            self?.counted.withLock { $0 += 1 }
+        }
+        Task { [weak stream] in
+            while let bytes = try? await upstream.next() { stream?.receive(bytes) }
+            stream?.finish()
+        }
+        return stream
     }
 }
 
@@ -129,10 +164,21 @@ struct StreamStage {
 }
 
 extension FunctionStream {
+    /// All the parts that are left.
+    func parts() async throws(SanguineError) -> [String] {
+        var parts: [String] = []
+        var iterator = makeAsyncIterator()
+        while let part = try await iterator.next() { parts.append(part) }
+        return parts
+    }
+
     /// All the parts that are left, as one text.
     func rest() async throws(SanguineError) -> String {
-        var text = ""
-        for try await part in self { text += part }
-        return text
+        try await parts().joined()
+    }
+
+    /// All of the answer.
+    func whole() async throws(SanguineError) -> FunctionResult<Call.Output> {
+        try await result
     }
 }

@@ -176,7 +176,8 @@ struct FaultyNetworkTests {
         network.faults.streamBreak = 1
         let stream = try await network.stream(live(authority))
         await #expect(throws: TransportError.interrupted("the connection broke")) {
-            try await stream.next()
+            // Some bytes of the part may arrive.
+            while try await stream.next() != nil {}
         }
         #expect(network.count(of: .streamBroken) == 1)
         try await eventually("the stream has ended") { authority.streamCount == 0 }

@@ -1,0 +1,41 @@
+import SanguineModel
+import Synchronization
+
+/// The part of a function's answer that does not depend on the function.
+struct CallCharge: Decodable {
+    let charged: Int64
+    let tokensRemaining: Int64
+    let held: Int64
+    let head: Int64
+    let cached: Bool
+    let quota: Quota?
+
+    var answer: CallAnswer {
+        CallAnswer(
+            charged: charged,
+            available: tokensRemaining,
+            held: held,
+            head: head,
+            cached: cached
+        )
+    }
+}
+
+/// Notes the `Sanguine-Head` of answers, refusals among them, and passes everything on.
+final class HeadNotingTransport: HTTPTransport {
+    private let transport: any HTTPTransport
+    // The only mutable state, guarded by the mutex.
+    private let noted = Mutex<Int64?>(nil)
+
+    init(_ transport: any HTTPTransport) { self.transport = transport }
+
+    /// The last answer's number, or `nil` if it had none.
+    var last: Int64? { noted.withLock { $0 } }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        let response = try await transport.send(request)
+        let head = response.header("sanguine-head").flatMap { Int64($0) }
+        noted.withLock { $0 = head }
+        return response
+    }
+}
