@@ -123,10 +123,12 @@ extension InMemoryAuthority {
                 let hasParts = Mutex(false)
                 let output = try await body(input) { text in
                     hasParts.withLock { $0 = $0 || !text.isEmpty }
-                    await context.write(text)
+                    await context.write(text, text.utf8.count)
                 }
                 let json = try JSONValue(encoding: output)
-                if !hasParts.withLock({ $0 }), let text = json.string { await context.write(text) }
+                if !hasParts.withLock({ $0 }), let text = json.string {
+                    await context.write(text, text.utf8.count)
+                }
                 return FunctionOutcome(output: json, charge: price)
             }
         }
