@@ -4,8 +4,8 @@ import SanguineModel
 /// What a kept answer is an answer to, and how long it counts.
 ///
 /// The key is made of the function with its version, the audience, what the lifetime depends on
-/// (a day, a session, facts of the account), and the input in its canonical form. The audience is in
-/// it by construction: an account's entry can be found by that account alone.
+/// (a day, a session, facts of the account), and the input in its canonical form. The audience is
+/// in it by construction: an account's entry can be found by that account alone.
 struct ResultKey: Hashable, Sendable {
     /// SHA-256 of all of it.
     let bytes: [UInt8]

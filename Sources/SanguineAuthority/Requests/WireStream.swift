@@ -20,8 +20,8 @@ package struct WireStream: Sendable {
 extension WireStream {
     /// A call as server-sent events: `delta`, and then `result` or `problem`.
     ///
-    /// An event's id is its index, and its bytes are the same whenever it is sent. A problem that is
-    /// not the call's end has none: a reader that comes back has seen as much as before.
+    /// An event's id is its index, and its bytes are the same whenever it is sent. A problem that
+    /// is not the call's end has none: a reader that comes back has seen as much as before.
     init(_ events: CallEvents) {
         self.init(
             next: { await events.next().map(Self.bytes) },
