@@ -160,6 +160,37 @@ struct StreamedCallTests {
         #expect(world.storage.commits - before <= 22)
     }
 
+    @Test func `parts that are being stored when the run ends are stored before its end`()
+        async throws
+    {
+        let world = CallWorld(function())
+        let who = try await world.account()
+        let gate = WatchedState(false)
+        let events = try await world.stream(who, "k")
+        steps.allow(3)
+        let some = try await events.read(3)
+        // Of the commands of a call, the one that stores parts is about its hold alone.
+        world.storage.state.withLock { state in
+            state.delay = { keys in
+                guard keys.count == 1 else { return }
+                try? await gate.wait(for: "the slow disk") { $0 }
+            }
+        }
+        try await world.delay.waitForSleepers(2)
+        world.delay.advance(by: CallRun.storeInterval)
+        try await eventually("the parts are on their way") { world.delay.sleeperCount == 1 }
+        steps.allow(11)
+        let all = try await events.read(10, into: some)
+        #expect(all.texts.count == 10)
+        let position = OperationPosition(account: who.account, key: "k")
+        let state = try await world.authority.operation(position)?.state
+        #expect(state.map { if case .running = $0 { true } else { false } } == true)
+        gate.open()
+        let heard = try await events.read(into: all)
+        #expect(heard.endIndex == 10)
+        #expect(try await world.find(who, "k").read().texts == texts(0..<10))
+    }
+
     @Test func `the time to the first part counts from the call's acceptance`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()

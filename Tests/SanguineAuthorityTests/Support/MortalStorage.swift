@@ -12,6 +12,8 @@ final class MortalStorage: Storage {
 
     struct State: Sendable {
         var fault: Fault = { _, _ in nil }
+        /// What a command waits for before it is performed.
+        var delay: @Sendable (_ keys: [Key]) async -> Void = { _ in }
         /// What is reported of a command that was performed, in place of its outcome.
         var afterwards: @Sendable (_ isCommit: Bool) -> StorageError? = { _ in nil }
         var isDead = false
@@ -37,6 +39,7 @@ final class MortalStorage: Storage {
     func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
+        await state.value.delay(command.keys)
         try check(command.keys, isCommit: true)
         // Decided again, so that the changes are seen.
         let watching = Command<Decision<Outcome>>(
