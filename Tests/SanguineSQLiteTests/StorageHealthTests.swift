@@ -182,7 +182,8 @@ struct StorageHealthTests {
         try await storage.onWriter(
             """
             INSERT INTO transfers VALUES (1, x'00', x'00', 1, 1, 1, 1, 0, 'a', 5000);
-            INSERT INTO operations VALUES (x'00', 'a', x'00', 1, NULL, 200, 1, x'00', 7000, NULL);
+            INSERT INTO operations VALUES (x'00', 'a', x'00', 1, NULL, 200, 1, x'00', 7000,
+                NULL, NULL);
             INSERT INTO accounts VALUES
                 (x'00', 'guest', NULL, 'UTC', 'en', NULL, 'free', x'00', 1, 1);
             """

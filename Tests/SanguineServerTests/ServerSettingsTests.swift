@@ -13,7 +13,7 @@ struct ServerSettingsTests {
         #expect(settings.accounts.unit == "tokens")
         #expect(settings.accounts.grant == 100)
         #expect(settings.quotas == [QuotaSetting(name: "readings", perDay: 3)])
-        #expect(settings.functions.map(\.name) == ["echo", "ask"])
+        #expect(settings.functions.map(\.name) == ["echo", "ask", "daily"])
         #expect(settings.functions[0].price == .fixed(1))
         #expect(settings.tokens.accessLifetime == .seconds(900))
         #expect(settings.idempotencyKeep == .seconds(48 * 3_600))

@@ -8,7 +8,7 @@ import Testing
 /// The samples of the server's guide.
 @Suite("Server snippets", .bounded)
 struct ServerSnippets {
-    private struct Translate: FunctionCall {
+    struct Translate: FunctionCall {
         struct Input: Codable, Sendable { var text: String, to: String }
         typealias Output = String
         static let name = "translate"
@@ -16,7 +16,7 @@ struct ServerSnippets {
         let input: Input
     }
 
-    private struct WordCount: FunctionCall {
+    struct WordCount: FunctionCall {
         struct Input: Codable, Sendable { var text: String }
         typealias Output = Int
         static let name = "words"
@@ -39,11 +39,15 @@ struct ServerSnippets {
     }
 
     @Test func `functions are declared once, and answered by code or a prompt`() {
+        let translate = ServerFunction(asking: Translate.self) {
+            "Translate into \($0.to): \($0.text)"
+        }
         let functions = [
             ServerFunction(asking: Translate.self) { "Translate into \($0.to): \($0.text)" },
             ServerFunction(WordCount.self) { call in call.input.text.split(separator: " ").count },
         ]
 
+        #expect(translate.name == "translate")
         #expect(functions.map(\.name) == ["translate", "words"])
         #expect(functions[0].rules.price == .fixed(2))
     }

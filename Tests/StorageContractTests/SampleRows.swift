@@ -87,7 +87,7 @@ enum SampleRows {
                 account: id,
                 key: "a-key",
                 fingerprint: (0..<32).map { 255 - $0 },
-                state: .done(StoredAnswer(status: 201, body: [0, 1, 0, 255], head: 12)),
+                state: .done(StoredAnswer(status: 201, body: [0, 1, 0, 255], head: 12, parts: 3)),
                 at: .at(10),
                 run: other
             )

@@ -4,8 +4,8 @@ import Synchronization
 /// The parts of one run's answer: what is not stored yet, and a window of what was made last.
 ///
 /// Any number of readers follow it, each at its own place; one that falls behind the window reads
-/// on from the storage. So a slow reader holds up nobody and costs no memory, and the run is held up
-/// by the storage alone.
+/// on from the storage. So a slow reader holds up nobody and costs no memory, and the run is held
+/// up by the storage alone.
 ///
 /// Invariants:
 /// 1. `parts` are the parts from `base` on, without gaps; those before `base` are stored.

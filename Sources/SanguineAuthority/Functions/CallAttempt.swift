@@ -2,8 +2,8 @@ import SanguineModel
 
 /// One request for a call, on its way to an answer.
 ///
-/// A call of a function whose answers are kept looks for one, or for a run that makes one, and leads
-/// a run only if there is neither. All others lead a run of their own.
+/// A call of a function whose answers are kept looks for one, or for a run that makes one, and
+/// leads a run only if there is neither. All others lead a run of their own.
 struct CallAttempt: Sendable {
     let runner: CallRunner
     let function: any MeteredFunction
@@ -151,8 +151,7 @@ struct CallAttempt: Sendable {
         run: Identifier?,
         _ origin: CallReply.Origin
     ) -> CallReply {
-        guard reader.wantsParts else { return .answer(answer, origin) }
-        return .events(runner.read(answer.stored, run: run, after: reader.after), origin)
+        runner.reply(answer, run: run, origin, as: reader)
     }
 
     // MARK: - A run of its own

@@ -3,9 +3,9 @@ package import SanguineModel
 /// Runs metered functions: accepts, calls, settles.
 ///
 /// A call is recognized by its key first, then answered from what is kept, then held for, and then
-/// run, alone or with identical ones. Once it is accepted it goes to its end in a task of its own: a
-/// client that hangs up cancels nothing, unless the function says so. What the upstream was asked to
-/// make is paid for, and the answer is kept under the key.
+/// run, alone or with identical ones. Once it is accepted it goes to its end in a task of its own:
+/// a client that hangs up cancels nothing, unless the function says so. What the upstream was asked
+/// to make is paid for, and the answer is kept under the key.
 ///
 /// Invariants:
 ///
@@ -251,9 +251,16 @@ package final class CallRunner: Sendable {
             ).perform()
         } catch {
             guard error.code == .operationInProgress else { throw error }
-            if reader.wantsParts, let call = services.calls.call(position) {
+            if let call = services.calls.call(position) {
+                guard reader.wantsParts else { throw error }
                 let place = try readerPlace(identity.account, address)
                 return .events(follow(call, after: reader.after, place), .shared)
+            }
+            // It may have ended since it was looked up.
+            if let row = try? await authority.operation(position),
+                case .done(let answer) = row.state
+            {
+                return replay(answer, run: row.run, as: reader)
             }
             guard services.calls.isAlone(position) else { throw error }
             throw await patient(error, position)
@@ -262,7 +269,7 @@ package final class CallRunner: Sendable {
 
     /// The refusal of a call that does not run in this process: nobody but its hold's expiry will
     /// end it, so that an earlier try is in vain.
-    private func patient(_ refusal: Problem, _ position: OperationPosition) async -> Problem {
+    func patient(_ refusal: Problem, _ position: OperationPosition) async -> Problem {
         guard let rest = try? await authority.timeToExpiry(of: position) else { return refusal }
         var refusal = refusal
         let end = rest.secondsRoundedUp + expiryInterval.secondsRoundedUp
@@ -399,115 +406,30 @@ extension CallRunner {
         )
     }
 
-    /// Gives the parts of a call that has ended.
-    func read(_ answer: StoredAnswer, run: Identifier?, after index: Int64?) -> CallEvents {
-        CallEvents(answer, run: run, after: index, authority, delay: services.delay)
-    }
-
-    // MARK: - By key
-
-    /// Finds a call by its key alone.
-    ///
-    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
-    ///   for one that runs, if it is not wanted in parts, and `idempotency_expired`.
-    package func find(
-        _ position: OperationPosition,
-        from address: String?,
+    /// Gives the answer of a call that has ended, in one piece or in its parts.
+    func reply(
+        _ answer: Answer,
+        run: Identifier?,
+        _ origin: CallReply.Origin,
         as reader: CallReader
-    ) async throws(Problem) -> CallReply {
-        if let call = services.calls.call(position) {
-            guard reader.wantsParts else { throw .stillRunning }
-            let place = try readerPlace(position.account, address)
-            return .events(follow(call, after: reader.after, place), .shared)
-        }
-        guard let row = try await authority.operation(position) else { throw .noCall }
-        switch row.state {
-        case .running:
-            throw await patient(.stillRunning, position)
-        case .pushed:
-            throw .noCall
-        case .forgotten:
-            throw Problem(
-                .idempotencyExpired,
-                "Call again with a new key: the answer is no longer kept."
-            )
-        case .done(let answer):
-            guard reader.wantsParts else {
-                return .answer(Answer(answer, replayed: true), .replayed)
-            }
-            return .events(read(answer, run: row.run, after: reader.after), .replayed)
-        }
-    }
-
-    /// Ends a call that runs, for its owner.
-    ///
-    /// - Returns: What became of it, also if it had ended before.
-    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
-    ///   for one that cannot be stopped.
-    package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
-        guard let call = services.calls.call(position) else {
-            guard let row = try await authority.operation(position) else { throw .noCall }
-            guard case .done(let answer) = row.state else { throw .stillRunning }
-            return try await authority.ending(position.account, answer)
-        }
-        let flight = call.flight
-        guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
-        if !flight.cancelIfOnesOwn(.callCancelled) {
-            // Its charge pays for what others wait for.
-            guard !call.paysForOthers else { throw .isShared }
-            try await cancelAlone(call)
-        }
-        let answer = try await call.ending.wait().get()
-        return try await authority.ending(position.account, answer.stored)
-    }
-
-    /// Ends a call whose run goes on for others.
-    private func cancelAlone(_ call: RunningCall) async throws(Problem) {
-        let flight = call.flight
-        let count = call.stopReading()
-        await flight.log.waitUntilStored(through: count)
-        let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
-        let answer = try await services.settle(call, end, parts: count).get()
-        call.ending.resolve(.success(answer))
-        flight.log.wakeAll()
-        call.leave()
-        services.calls.remove(call)
-    }
-}
-
-extension Problem {
-    fileprivate static var noCall: Problem {
-        Problem(.notFound, "Use the key of a call that this account made in the last 48 hours.")
-    }
-
-    fileprivate static var stillRunning: Problem {
-        Problem(
-            .operationInProgress,
-            "Wait, then ask again; or ask with 'Accept: text/event-stream'.",
-            retryAfter: 1
+    ) -> CallReply {
+        guard case .parts(let index) = reader else { return .answer(answer, origin) }
+        let events = CallEvents(
+            answer.stored,
+            run: run,
+            after: index,
+            authority,
+            delay: services.delay
         )
+        return .events(events, origin)
     }
 
-    fileprivate static var inOnePiece: Problem {
-        Problem(
-            .operationInProgress,
-            "Wait for the answer: it comes in one piece, and was asked for already.",
-            retryAfter: 1
-        )
-    }
-
-    fileprivate static var isShared: Problem {
-        Problem(
-            .operationInProgress,
-            "Wait for the answer, or close its stream: others wait for the same one.",
-            retryAfter: 1
-        )
-    }
-
-    static var callCancelled: Problem {
-        Problem(
-            .callCancelled,
-            "Call again with a new key; what was made before is kept under this one."
-        )
+    /// Gives the answer of a call again.
+    func replay(
+        _ answer: StoredAnswer,
+        run: Identifier?,
+        as reader: CallReader
+    ) -> CallReply {
+        reply(Answer(answer, replayed: true), run: run, .replayed, as: reader)
     }
 }

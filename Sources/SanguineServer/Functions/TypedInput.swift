@@ -164,18 +164,27 @@ extension ProbeDecoder: SingleValueDecodingContainer {
     }
 }
 
+/// The members that a type may do without: it asks for `null` first.
+private final class ProbeOptionals {
+    var names: Set<String> = []
+}
+
 private struct ProbeMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let note: ((String, String, Bool) -> Void)?
+    let optionals = ProbeOptionals()
     var codingPath: [any CodingKey] { [] }
     var allKeys: [Key] { [] }
 
     func contains(_ key: Key) -> Bool { true }
 
-    func decodeNil(forKey key: Key) -> Bool { false }
+    func decodeNil(forKey key: Key) -> Bool {
+        optionals.names.insert(key.stringValue)
+        return false
+    }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
         let (value, name) = try ProbeDecoder.value(type)
-        note?(key.stringValue, name, false)
+        note?(key.stringValue, name, optionals.names.contains(key.stringValue))
         return value
     }
 

@@ -100,7 +100,7 @@ struct AttachmentTests {
         let (open, _) = runner { $0.cache = .forever.public(sharing: "text") }
         let shared = await refusal(open, [jpeg.id])
         #expect(shared?.code == .invalidContent)
-        #expect(shared?.detail.contains("for everybody") == true)
+        #expect(shared?.detail.contains("everybody") == true)
         #expect(try await call(open, []).body["output"] == "")
     }
 

@@ -141,7 +141,7 @@ struct FunctionSettingTests {
     func `an input of no type is refused`(type: String) {
         let members: [Field: String] = [.kind: "upstream", .price: "1", .prompt: "{{a}}"]
         #expect(
-            refused(members, inputs: ["a": type]) == ["functions.f.inputs.a", "functions.f.prompt"]
+            refused(members, inputs: ["a": type]) == ["functions.f.inputs.a"]
         )
     }
 

@@ -130,7 +130,7 @@ struct ServerFunctionTests {
                     ServerFunction(asking: Reading.self) { "Read this \($0.kind.rawValue)." }
                 ]
             } _: { server in
-                let guest = try await server.guest()
+                var guest = try await server.guest()
                 func read(_ kind: String) async throws -> Reply {
                     try await guest.post(
                         "/v1/functions/reading",
@@ -144,6 +144,8 @@ struct ServerFunctionTests {
                 #expect(try await read("coffee").status == 200)
                 #expect(try await read("hand").code == "invalid_content")
                 server.setup.wall.advance(by: .seconds(86_400))
+                // A day later its access token is over.
+                guest = try await server.guest(device: guest.device)
                 let next = try await read("face").decode(FunctionResult<String>.self)
                 #expect((next.cached, next.quota?.remaining) == (false, 2))
             }

@@ -1,0 +1,106 @@
+package import SanguineModel
+
+// Calls that are found by their keys, and nothing else.
+extension CallRunner {
+    /// Finds a call by its key alone.
+    ///
+    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
+    ///   for one that runs, if it is not wanted in parts, and `idempotency_expired`.
+    package func find(
+        _ position: OperationPosition,
+        from address: String?,
+        as reader: CallReader
+    ) async throws(Problem) -> CallReply {
+        if let call = services.calls.call(position) {
+            guard reader.wantsParts else { throw .stillRunning }
+            let place = try readerPlace(position.account, address)
+            return .events(follow(call, after: reader.after, place), .shared)
+        }
+        guard let row = try await services.authority.operation(position) else { throw .noCall }
+        switch row.state {
+        case .running:
+            throw await patient(.stillRunning, position)
+        case .pushed:
+            throw .noCall
+        case .forgotten:
+            throw Problem(
+                .idempotencyExpired,
+                "Call again with a new key: the answer is no longer kept."
+            )
+        case .done(let answer):
+            return replay(answer, run: row.run, as: reader)
+        }
+    }
+
+    /// Ends a call that runs, for its owner.
+    ///
+    /// - Returns: What became of it, also if it had ended before.
+    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
+    ///   for one that cannot be stopped.
+    package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
+        guard let call = services.calls.call(position) else {
+            guard let row = try await services.authority.operation(position) else { throw .noCall }
+            guard case .done(let answer) = row.state else { throw .stillRunning }
+            return try await services.authority.ending(position.account, answer)
+        }
+        let flight = call.flight
+        guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
+        if !flight.cancelIfOnesOwn(.callCancelled) {
+            // Its charge pays for what others wait for.
+            guard !call.paysForOthers else { throw .isShared }
+            try await cancelAlone(call)
+        }
+        let answer = try await call.ending.wait().get()
+        return try await services.authority.ending(position.account, answer.stored)
+    }
+
+    /// Ends a call whose run goes on for others.
+    private func cancelAlone(_ call: RunningCall) async throws(Problem) {
+        let flight = call.flight
+        let count = call.stopReading()
+        await flight.log.waitUntilStored(through: count)
+        let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
+        let answer = try await services.settle(call, end, parts: count).get()
+        call.ending.resolve(.success(answer))
+        flight.log.wakeAll()
+        call.leave()
+        services.calls.remove(call)
+    }
+}
+
+extension Problem {
+    fileprivate static var noCall: Problem {
+        Problem(.notFound, "Use the key of a call that this account made in the last 48 hours.")
+    }
+
+    fileprivate static var stillRunning: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait, then ask again; or ask with 'Accept: text/event-stream'.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var inOnePiece: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait for the answer: it comes in one piece, and was asked for already.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var isShared: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait for the answer, or close its stream: others wait for the same one.",
+            retryAfter: 1
+        )
+    }
+
+    static var callCancelled: Problem {
+        Problem(
+            .callCancelled,
+            "Call again with a new key; what was made before is kept under this one."
+        )
+    }
+}

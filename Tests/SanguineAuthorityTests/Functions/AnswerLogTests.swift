@@ -1,0 +1,127 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// The parts of one answer: a window for readers, and a bound for what is not stored.
+@Suite("The log of an answer", .bounded)
+struct AnswerLogTests {
+    private let log = AnswerLog()
+    private let large = String(repeating: "x", count: AnswerLog.unstoredBytes + 1)
+
+    private func add(_ texts: String...) {
+        for text in texts { _ = log.append(text, bytes: text.utf8.count) }
+    }
+
+    private func parts(at index: Int64) async -> [String]? {
+        let slice = await log.next(at: index, for: log.makeNumber())
+        if case .parts(let texts) = slice { return texts }
+        return nil
+    }
+
+    @Test func `the first part is told of, and an empty one is none`() async {
+        #expect(!log.append("", bytes: 0))
+        #expect(log.append("a", bytes: 1) && !log.append("b", bytes: 1))
+        #expect(await parts(at: 0) == ["a", "b"])
+        #expect(await parts(at: 1) == ["b"])
+        #expect(log.progress.parts == 2 && log.count == 2)
+    }
+
+    @Test func `a reader waits for what comes, and for the end`() async throws {
+        let reader = Task { await parts(at: 0) }
+        add("a")
+        #expect(try await reader.finished() == ["a"])
+        let last = Task { await log.next(at: 1, for: log.makeNumber()) }
+        log.end()
+        guard case .ended(count: 1) = try await last.finished() else {
+            Issue.record("There was no end.")
+            return
+        }
+        add("late")
+        #expect(log.count == 1)
+    }
+
+    @Test func `what is stored leaves memory but for a window`() async throws {
+        let part = String(repeating: "p", count: 1_024)
+        for _ in 0..<64 { add(part) }
+        #expect(log.unstored()?.texts.count == 64)
+        log.stored(through: 64)
+        #expect(log.unstored() == nil)
+        guard case .stored = await log.next(at: 0, for: 1) else {
+            Issue.record("Stored parts are still here.")
+            return
+        }
+        let window = Int64(AnswerLog.windowBytes / 1_024)
+        #expect(await parts(at: 64 - window)?.count == Int(window))
+        // Told twice, or late, it stays as it is.
+        log.stored(through: 10)
+        add("last")
+        #expect(log.unstored()?.first == 64)
+    }
+
+    @Test func `a run waits while too much is not stored, and goes on when it is`() async throws {
+        add(large)
+        let runs = (0..<3).map { _ in Task { await log.room() } }
+        log.stored(through: 1)
+        for run in runs { try await run.finished("a run that waits for room") }
+        #expect(log.unstored() == nil)
+    }
+
+    @Test func `a run that is cut short waits for no room, and what comes then is counted alone`()
+        async throws
+    {
+        add(large)
+        let run = Task { await log.room() }
+        log.cut()
+        try await run.finished("a run that is cut")
+        add("more")
+        #expect(log.count == 1)
+        #expect(log.progress.parts == 2 && log.progress.bytes == large.utf8.count + 4)
+    }
+
+    @Test func `a task that is cancelled waits for no room`() async throws {
+        add(large)
+        let run = Task { await log.room() }
+        run.cancel()
+        try await run.finished("a run that is cancelled")
+        #expect(log.unstored()?.texts.count == 1)
+    }
+
+    @Test func `whoever waits until parts are stored goes on then, or at the end`() async throws {
+        add("a", "b", "c")
+        let first = Task { await log.waitUntilStored(through: 2) }
+        let last = Task { await log.waitUntilStored(through: 3) }
+        log.stored(through: 2)
+        try await first.finished("two stored parts")
+        log.end()
+        try await last.finished("the end")
+        await log.waitUntilStored(through: 9)
+        #expect(log.count == 3)
+    }
+
+    @Test func `a reader that is told of quiet, or cancelled, looks again`() async throws {
+        let number = log.makeNumber()
+        for stop in ["quiet", "wake", "cancel"] {
+            let reader = Task { await log.next(at: 0, for: number) }
+            try await eventually("the reader is told") {
+                switch stop {
+                case "quiet": log.beQuiet(number)
+                case "wake": log.wakeAll()
+                default: reader.cancel()
+                }
+                return await isDone(reader)
+            }
+            guard case .quiet = try await reader.finished() else {
+                Issue.record("It was not quiet: \(stop)")
+                return
+            }
+        }
+        #expect(log.count == 0)
+    }
+
+    private func isDone(_ reader: Task<AnswerLog.Slice, Never>) async -> Bool {
+        (try? await reader.finished("a reader", within: .milliseconds(50))) != nil
+    }
+}

@@ -1,0 +1,139 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// A storage that fails at any step of a call: the key has one end, and nothing is charged twice.
+@Suite("Calls on a failing storage", .bounded(.seconds(60)))
+struct CallFaultTests {
+    /// At which command of a call the storage fails, and how.
+    struct Fault: CustomTestStringConvertible {
+        var step: Int
+        var error: StorageError
+        var isStored = false
+
+        var testDescription: String { "\(step) \(error) \(isStored)" }
+    }
+
+    private static let faults: [Fault] = (1...3).flatMap { step in
+        [
+            Fault(step: step, error: .failed("no")), Fault(step: step, error: .full("no")),
+            Fault(step: step, error: .overloaded(retryAfterSeconds: 1)),
+            Fault(step: step, error: .unknownOutcome("no")),
+        ]
+    }
+
+    @Test(arguments: faults, [true, false])
+    func `one command fails, and the call is charged once, with one end`(
+        fault: Fault,
+        streams: Bool
+    ) async throws {
+        let rules = FunctionRules(price: .fixed(5), streams: streams)
+        let function = ScriptedFunction("f", rules) { _, context in
+            await context.write("a", 1)
+            return .init(output: "made", charge: 5)
+        }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let count = WatchedState(0)
+        world.storage.fail { _, isCommit in
+            guard isCommit else { return nil }
+            return count.withLock { count in
+                count += 1
+                return count == fault.step ? fault.error : nil
+            }
+        }
+        let end = try await world.delay.advancing { () -> CallAnswer in
+            for _ in 0..<5 {
+                let answer = await world.answer(who, "k")
+                if answer.status == 200 { return answer }
+            }
+            return CallAnswer(status: 0, body: .null)
+        }
+        #expect(end.status == 200 && end.charged == 5)
+        #expect(function.runCount == 1)
+        let balance = try await world.balance(who)
+        #expect((balance.available, balance.held) == (95, 0))
+        #expect(try await world.isSound())
+    }
+
+    @Test func `a storage that takes no end leaves the charge to the expiry, and says so`()
+        async throws
+    {
+        let gate = WatchedState(false)
+        let function = ScriptedFunction { [gate] _, _ async throws(Problem) in
+            try await gate.pass()
+            return .init(output: "made", charge: 1)
+        }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let call = Task { await world.answer(who, "k") }
+        try await function.waitForRuns(1)
+        world.storage.fail { _, isCommit in isCommit ? .overloaded(retryAfterSeconds: 1) : nil }
+        gate.open()
+        let answer = try await world.delay.advancing { try await call.finished() }
+        #expect(answer.code == "operation_in_progress" && world.told.value.notStored == 6)
+        world.storage.fail { _, _ in nil }
+        #expect(await world.answer(who, "k").code == "operation_in_progress")
+        world.wall.advance(by: .seconds(700))
+        #expect(try await world.authority.expireHolds() == 1)
+        #expect(await world.answer(who, "k").charged == 1)
+        #expect(try await world.isSound())
+    }
+
+    @Test func `an acceptance that nobody learned of is taken back, and its key is free`()
+        async throws
+    {
+        let function = ScriptedFunction("f", FunctionRules(price: .fixed(5)))
+        let world = CallWorld(function)
+        let who = try await world.account()
+        // What was stored, and reported as unknown.
+        let isFirst = WatchedState(true)
+        world.storage.state.withLock { state in
+            state.afterwards = { isCommit in
+                isFirst.withLock { isFirst in
+                    defer { isFirst = false }
+                    return isFirst && isCommit ? .unknownOutcome("no") : nil
+                }
+            }
+        }
+        #expect(await world.answer(who, "k").code == "internal_fault")
+        #expect(try await world.balance(who).held == 0)
+        #expect(await world.answer(who, "k").charged == 5)
+        #expect(function.runCount == 1)
+    }
+
+    @Test func `a call of another life under the same key is left alone by the first one's end`()
+        async throws
+    {
+        let calls = LiveCalls()
+        func call(_ number: UInt64) -> RunningCall {
+            RunningCall(
+                AcceptedCall(operation: .numbered(number), account: .numbered(1), key: "k"),
+                Flight(id: .numbered(number), isStreamed: false) { _ in },
+                .price,
+                isPlain: true
+            ) { _ in 0 }
+        }
+        let (old, new) = (call(1), call(2))
+        calls.add(old)
+        calls.add(new)
+        calls.remove(old)
+        #expect(calls.call(new.call.position) === new && calls.count == 1)
+        calls.remove(new)
+        #expect(calls.count == 0)
+    }
+
+    @Test func `the same key sent again is no repetition`() async throws {
+        let rules = FunctionRules(price: .fixed(1), limits: FunctionLimits(repeatsPerMinute: 2))
+        let world = CallWorld(ScriptedFunction("f", rules))
+        let who = try await world.account()
+        for _ in 0..<5 { #expect(await world.answer(who, "a").status == 200) }
+        #expect(await world.answer(who, "b").status == 200)
+        #expect(await world.answer(who, "c").code == "rate_limited")
+        #expect(await world.answer(who, "b").isReplayed)
+        #expect(try await world.balance(who).available == 98)
+    }
+}

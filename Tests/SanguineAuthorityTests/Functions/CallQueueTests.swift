@@ -1,0 +1,248 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// Which calls run and which wait: bounded, fair, and never idle.
+@Suite("The queue of calls", .bounded)
+struct CallQueueTests {
+    private typealias Ticket = CallQueueState.Ticket
+
+    private func ticket(
+        _ number: UInt64,
+        _ account: UInt64 = 1,
+        _ function: String = "f",
+        from address: String? = nil,
+        running: Int? = nil,
+        runningPerAccount: Int? = nil
+    ) -> Ticket {
+        Ticket(
+            number: number,
+            account: .numbered(account),
+            address: address,
+            function: function,
+            running: running,
+            runningPerAccount: runningPerAccount
+        )
+    }
+
+    /// The queue, by reference: an expectation takes no value that it could change.
+    private final class Line {
+        private var state: CallQueueState
+
+        init(_ state: CallQueueState) { self.state = state }
+
+        var running: Int { state.running }
+        var waitingCount: Int { state.waitingCount }
+
+        func enter(_ ticket: Ticket) -> Bool { state.enter(ticket) }
+        func tryStart(_ ticket: Ticket) -> Bool { state.tryStart(ticket) }
+        func leave(_ ticket: Ticket) -> [Ticket] { state.leave(ticket) }
+        func giveUp(_ ticket: Ticket) -> Bool { state.giveUp(ticket) }
+    }
+
+    private func queue(_ limit: Int, account: Int? = nil, address: Int? = nil) -> Line {
+        Line(
+            CallQueueState(
+                limit: limit,
+                accountShare: account ?? limit,
+                addressShare: address ?? limit
+            )
+        )
+    }
+
+    @Test func `a call waits when all places are taken, and runs when one is free`() {
+        let queue = queue(2)
+        #expect(queue.enter(ticket(1)) && queue.enter(ticket(2)))
+        #expect(!queue.enter(ticket(3)) && !queue.tryStart(ticket(4)))
+        #expect((queue.running, queue.waitingCount) == (2, 1))
+        #expect(queue.leave(ticket(1)) == [ticket(3)])
+        #expect((queue.running, queue.waitingCount) == (2, 0))
+    }
+
+    @Test func `one account has its share, and others run beside it`() {
+        let queue = queue(4, account: 1)
+        #expect(queue.enter(ticket(1, 1)))
+        #expect(!queue.enter(ticket(2, 1)))
+        #expect(queue.enter(ticket(3, 2)))
+        #expect(queue.leave(ticket(3, 2)) == [])
+        #expect(queue.leave(ticket(1, 1)) == [ticket(2, 1)])
+    }
+
+    @Test func `one address has its share, whatever its accounts`() {
+        let queue = queue(4, address: 2)
+        #expect(queue.enter(ticket(1, 1, from: "a")) && queue.enter(ticket(2, 2, from: "a")))
+        #expect(!queue.enter(ticket(3, 3, from: "a")))
+        #expect(queue.enter(ticket(4, 4, from: "b")) && queue.enter(ticket(5, 5)))
+        #expect(queue.leave(ticket(5, 5)) == [])
+        #expect(queue.leave(ticket(1, 1, from: "a")) == [ticket(3, 3, from: "a")])
+    }
+
+    @Test func `a function has its limit, in all and by account`() {
+        let queue = queue(9)
+        let limited = (1...4).map { ticket($0, $0, "slow", running: 2) }
+        #expect(limited.map { queue.enter($0) } == [true, true, false, false])
+        #expect(queue.enter(ticket(5, 3, "fast")))
+        #expect(queue.leave(limited[0]) == [limited[2]])
+
+        let own = (10...12).map { ticket($0, 9, "g", runningPerAccount: 1) }
+        #expect(own.map { queue.enter($0) } == [true, false, false])
+        #expect(queue.enter(ticket(13, 8, "g", runningPerAccount: 1)))
+        #expect(queue.leave(own[0]) == [own[1]])
+    }
+
+    @Test func `a call whose function is at its limit is stepped over by a later one`() {
+        let queue = queue(3)
+        #expect(queue.enter(ticket(1, 1, "slow", running: 1)))
+        #expect(queue.enter(ticket(2, 2)) && queue.enter(ticket(3, 2)))
+        #expect(!queue.enter(ticket(4, 1, "slow", running: 1)))
+        #expect(!queue.enter(ticket(5, 1)))
+        #expect(queue.leave(ticket(2, 2)) == [ticket(5, 1)])
+        #expect(queue.leave(ticket(1, 1, "slow", running: 1)) == [ticket(4, 1, "slow", running: 1)])
+    }
+
+    @Test func `the first call of an account waits for one call of each other account at most`() {
+        let queue = queue(1)
+        #expect(queue.enter(ticket(0, 1)))
+        for number in 1...1_000 as ClosedRange<UInt64> { _ = queue.enter(ticket(number, 1)) }
+        for number in 1...10 as ClosedRange<UInt64> {
+            _ = queue.enter(ticket(2_000 + number, 1 + number))
+        }
+        var running = ticket(0, 1)
+        var order: [UInt64] = []
+        for _ in 0..<11 {
+            guard let next = queue.leave(running).first else { break }
+            order.append(next.number)
+            running = next
+        }
+        #expect(order.prefix(1) == [1])
+        #expect(Set(order.dropFirst()) == Set(2_001...2_010))
+    }
+
+    @Test func `a call that gives up is passed over`() {
+        let queue = queue(1)
+        #expect(queue.enter(ticket(1)))
+        #expect(!queue.enter(ticket(2)) && !queue.enter(ticket(3)))
+        #expect(queue.giveUp(ticket(2)) && !queue.giveUp(ticket(2)) && !queue.giveUp(ticket(1)))
+        #expect(queue.leave(ticket(1)) == [ticket(3)])
+        #expect(queue.leave(ticket(3)) == [] && queue.running == 0)
+    }
+
+    /// The same rules, said as simply as can be.
+    private struct Naive {
+        var limit: Int
+        var accountShare: Int
+        var addressShare: Int
+        var running: [Ticket] = []
+        /// Those that wait, in the order in which they came.
+        var waiting: [Ticket] = []
+
+        func mayRun(_ ticket: Ticket) -> Bool {
+            func count(_ isSame: (Ticket) -> Bool) -> Int { running.count { isSame($0) } }
+            return running.count < limit
+                && count { $0.account == ticket.account } < accountShare
+                && (ticket.address == nil
+                    || count { $0.address == ticket.address } < addressShare)
+                && count { $0.function == ticket.function } < ticket.running ?? .max
+                && count {
+                    $0.function == ticket.function && $0.account == ticket.account
+                } < ticket.runningPerAccount ?? .max
+        }
+    }
+
+    @Test(arguments: 1...40)
+    func `whatever comes and goes, limits hold, nobody who may run waits, and order is kept`(
+        seed: UInt64
+    ) {
+        var random = SplitMix64(seed: seed)
+        var naive = Naive(
+            limit: .random(in: 1...6, using: &random),
+            accountShare: .random(in: 1...4, using: &random),
+            addressShare: .random(in: 1...4, using: &random)
+        )
+        let queue = queue(naive.limit, account: naive.accountShare, address: naive.addressShare)
+        var number: UInt64 = 0
+        var faults: [String] = []
+        for step in 0..<2_000 {
+            switch Int.random(in: 0..<5, using: &random) {
+            case 0, 1:
+                number += 1
+                let function = ["f", "g", "h"].randomElement(using: &random) ?? ""
+                let new = ticket(
+                    number,
+                    .random(in: 1...5, using: &random),
+                    function,
+                    from: ["a", "b", nil].randomElement(using: &random) ?? nil,
+                    running: function == "g" ? 2 : nil,
+                    runningPerAccount: function == "h" ? 1 : nil
+                )
+                let mayRun = naive.mayRun(new)
+                if queue.enter(new) != mayRun { faults.append("\(step): enter") }
+                if mayRun { naive.running.append(new) } else { naive.waiting.append(new) }
+            case 2, 3:
+                guard let old = naive.running.randomElement(using: &random) else { continue }
+                naive.running.removeAll { $0 == old }
+                for next in queue.leave(old) {
+                    if !naive.mayRun(next) { faults.append("\(step): over a limit") }
+                    let earlier = naive.waiting.first {
+                        $0.account == next.account && naive.mayRun($0)
+                    }
+                    if earlier != next { faults.append("\(step): out of order") }
+                    naive.waiting.removeAll { $0 == next }
+                    naive.running.append(next)
+                }
+            default:
+                guard let old = naive.waiting.randomElement(using: &random) else { continue }
+                if !queue.giveUp(old) { faults.append("\(step): it did not wait") }
+                naive.waiting.removeAll { $0 == old }
+            }
+            if naive.waiting.contains(where: { naive.mayRun($0) }) {
+                faults.append("\(step): idle")
+            }
+            if (queue.running, queue.waitingCount) != (naive.running.count, naive.waiting.count) {
+                faults.append("\(step): counts")
+            }
+        }
+        #expect(faults.prefix(5) == [])
+    }
+
+    // MARK: - The shell
+
+    private let limits = FunctionLimits()
+
+    private func caller(_ account: UInt64) -> CallQueue.Caller {
+        CallQueue.Caller(account: .numbered(account))
+    }
+
+    @Test func `a slot that nobody holds any more is given back, and twice is once`() async throws {
+        let queue = CallQueue(limit: 1, accountShare: 1)
+        var slot = queue.tryEnter(caller(1), "f", limits)
+        #expect(slot != nil && queue.tryEnter(caller(2), "f", limits) == nil)
+        slot?.leave()
+        slot?.leave()
+        #expect(queue.counts == (0, 0))
+        slot = queue.tryEnter(caller(2), "f", limits)
+        #expect(queue.counts == (1, 0))
+        slot = nil
+        #expect(queue.counts == (0, 0))
+    }
+
+    @Test func `a call that is cancelled while it waits leaves the line`() async throws {
+        let queue = CallQueue(limit: 1, accountShare: 1)
+        let slot = queue.tryEnter(caller(1), "f", limits)
+        let waiting = Task { await queue.enter(caller(2), "f", limits) }
+        try await eventually("one waits") { queue.counts.waiting == 1 }
+        waiting.cancel()
+        #expect(try await waiting.finished() == nil)
+        #expect(queue.counts == (1, 0))
+        slot?.leave()
+        let late = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await queue.enter(caller(3), "f", limits)
+        }
+        #expect(try await late.finished() == nil)
+        #expect(queue.counts == (0, 0))
+    }
+}

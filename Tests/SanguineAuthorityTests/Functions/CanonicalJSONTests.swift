@@ -1,0 +1,168 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// RFC 8785: its examples, and what must hold of any value.
+@Suite("Canonical JSON", .bounded)
+struct CanonicalJSONTests {
+    private func value(_ text: String) throws -> JSONValue {
+        try JSONParser.parse(Array(text.utf8), limits: .init(values: .max)).value
+    }
+
+    private func canonical(_ text: String) throws -> String {
+        String(decoding: try value(text).canonical, as: UTF8.self)
+    }
+
+    @Test func `the example of section 3.2 is written as the RFC has it`() throws {
+        let source = """
+            {
+              "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+              "string": "\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\"\\/",
+              "literals": [null, true, false]
+            }
+            """
+        let expected =
+            #"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"#
+            + #""string":"€$\u000f\nA'B\"\\\\\"/"}"#
+        #expect(try canonical(source) == expected)
+    }
+
+    @Test func `members come in the order of their UTF-16 code units`() throws {
+        // Section 3.2.3: the emoji's first unit is 0xD83D, below 0xFB33.
+        let source = """
+            {
+              "\\u20ac": "Euro Sign",
+              "\\r": "Carriage Return",
+              "\\ufb33": "Hebrew Letter Dalet With Dagesh",
+              "1": "One",
+              "\\ud83d\\ude00": "Emoji: Grinning Face",
+              "\\u0080": "Control",
+              "\\u00f6": "Latin Small Letter O With Diaeresis"
+            }
+            """
+        let expected = [
+            "Carriage Return", "One", "Control", "Latin Small Letter O With Diaeresis",
+            "Euro Sign", "Emoji: Grinning Face", "Hebrew Letter Dalet With Dagesh",
+        ]
+        let text = try canonical(source)
+        let places = expected.compactMap { text.range(of: "\"\($0)\"")?.lowerBound }
+        #expect(places.count == expected.count)
+        #expect(places == places.sorted())
+    }
+
+    /// Appendix B, without what is no JSON.
+    private static let numbers: [(UInt64, String)] = [
+        (0x0000_0000_0000_0000, "0"), (0x8000_0000_0000_0000, "0"),
+        (0x0000_0000_0000_0001, "5e-324"), (0x8000_0000_0000_0001, "-5e-324"),
+        (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+        (0xffef_ffff_ffff_ffff, "-1.7976931348623157e+308"),
+        (0x4340_0000_0000_0000, "9007199254740992"),
+        (0xc340_0000_0000_0000, "-9007199254740992"),
+        (0x4430_0000_0000_0000, "295147905179352830000"),
+        (0x44b5_2d02_c7e1_4af5, "9.999999999999997e+22"),
+        (0x44b5_2d02_c7e1_4af6, "1e+23"),
+        (0x44b5_2d02_c7e1_4af7, "1.0000000000000001e+23"),
+        (0x444b_1ae4_d6e2_ef4e, "999999999999999700000"),
+        (0x444b_1ae4_d6e2_ef4f, "999999999999999900000"),
+        (0x444b_1ae4_d6e2_ef50, "1e+21"),
+        (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+        (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+        (0x41b3_de43_5555_5553, "333333333.3333332"),
+        (0x41b3_de43_5555_5554, "333333333.33333325"),
+        (0x41b3_de43_5555_5555, "333333333.3333333"),
+        (0x41b3_de43_5555_5556, "333333333.3333334"),
+        (0x41b3_de43_5555_5557, "333333333.33333343"),
+        (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+        (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
+    ]
+
+    @Test(arguments: numbers)
+    func `a number of appendix B is written as ECMAScript writes it`(
+        bits: UInt64,
+        text: String
+    ) {
+        let number = Double(bitPattern: bits)
+        #expect(String(decoding: JSONValue.number(number).canonical, as: UTF8.self) == text)
+    }
+
+    @Test func `an integer that no double is keeps its digits`() throws {
+        #expect(try canonical("9007199254740993") == "9007199254740993")
+        #expect(
+            try canonical("[-9223372036854775808,9223372036854775807]")
+                == "[-9223372036854775808,9223372036854775807]"
+        )
+    }
+
+    @Test func `the same call written differently is one text`() throws {
+        let texts = [
+            #"{"a":1,"b":{"c":"é","d":[1.0,100]}}"#, #"{"b":{"d":[1,1e2],"c":"\u00e9"},"a":1.0}"#,
+            " { \"b\" : { \"c\" : \"\\u00E9\" , \"d\" : [ 1 , 100.0 ] } , \"a\" : 1 } ",
+        ]
+        #expect(Set(try texts.map { try canonical($0) }).count == 1)
+        // Canonically equivalent texts are two: text is bytes.
+        #expect(try value(#""e\u0301""#).canonical != value(#""\u00e9""#).canonical)
+    }
+
+    /// A value that is not too deep.
+    private func any(_ random: inout SplitMix64, depth: Int = 0) -> JSONValue {
+        switch Int.random(in: 0..<(depth < 4 ? 8 : 6), using: &random) {
+        case 0: return .null
+        case 1: return .bool(.random(using: &random))
+        case 2: return .integer(.random(in: .min ... .max, using: &random))
+        case 3: return .integer(.random(in: -1_000...1_000, using: &random))
+        case 4:
+            let number = Double(bitPattern: random.next())
+            let isWhole = number.rounded() == number && number.magnitude < 1e19
+            return number.isFinite && !isWhole ? .number(number) : .number(0.5)
+        case 5: return .string(text(&random))
+        case 6:
+            let count = Int.random(in: 0...4, using: &random)
+            return .array((0..<count).map { _ in any(&random, depth: depth + 1) })
+        default:
+            let count = Int.random(in: 0...4, using: &random)
+            let members = (0..<count).map { _ in (text(&random), any(&random, depth: depth + 1)) }
+            return .object(Dictionary(members) { first, _ in first })
+        }
+    }
+
+    private func text(_ random: inout SplitMix64) -> String {
+        let scalars = (0..<Int.random(in: 0...6, using: &random)).compactMap { _ in
+            let most: UInt32 = Bool.random(using: &random) ? 0x80 : 0x11_0000
+            return UnicodeScalar(UInt32.random(in: 0..<most, using: &random))
+        }
+        return String(String.UnicodeScalarView(scalars))
+    }
+
+    @Test(arguments: 1...20)
+    func `what is written reads back as the same value, and is written the same again`(
+        seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        for _ in 0..<500 {
+            let value = any(&random)
+            let bytes = value.canonical
+            let read = try JSONParser.parse(bytes, limits: .init(values: .max)).value
+            guard read == value, read.canonical == bytes else {
+                Issue.record("\(String(decoding: bytes, as: UTF8.self)) is not \(value)")
+                return
+            }
+        }
+        #expect(random.next() != seed)
+    }
+
+    @Test(arguments: 1...10)
+    func `the order in which members were added changes nothing`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        let members = (0..<50).map { (text(&random) + "\($0)", any(&random)) }
+        let texts = (0..<10).map { _ in
+            var object: [String: JSONValue] = [:]
+            for (name, value) in members.shuffled(using: &random) { object[name] = value }
+            return JSONValue.object(object).canonical
+        }
+        #expect(Set(texts).count == 1)
+    }
+}

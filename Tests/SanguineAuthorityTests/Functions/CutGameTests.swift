@@ -1,0 +1,303 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// Streams that are cut at random moments by readers, owners, upstreams and servers that die:
+/// whatever happens, a key has one end, its parts are the same bytes to everybody, and it is
+/// charged once.
+@Suite("The game of cuts", .bounded(.seconds(120)))
+struct CutGameTests {
+    @Test(arguments: 1...20)
+    func `ten thousand cuts in all: byte-exact, one end for each key, and a sound ledger`(
+        seed: UInt64
+    ) async throws {
+        var game = try await CutGame(seed: seed)
+        while game.cuts < 500 { try await game.play() }
+        try await game.finish()
+        #expect(game.faults.prefix(5) == [])
+        // Each kind of end was met, and often.
+        #expect(game.ends.count >= 4 && game.ends.values.reduce(0, +) > 50)
+    }
+}
+
+/// One server after the other over one storage, and calls of a few accounts.
+private struct CutGame {
+    /// What is known of a call from outside.
+    private struct Call {
+        var who: Identity
+        var key: String
+        var size: Int
+        /// The texts that anybody has seen, by index.
+        var seen: [String] = []
+        var end: Heard?
+    }
+
+    private(set) var faults: [String] = []
+    private(set) var cuts = 0
+    private(set) var ends: [String: Int] = [:]
+
+    private let storage = MemoryStorage()
+    private let wall = ManualClock()
+    private var random: SplitMix64
+    private var world: CallWorld
+    private var steps: WatchedState<[String: Int]>
+    private var people: [Identity] = []
+    private var calls: [Call] = []
+    private var number = 0
+
+    init(seed: UInt64) async throws {
+        random = SplitMix64(seed: seed)
+        (world, steps) = Self.process(over: storage, wall)
+        for number in 1...3 as ClosedRange<UInt64> {
+            people.append(try await world.account(number, tokens: 1_000_000))
+        }
+    }
+
+    /// A new server.
+    ///
+    /// How far a run may go is said by its key: `-1` lets it fail.
+    private static func process(
+        over storage: MemoryStorage,
+        _ wall: ManualClock
+    ) -> (CallWorld, WatchedState<[String: Int]>) {
+        let steps = WatchedState<[String: Int]>([:])
+        var functions = [FunctionRules.Disconnect.drain, .stop].map { onDisconnect in
+            let rules = FunctionRules(
+                price: .fixed(100),
+                streams: true,
+                onDisconnect: onDisconnect
+            )
+            var function = ScriptedFunction(onDisconnect.rawValue, rules) {
+                input,
+                context async throws(Problem) in
+                try await Self.run(input, context, steps)
+            }
+            function.cost = { Int64($0.parts) }
+            return function
+        }
+        let last = functions.removeLast()
+        return (CallWorld(functions[0], last, over: storage, wall: wall), steps)
+    }
+
+    private static func run(
+        _ input: JSONValue,
+        _ context: CallContext,
+        _ steps: WatchedState<[String: Int]>
+    ) async throws(Problem) -> PreparedCall.Outcome {
+        let key = input["key"]?.string ?? ""
+        let size = Int(input["size"]?.integer ?? 0)
+        for number in 0...size {
+            do {
+                try await steps.wait(for: "step \(number) of \(key)") { steps in
+                    steps[key].map { $0 < 0 || $0 > number } ?? false
+                }
+            } catch {
+                throw Problem(.upstreamFailed, "Cut.")
+            }
+            if steps.value[key] ?? 0 < 0 { throw .upstreamFailed }
+            guard number < size else { break }
+            let text = Self.text(key, number)
+            await context.write(text, text.utf8.count)
+        }
+        return .init(output: .string(key), charge: Int64(size))
+    }
+
+    /// Parts of all sizes: some answers leave the window in memory.
+    private static func text(_ key: String, _ number: Int) -> String {
+        let text = "\(key)#\(number) "
+        return number % 7 == 3 ? text + String(repeating: "…", count: 1_500) : text
+    }
+
+    // MARK: - Moves
+
+    mutating func play() async throws {
+        switch Int.random(in: 0..<20, using: &random) {
+        case 0..<3 where calls.count { $0.end == nil } < 8: try await begin()
+        case 3..<12: try await read()
+        case 12..<15: advance()
+        case 15: try await store()
+        case 16: fail()
+        case 17: try await cancel()
+        case 18 where Int.random(in: 0..<8, using: &random) == 0: try await die()
+        default: advance()
+        }
+    }
+
+    /// A new call, read for a while and then cut.
+    private mutating func begin() async throws {
+        number += 1
+        let size = Int.random(in: 0...30, using: &random)
+        guard let who = people.randomElement(using: &random) else { return }
+        calls.append(Call(who: who, key: "k\(number)", size: size))
+        try await read(calls.count - 1, byPost: true)
+    }
+
+    private mutating func read() async throws {
+        guard let place = open.randomElement(using: &random) else { return }
+        try await read(place, byPost: .random(using: &random))
+    }
+
+    private var open: [Int] { calls.indices.filter { calls[$0].end == nil } }
+
+    private mutating func advance() {
+        guard let place = open.randomElement(using: &random) else { return }
+        let more = Int.random(in: 1...6, using: &random)
+        let key = calls[place].key
+        steps.withLock { steps in
+            if steps[key] ?? 0 >= 0 { steps[key, default: 0] += more }
+        }
+    }
+
+    private mutating func fail() {
+        guard let place = open.randomElement(using: &random) else { return }
+        let key = calls[place].key
+        steps.withLock { $0[key] = -1 }
+    }
+
+    /// Time goes on, and parts are stored.
+    private mutating func store() async throws {
+        world.delay.advance(by: CallRun.storeInterval)
+        wall.advance(by: CallRun.storeInterval)
+    }
+
+    private mutating func cancel() async throws {
+        guard let place = open.randomElement(using: &random) else { return }
+        let call = calls[place]
+        _ = try? await world.cancel(call.who, call.key)
+        try await read(place, byPost: .random(using: &random))
+    }
+
+    /// The process dies, another one recovers.
+    private mutating func die() async throws {
+        world.storage.die()
+        let (old, oldSteps) = (world, steps)
+        (world, steps) = Self.process(over: storage, wall)
+        try await world.authority.recover()
+        cuts += open.count
+        // What is left of the old process ends without a trace.
+        oldSteps.withLock { steps in
+            for key in calls.map(\.key) { steps[key] = -1 }
+        }
+        try await old.delay.advancing(by: .seconds(10)) { await old.runner.waitForLast() }
+        try await check()
+    }
+
+    // MARK: - Reading
+
+    private func function(_ call: Call) -> String { call.size % 2 == 0 ? "drain" : "stop" }
+
+    /// Reads a call from a random place on, as far as it is, and then hangs up.
+    private mutating func read(_ place: Int, byPost: Bool) async throws {
+        let call = calls[place]
+        let after: Int64? =
+            call.seen.isEmpty || Bool.random(using: &random)
+            ? nil : Int64.random(in: 0..<Int64(call.seen.count), using: &random)
+        let events: CallEvents
+        do {
+            events =
+                byPost
+                ? try await world.stream(
+                    call.who,
+                    call.key,
+                    ["key": .string(call.key), "size": .integer(Int64(call.size))],
+                    of: function(call),
+                    after: after
+                ) : try await world.find(call.who, call.key, after: after)
+        } catch let problem as Problem where problem.code == .notFound {
+            // It had not been known to this server's storage when the last one died.
+            if !call.seen.isEmpty { faults.append("\(call.key) is gone, and was read") }
+            return
+        } catch {
+            faults.append("\(call.key): \(error)")
+            return
+        }
+        let many = Int.random(in: 0...12, using: &random)
+        let allowed = steps.value[call.key] ?? 0
+        var heard = Heard()
+        // Reads no more than is certain to come.
+        let there = max(0, min(allowed, call.size) - Int(after ?? -1) - 1)
+        if allowed < 0 || allowed > call.size || isOver(call) {
+            heard = try await events.read()
+        } else {
+            heard = try await events.read(min(many, there))
+        }
+        events.close()
+        cuts += 1
+        note(heard, of: place, after: after)
+    }
+
+    private func isOver(_ call: Call) -> Bool {
+        let key = Key.operation(call.who.account, key: call.key)
+        let row = try? storage.loadNow([key]).operation(call.who.account, key: call.key)
+        if case .done = row?.state { return true }
+        return false
+    }
+
+    private mutating func note(_ heard: Heard, of place: Int, after: Int64?) {
+        let call = calls[place]
+        if !heard.isInOrder { faults.append("\(call.key): out of order") }
+        let start = Int(heard.first ?? (after ?? -1) + 1)
+        for (offset, text) in heard.texts.enumerated() {
+            let index = start + offset
+            if text != Self.text(call.key, index) {
+                faults.append("\(call.key): \(index) is other")
+            }
+            if index == calls[place].seen.count { calls[place].seen.append(text) }
+        }
+        guard let endIndex = heard.endIndex else { return }
+        if heard.status == 200, Int(endIndex) != call.size {
+            faults.append("\(call.key): it ended early, at \(endIndex)")
+        }
+        calls[place].end = heard
+        ends[heard.code ?? "result", default: 0] += 1
+    }
+
+    // MARK: - Checks
+
+    private mutating func check() async throws {
+        if try await !world.isSound() { faults.append("the ledger is not sound") }
+        for call in calls.suffix(30) {
+            guard let end = call.end else { continue }
+            let again = try await world.find(call.who, call.key).read()
+            let isSame = again.endIndex == end.endIndex && again.body == end.body
+            if !isSame || !again.isInOrder { faults.append("\(call.key): another end") }
+            if Int64(again.texts.count) != again.endIndex {
+                faults.append("\(call.key): \(again.texts.count) of \(again.endIndex ?? -1) parts")
+            }
+        }
+    }
+
+    /// Lets all end, and looks at every call from the beginning.
+    mutating func finish() async throws {
+        for place in open {
+            steps.withLock { $0[calls[place].key] = calls[place].size + 1 }
+        }
+        try await world.delay.advancing { [world] in await world.runner.waitUntilIdle() }
+        var charged: [Identifier: Int64] = [:]
+        for place in calls.indices {
+            let call = calls[place]
+            guard let events = try? await world.find(call.who, call.key) else {
+                if !call.seen.isEmpty { faults.append("\(call.key) is gone") }
+                continue
+            }
+            let heard = try await events.read()
+            if let end = call.end, end.endIndex != heard.endIndex || end.body != heard.body {
+                faults.append("\(call.key): another end")
+            }
+            note(heard, of: place, after: nil)
+            charged[call.who.account, default: 0] += heard.body["charged"]?.integer ?? 0
+        }
+        for who in people {
+            let balance = try await world.balance(who)
+            if balance.held != 0
+                || balance.available != 1_000_000 - charged[who.account, default: 0]
+            {
+                faults.append("\(balance) after \(charged)")
+            }
+        }
+        if try await !world.isSound() { faults.append("the ledger is not sound") }
+    }
+}

@@ -1,0 +1,68 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Repetitions", .bounded)
+struct RepeatGuardTests {
+    private let repeats = RepeatGuard()
+    private let account = Identifier.numbered(1)
+
+    private func count(
+        _ input: JSONValue = ["a": 1],
+        _ account: Identifier? = nil,
+        function: String = "f",
+        limit: Int? = 2,
+        after seconds: Int = 0
+    ) -> Problem? {
+        refusal { () throws(Problem) in
+            try repeats.count(
+                function,
+                account ?? self.account,
+                input,
+                limit: limit,
+                at: ManualClock.start + .seconds(seconds)
+            )
+        }
+    }
+
+    @Test func `the same call is refused past its limit until the minute is over`() {
+        #expect(count() == nil && count(after: 30) == nil)
+        let problem = count(after: 40)
+        #expect(problem?.code == .rateLimited && problem?.retryAfter == 20)
+        #expect(count(after: 59)?.retryAfter == 1)
+        #expect(count(after: 60) == nil)
+    }
+
+    @Test func `another input, function or account is another call`() {
+        #expect(count() == nil && count() == nil && count() != nil)
+        #expect(count(["a": 2]) == nil)
+        #expect(count(.numbered(2)) == nil)
+        #expect(count(function: "g") == nil)
+        #expect(count(limit: nil) == nil)
+    }
+
+    @Test func `a call that was not made is taken back`() throws {
+        let receipt = try #require(
+            try repeats.count("f", account, 1, limit: 1, at: ManualClock.start)
+        )
+        #expect(count(1, limit: 1) != nil)
+        repeats.takeBack(receipt)
+        #expect(count(1, limit: 1) == nil)
+        #expect(count(1, limit: 1, after: 60) == nil)
+        // One of an earlier minute is taken from no later one.
+        repeats.takeBack(receipt)
+        #expect(count(1, limit: 1, after: 60) != nil)
+    }
+
+    @Test func `a clock that is set back begins a new minute`() {
+        #expect(count(after: 7_200) == nil && count(after: 7_200) == nil)
+        #expect(count(after: 7_200) != nil)
+        #expect(count() == nil)
+    }
+}
+
+extension RepeatGuardTests {
+    private func count(_ account: Identifier) -> Problem? { count(["a": 1], account) }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// What a kept answer is an answer to: whatever makes the answer another makes the key another.
+@Suite("Keys of kept answers", .bounded)
+struct ResultKeyTests {
+    private struct Question {
+        var name = "f"
+        var rules = FunctionRules(cache: .forever)
+        var input: JSONValue = ["a": 1, "b": ["c": .number(2.5)]]
+        var account: UInt64 = 1
+        var session: UInt64 = 2
+        var settings: JSONValue = ["birth": "2000-01-01", "theme": "dark"]
+        var zone = "Europe/Madrid"
+        var now = ManualClock.start
+
+        var key: ResultKey? {
+            ResultKey(
+                name,
+                rules,
+                input: input,
+                identity: Identity(account: .numbered(account), session: .numbered(session)),
+                profile: Account(
+                    id: .numbered(account),
+                    kind: .guest,
+                    timeZone: zone,
+                    language: "en",
+                    settings: settings,
+                    createdAt: now
+                ),
+                sessionLife: .seconds(86_400),
+                now: now
+            )
+        }
+    }
+
+    private func bytes(
+        _ cache: ResultCache = .forever,
+        _ change: (inout Question) -> Void = { _ in }
+    ) -> [UInt8]? {
+        var question = Question()
+        question.rules.cache = cache
+        change(&question)
+        return question.key?.bytes
+    }
+
+    private static let caches: [ResultCache] = [
+        .forever, .duration(.seconds(60)), .untilMidnight, .session, .untilChange(of: "birth"),
+    ]
+
+    @Test(arguments: caches)
+    func `one user's answer is never that of another`(cache: ResultCache) {
+        #expect(bytes(cache) == bytes(cache))
+        #expect(bytes(cache) != bytes(cache) { $0.account = 9 })
+    }
+
+    @Test(arguments: caches)
+    func `function, version and lifetime are in the key`(cache: ResultCache) {
+        #expect(bytes(cache) != bytes(cache) { $0.name = "g" })
+        #expect(bytes(cache) != bytes(cache) { $0.rules.version = "2" })
+        let keys = Self.caches.compactMap { bytes($0) }
+        #expect(Set(keys).count == Self.caches.count)
+    }
+
+    @Test(arguments: caches)
+    func `the input is in the key, in its canonical form`(cache: ResultCache) {
+        #expect(bytes(cache) == bytes(cache) { $0.input = ["b": ["c": .number(2.5)], "a": 1] })
+        #expect(bytes(cache) != bytes(cache) { $0.input = ["a": 1, "b": ["c": .number(2.50001)]] })
+        #expect(bytes(cache) != bytes(cache) { $0.input = ["a": "1", "b": ["c": .number(2.5)]] })
+        #expect(bytes(cache) != bytes(cache) { $0.input = ["a": 1] })
+    }
+
+    @Test func `everybody's answer is one key for all accounts, and none of an account's`() {
+        let cache = ResultCache.forever.public(sharing: "a", "b")
+        #expect(bytes(cache) == bytes(cache) { ($0.account, $0.session) = (9, 10) })
+        #expect(bytes(cache) != bytes())
+        var question = Question()
+        question.rules.cache = cache
+        #expect(question.key?.account == nil)
+        question.rules.cache = .forever
+        #expect(question.key?.account == .numbered(1))
+    }
+
+    @Test func `a session is in the key of what is kept for it, and of nothing else`() {
+        for cache in Self.caches {
+            let isSame = bytes(cache) == bytes(cache) { $0.session = 3 }
+            #expect(isSame == (cache != .session))
+        }
+    }
+
+    @Test func `a fact is in the key of what depends on it, and no other member`() {
+        let cache = ResultCache.untilChange(of: "birth", "place")
+        #expect(bytes(cache) == bytes(cache) { $0.settings = ["birth": "2000-01-01"] })
+        #expect(bytes(cache) != bytes(cache) { $0.settings = ["birth": "2000-01-02"] })
+        #expect(
+            bytes(cache) != bytes(cache) { $0.settings = ["birth": "2000-01-01", "place": "X"] }
+        )
+        #expect(bytes(cache) != bytes(cache) { $0.settings = [:] })
+    }
+
+    @Test func `nothing is kept of a function without a cache`() {
+        #expect(bytes(.none) == nil)
+    }
+
+    // MARK: - Until when
+
+    private func expiry(
+        _ cache: ResultCache,
+        _ now: String,
+        in zone: String = "Europe/Madrid"
+    ) throws -> String? {
+        let moment = try #require(Timestamp(now))
+        var question = Question(zone: zone, now: moment)
+        question.rules.cache = cache
+        return question.key?.expiry(madeAt: moment).description
+    }
+
+    @Test(arguments: [
+        ("2026-11-21T12:00:00Z", "Europe/Madrid", "2026-11-21T23:00:00.000Z"),
+        // A day of 23 hours, and one of 25.
+        ("2026-03-28T23:30:00Z", "Europe/Madrid", "2026-03-29T22:00:00.000Z"),
+        ("2026-10-24T22:30:00Z", "Europe/Madrid", "2026-10-25T23:00:00.000Z"),
+        // Where clocks change at midnight.
+        ("2026-09-05T12:00:00Z", "America/Santiago", "2026-09-06T04:00:00.000Z"),
+        ("2026-11-21T12:00:00Z", "Pacific/Kiritimati", "2026-11-22T10:00:00.000Z"),
+        ("2026-11-21T12:00:00Z", "Asia/Kathmandu", "2026-11-21T18:15:00.000Z"),
+    ])
+    func `until midnight is until that of the account's zone`(
+        now: String,
+        zone: String,
+        end: String
+    ) throws {
+        #expect(try expiry(.untilMidnight, now, in: zone) == Timestamp(end)?.description)
+    }
+
+    @Test func `what was kept until midnight is another question the next day`() throws {
+        let evening = try #require(Timestamp("2026-11-21T22:59:59Z"))
+        let cache = ResultCache.untilMidnight
+        let today = bytes(cache) { $0.now = evening }
+        #expect(today == bytes(cache) { $0.now = evening + .milliseconds(999) })
+        #expect(today != bytes(cache) { $0.now = evening + .seconds(1) })
+        // Another zone has another day at that moment, or the same.
+        #expect(today != bytes(cache) { ($0.now, $0.zone) = (evening, "Asia/Tokyo") })
+    }
+
+    @Test func `everybody's answer of a day counts until that day has ended everywhere`() throws {
+        let cache = ResultCache.untilMidnight.public(sharing: "a", "b")
+        let end = try expiry(cache, "2026-11-21T12:00:00Z")
+        #expect(end == Timestamp("2026-11-22T12:00:00Z")?.description)
+    }
+
+    @Test func `a duration counts from when the answer was made`() throws {
+        var question = Question()
+        question.rules.cache = .duration(.seconds(60))
+        let key = try #require(question.key)
+        #expect(key.expiry(madeAt: question.now + .seconds(30)) == question.now + .seconds(90))
+        question.rules.cache = .session
+        #expect(question.key?.expiry(madeAt: question.now) == question.now + .seconds(86_400))
+        question.rules.cache = .forever
+        #expect(question.key?.expiry(madeAt: question.now) == .never)
+        question.rules.cache = .untilChange(of: "birth")
+        #expect(question.key?.expiry(madeAt: question.now) == .never)
+    }
+}

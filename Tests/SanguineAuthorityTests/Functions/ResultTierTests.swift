@@ -1,0 +1,78 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Kept answers in memory", .bounded)
+struct ResultTierTests {
+    private func row(_ number: Int, bytes: Int = 0, life: Int = 60) -> ResultRow {
+        ResultRow(
+            key: Array("\(number)".utf8),
+            account: nil,
+            function: "f",
+            output: [UInt8](repeating: 0x20, count: bytes),
+            madeAt: ManualClock.start,
+            expiresAt: ManualClock.start + .seconds(life)
+        )
+    }
+
+    private func find(_ number: Int, in tier: ResultTier, after seconds: Int = 0) -> ResultRow? {
+        tier.find(row(number).key, at: ManualClock.start + .seconds(seconds))
+    }
+
+    @Test func `an answer is found until it has expired, and then is gone`() {
+        let tier = ResultTier(bytes: 10_000)
+        tier.add(row(1))
+        #expect(find(1, in: tier, after: 59) == row(1))
+        #expect(find(1, in: tier, after: 60) == nil)
+        #expect(find(1, in: tier) == nil && find(2, in: tier) == nil)
+    }
+
+    @Test func `a new answer takes the place of the old one`() {
+        let tier = ResultTier(bytes: 10_000)
+        tier.add(row(1))
+        tier.add(row(1, bytes: 5))
+        #expect(find(1, in: tier)?.output.count == 5)
+    }
+
+    @Test func `what is used stays, and what is not goes when there is no room`() {
+        let tier = ResultTier(bytes: 4 * ResultTier.overhead)
+        for number in 1...4 { tier.add(row(number)) }
+        #expect(find(1, in: tier) != nil && find(3, in: tier) != nil)
+        tier.add(row(5))
+        tier.add(row(6))
+        #expect([1, 3, 5, 6].allSatisfy { find($0, in: tier) != nil })
+        #expect(find(2, in: tier) == nil && find(4, in: tier) == nil)
+    }
+
+    @Test func `one that would take more than half of the room is left out`() {
+        let tier = ResultTier(bytes: 1_000)
+        tier.add(row(1))
+        tier.add(row(2, bytes: 500))
+        #expect(find(1, in: tier) != nil && find(2, in: tier) == nil)
+        ResultTier(bytes: 0).add(row(1))
+    }
+
+    @Test(arguments: 1...10)
+    func `whatever comes, it takes no more than its room`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        let (limit, tier) = (20_000, ResultTier(bytes: 20_000))
+        var most = 0
+        for _ in 0..<3_000 {
+            let number = Int.random(in: 0..<200, using: &random)
+            if Bool.random(using: &random) {
+                tier.add(row(number, bytes: .random(in: 0...3_000, using: &random)))
+            } else {
+                _ = find(number, in: tier, after: .random(in: 0...61, using: &random))
+            }
+            if number % 20 == 0 {
+                let rows = (0..<200).compactMap { find($0, in: tier) }
+                let bytes = rows.reduce(0) { $0 + $1.output.count + ResultTier.overhead }
+                most = max(most, bytes)
+            }
+        }
+        #expect(most > limit / 2 && most <= limit)
+    }
+}

@@ -1,0 +1,254 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+
+@testable import SanguineAuthority
+
+typealias DelayClock = SanguineTesting.ManualClock
+
+/// A process that runs calls, over a storage that may outlive it.
+final class CallWorld: Sendable {
+    /// What was told of the runner.
+    struct Told: Sendable {
+        var ended: [String] = []
+        var origins: [CallReply.Origin] = []
+        var firstParts: [Duration] = []
+        var notStored = 0
+    }
+
+    let wall: ManualClock
+    let delay = DelayClock()
+    let storage: MortalStorage
+    let authority: Authority
+    let runner: CallRunner
+    let told = WatchedState(Told())
+
+    init(
+        _ functions: ScriptedFunction...,
+        over storage: MemoryStorage = MemoryStorage(),
+        wall: ManualClock = ManualClock(),
+        settings: AuthoritySettings = AuthoritySettings(),
+        limits: CallRunner.Limits = CallRunner.Limits(running: 64)
+    ) {
+        self.wall = wall
+        self.storage = MortalStorage(over: storage)
+        authority = Authority(
+            storage: self.storage,
+            keys: SigningKeys(),
+            settings: settings,
+            clock: wall
+        )
+        var reports = CallRunner.Reports()
+        reports.ended = { [told] _, outcome in told.withLock { $0.ended.append(outcome) } }
+        reports.answered = { [told] _, origin in told.withLock { $0.origins.append(origin) } }
+        reports.began = { [told] _, time in told.withLock { $0.firstParts.append(time) } }
+        reports.notStored = { [told] _, _ in told.withLock { $0.notStored += 1 } }
+        runner = CallRunner(
+            authority: authority,
+            functions: { functions },
+            limits: limits,
+            expiryInterval: .seconds(1),
+            delay: delay,
+            reports: reports
+        )
+    }
+
+    // MARK: - Accounts
+
+    /// A new account with so many tokens, and a session of it.
+    func account(
+        _ number: UInt64 = 1,
+        tokens: Int64 = 100,
+        timeZone: String = "UTC"
+    ) async throws -> Identity {
+        let account = Identifier.numbered(number)
+        var world = World()
+        world.open(account, granted: tokens, timeZone: timeZone, at: wall.now())
+        let rows = world.rows.values.map(Change.put)
+        let transfers = (world.transfers[account] ?? []).map(Change.append)
+        try await store(rows + transfers)
+        return Identity(account: account, session: .numbered(number + 1_000_000))
+    }
+
+    /// Changes what is known of an account.
+    func change(_ account: Identifier, _ body: @Sendable (inout Account) -> Void) async throws {
+        guard var row = try storage.inner.loadNow([.account(account)]).account(account) else {
+            return
+        }
+        body(&row.profile)
+        try await store([.put(.account(row))])
+    }
+
+    private func store(_ changes: [Change]) async throws {
+        let command = Command(keys: []) { _ throws(Problem) in Decision((), changes: changes) }
+        _ = try storage.inner.performNow(command).get()
+    }
+
+    func balance(_ identity: Identity) async throws -> Balance {
+        try await authority.balance(identity.account)
+    }
+
+    /// How much of a quota is used.
+    func used(_ identity: Identity, of name: String = "readings") async throws -> Int64 {
+        let quotas = try await authority.quotas(identity.account).0.items
+        return quotas.first { $0.name == name }?.used ?? -1
+    }
+
+    /// Whether every balance is the sum of its entries.
+    func isSound() async throws -> Bool {
+        try await storage.inner.verifyLedger().differences.isEmpty
+    }
+
+    // MARK: - Calls
+
+    /// Calls a function.
+    func call(
+        _ who: Identity,
+        _ key: String,
+        _ input: JSONValue = [:],
+        of name: String = "f",
+        as reader: CallReader = .plain,
+        from address: String? = nil
+    ) async throws(Problem) -> CallReply {
+        let request = FunctionRequest(input: input)
+        let text = String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
+        return try await runner.call(
+            name,
+            who,
+            from: address,
+            Submission(
+                key: key,
+                fingerprint: Fingerprint("call", name, text),
+                content: .success(request)
+            ),
+            as: reader
+        )
+    }
+
+    /// Calls a function and waits for the answer in one piece.
+    func answer(
+        _ who: Identity,
+        _ key: String,
+        _ input: JSONValue = [:],
+        of name: String = "f"
+    ) async -> CallAnswer {
+        do throws(Problem) {
+            guard case .answer(let answer, let origin) = try await call(who, key, input, of: name)
+            else { return CallAnswer(status: 0, body: .null) }
+            return CallAnswer(answer, origin)
+        } catch {
+            return CallAnswer(status: error.status, body: .null, problem: error)
+        }
+    }
+
+    /// Calls a function and reads its answer in parts.
+    func stream(
+        _ who: Identity,
+        _ key: String,
+        _ input: JSONValue = [:],
+        of name: String = "f",
+        after index: Int64? = nil
+    ) async throws -> CallEvents {
+        let reply = try await call(who, key, input, of: name, as: .parts(after: index))
+        guard case .events(let events, _) = reply else { throw NoEvents() }
+        return events
+    }
+
+    /// Finds a call by its key, and reads it in parts.
+    func find(_ who: Identity, _ key: String, after index: Int64? = nil) async throws -> CallEvents
+    {
+        let position = OperationPosition(account: who.account, key: key)
+        let reply = try await runner.find(position, from: nil, as: .parts(after: index))
+        guard case .events(let events, _) = reply else { throw NoEvents() }
+        return events
+    }
+
+    /// Ends a call.
+    func cancel(_ who: Identity, _ key: String) async throws(Problem) -> CallEnding {
+        try await runner.cancel(OperationPosition(account: who.account, key: key))
+    }
+
+    struct NoEvents: Error {}
+}
+
+/// What a call was answered with.
+struct CallAnswer: Sendable {
+    var status: Int
+    var body: JSONValue
+    var isReplayed = false
+    var origin: CallReply.Origin?
+    /// The refusal, if there was no answer.
+    var problem: Problem?
+
+    init(status: Int, body: JSONValue, problem: Problem? = nil) {
+        self.status = status
+        self.body = body
+        self.problem = problem
+    }
+
+    init(_ answer: Answer, _ origin: CallReply.Origin) {
+        status = answer.stored.status
+        body = JSONValue(bytes: answer.stored.body)
+        isReplayed = answer.replayed
+        self.origin = origin
+    }
+
+    var output: JSONValue? { body["output"] }
+    var charged: Int64? { body["charged"]?.integer }
+    var code: String? { problem?.code.rawValue ?? body["code"]?.string }
+    var isFromCache: Bool { if case .cache = origin { true } else { false } }
+}
+
+extension JSONValue {
+    /// A value as it was written; `null` for what is none.
+    init(bytes: [UInt8]) {
+        self = (try? JSONParser.parse(bytes, limits: .init(values: .max)).value) ?? .null
+    }
+}
+
+/// What somebody has read of a stream.
+struct Heard: Sendable, Equatable {
+    var texts: [String] = []
+    /// The index of the first text.
+    var first: Int64?
+    /// Whether each text had the index that follows.
+    var isInOrder = true
+    var endIndex: Int64?
+    var status: Int?
+    var body: JSONValue = .null
+    /// An end that is none for good.
+    var broken: ProblemCode?
+
+    var code: String? { body["code"]?.string }
+    /// The index after the last text.
+    var next: Int64 { (first ?? 0) + Int64(texts.count) }
+
+    /// Takes an event.
+    mutating func take(_ event: CallEvent) {
+        switch event {
+        case .quiet: break
+        case .parts(let index, let texts):
+            if first == nil { first = index }
+            isInOrder = isInOrder && index == next && endIndex == nil
+            self.texts += texts
+        case .end(let index, .success(let answer)):
+            isInOrder = isInOrder && endIndex == nil
+            endIndex = index
+            status = answer.status
+            body = JSONValue(bytes: answer.body)
+        case .end(_, .failure(let problem)):
+            broken = problem.code
+        }
+    }
+}
+
+extension CallEvents {
+    /// Reads on until there are so many texts in all, or to the end.
+    func read(_ count: Int = .max, into heard: Heard = Heard()) async throws -> Heard {
+        try await within(TestingLimits.wait, "\(count) parts of a stream") { [self] in
+            var heard = heard
+            while heard.texts.count < count, let event = await next() { heard.take(event) }
+            return heard
+        }
+    }
+}
