@@ -76,6 +76,25 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a streamed call gives the whole text and is charged once, also found again`()
+            async throws
+        {
+            try await Self.withStage { _ in
+                .answer("Sure, it is late.")
+            } _: { stage in
+                let stream = try stage.client.stream(Ask(question: "Is it late?"))
+                #expect(stage.client.cached(.balance)?.held == 3)
+                var text = ""
+                var parts = stream.makeAsyncIterator()
+                while let part = try await parts.next() { text += part }
+                #expect(text == "Sure, it is late.")
+                let charged = try await stage.client.result(of: Ask.self, key: stream.key).charged
+                #expect(charged > 0 && stage.upstream.requests.value.count == 1)
+                try await stage.expectBoth(100 - charged)
+                #expect(stage.client.openCalls.isEmpty)
+            }
+        }
+
         /// What a client makes of an upstream's failure.
         struct Failure: Sendable, CustomTestStringConvertible {
             let testDescription: String

@@ -5,9 +5,9 @@ import Synchronization
 /// Makes metered calls: shows the hold, stores it, sends, and sees each call through to its end.
 ///
 /// A call runs in a task of its own, its *flight*. A caller who is cancelled stops waiting; the
-/// call is seen through all the same, because the server charges for it all the same. A call that may
-/// wait for a network has its request stored beside its hold, and is sent until it is answered, by
-/// this process or a later one.
+/// call is seen through all the same, because the server charges for it all the same. A call that
+/// may wait for a network has its request stored beside its hold, and is sent until it is answered,
+/// by this process or a later one.
 ///
 /// Mutable state: `guarded`, by its mutex, held over nothing.
 final class FunctionCaller: Sendable {

@@ -9,8 +9,8 @@ public import SanguineModel
 /// ```
 ///
 /// The call is sent at once. Parts are taken as they are asked for; at most
-/// ``ClientLimits/responseBytes`` wait for a slow reader, who then reads on by another connection. A
-/// connection that breaks is made again by itself, and the parts go on where they broke off: no
+/// ``ClientLimits/responseBytes`` wait for a slow reader, who then reads on by another connection.
+/// A connection that breaks is made again by itself, and the parts go on where they broke off: no
 /// part is missing, and none comes twice.
 ///
 /// To stop reading stops nothing else: cancel the task or let go of the stream, and the call goes
