@@ -128,5 +128,11 @@ final class MortalStorage: Storage {
 
     var freeBytes: Int64? { nil }
 
+    var blobs: any BlobStore { inner.blobs }
+
+    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try await inner.owned(ids)
+    }
+
     func close() async {}
 }
