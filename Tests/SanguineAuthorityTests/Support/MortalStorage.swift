@@ -39,7 +39,8 @@ final class MortalStorage: Storage {
     func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
-        await state.value.delay(command.keys)
+        let delay = state.value.delay
+        await delay(command.keys)
         try check(command.keys, isCommit: true)
         // Decided again, so that the changes are seen.
         let watching = Command<Decision<Outcome>>(
