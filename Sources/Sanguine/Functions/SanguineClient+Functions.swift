@@ -13,7 +13,7 @@ extension SanguineClient {
     /// is sent again with the same key, up to four times, and charged once.
     ///
     /// Without a network a call is refused at once, or waits for one, as
-    /// ``FunctionCall/whenOffline`` says. One that waits is stored: it is sent when there is a
+    /// `FunctionCall.whenOffline` says. One that waits is stored: it is sent when there is a
     /// network, also by a later process, and listed in ``openCalls`` until its answer was given.
     ///
     /// A balance that seems too low refuses nothing here: a purchase on another device may have

@@ -12,7 +12,7 @@ public import SanguineModel
 /// let server = try await SanguineServer(storage: storage, keys: keys, functions: functions)
 /// ```
 ///
-/// It is served by the ``FunctionCall/rules`` of the call. What both ends share cannot disagree:
+/// It is served by the `FunctionCall.rules` of the call. What both ends share cannot disagree:
 /// name, input, output, price and limits stand once.
 public struct ServerFunction: Sendable {
     /// What a function is made of when a server starts.
@@ -66,7 +66,7 @@ public struct ServerFunction: Sendable {
     ///   - type: The call, which both ends know. Its price is fixed, a quota, or nothing.
     ///   - inputs: The members of its input by name and type, as `GET /v1/functions` lists them.
     ///     Default: found by decoding.
-    ///   - compute: Makes the output. A ``Refusal`` that it throws is the caller's answer, any
+    ///   - compute: Makes the output. A `Refusal` that it throws is the caller's answer, any
     ///     other error is 502 `upstream_failed`; either way nothing is charged. Its task is
     ///     cancelled when nobody wants the answer any more.
     public init<Call: FunctionCall>(
@@ -100,7 +100,7 @@ public struct ServerFunction: Sendable {
     ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by
     ///     usage can cost. Default: 512.
     ///   - inputs: The members of its input by name and type. Default: found by decoding.
-    ///   - prompt: What the model is asked. A ``Refusal`` that it throws refuses the call, before
+    ///   - prompt: What the model is asked. A `Refusal` that it throws refuses the call, before
     ///     anything is held.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
@@ -185,7 +185,7 @@ public struct FunctionRun<Call: FunctionCall>: Sendable {
     public let input: Call.Input
     /// Who asks; `nil` where the answer is for everybody.
     public let account: Identifier?
-    /// The files that the call brings, within the call's ``FunctionRules/attachments``.
+    /// The files that the call brings, within the call's `FunctionRules.attachments`.
     public let attachments: [Attachment]
     let context: CallContext
 

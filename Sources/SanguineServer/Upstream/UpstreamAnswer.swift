@@ -1,3 +1,4 @@
+import SanguineAuthority
 import SanguineModel
 
 /// What a call has used, as the upstream reports it.
@@ -56,6 +57,29 @@ public struct UpstreamEvent: Hashable, Sendable {
         self.chunk = chunk
         self.text = text
         self.usage = usage
+    }
+}
+
+extension UpstreamEvent {
+    /// The one piece of an answer that did not come in pieces, as the chunk that a stream would
+    /// have.
+    init?(whole answer: UpstreamAnswer) {
+        let limits = JSONParser.Limits(values: .max)
+        guard case .object(var members) = try? JSONParser.parse(answer.body, limits: limits).value,
+            case .array(let choices) = members["choices"]
+        else { return nil }
+        let pieces = choices.map { choice -> JSONValue in
+            guard case .object(var piece) = choice else { return choice }
+            piece["delta"] = piece.removeValue(forKey: "message")
+            return .object(piece)
+        }
+        members["choices"] = .array(pieces)
+        members["object"] = "chat.completion.chunk"
+        self.init(
+            chunk: JSONValue.object(members).canonical,
+            text: answer.text,
+            usage: answer.usage
+        )
     }
 }
 

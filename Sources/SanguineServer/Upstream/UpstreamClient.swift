@@ -102,7 +102,7 @@ public struct UpstreamClient: Sendable {
         return await withTaskGroup(of: Event.self) { group in
             group.addTask {
                 guard isStreamed else { return await self.read(http, for: request, progress) }
-                return await self.stream(http, progress, onEvent)
+                return await self.stream(http, for: request, progress, onEvent)
             }
             group.addTask { [clock] in
                 do {
@@ -201,6 +201,7 @@ public struct UpstreamClient: Sendable {
     /// Reads an answer piece by piece, and gives each away before it reads on.
     private func stream(
         _ http: HTTPClientRequest,
+        for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> Event {
@@ -211,6 +212,9 @@ public struct UpstreamClient: Sendable {
                 return refusal(response)
             }
             let type = response.headers.first(name: "Content-Type")?.lowercased()
+            if type?.hasPrefix("application/json") == true {
+                return try await whole(response, for: request, progress, onEvent)
+            }
             guard type?.hasPrefix(Self.eventStream) ?? true else { throw UpstreamError.unreadable }
             var stream = CompletionStream(textBytes: configuration.answerBytes)
             var body = response.body.makeAsyncIterator()
@@ -235,6 +239,29 @@ public struct UpstreamClient: Sendable {
         } catch {
             return .ended(.failure(self.error(error, progress)), rest: nil)
         }
+    }
+
+    /// Reads the answer of an upstream that does not stream, and gives it away in one piece.
+    private func whole(
+        _ response: HTTPClientResponse,
+        for request: UpstreamRequest,
+        _ progress: AttemptProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
+    ) async throws -> Event {
+        let body = try await response.body.collect(upTo: configuration.answerBytes)
+        progress.heard()
+        let bytes = Array(body.readableBytesView)
+        guard let answer = UpstreamAnswer(body: bytes, to: request),
+            let event = UpstreamEvent(whole: answer)
+        else { throw UpstreamError.unreadable }
+        progress.gave()
+        await onEvent(event)
+        let streamed = UpstreamAnswer(
+            text: answer.text,
+            usage: answer.usage,
+            finishReason: answer.finishReason
+        )
+        return .ended(.success(streamed), rest: nil)
     }
 
     private func refusal(_ response: HTTPClientResponse) -> Event {

@@ -87,6 +87,20 @@ struct OpenAIDoorTests {
         }
     }
 
+    @Test func `an upstream that does not stream is given on in one piece`() async throws {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        } _: { guest, _ in
+            let reply = try await ask(
+                guest,
+                #"{"stream":true,"messages":[{"role":"user","content":"hi"}]}"#
+            )
+            let events = reply.body.components(separatedBy: "\n\n").filter { !$0.isEmpty }
+            #expect(events.count == 2 && events.last == "data: [DONE]")
+            #expect(events[0].contains(#""delta":{"content":"Yes.""#))
+        }
+    }
+
     @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
         try await withUpstream { _ in
             .bytesThenHangUp(Self.stream([Self.chunk("a"), Self.chunk("b")]))
