@@ -28,6 +28,7 @@ extension CallRunner {
                 "Call again with a new key: the answer is no longer kept."
             )
         case .done(let answer):
+            guard answer.isOfCall else { throw .noCall }
             return replay(answer, run: row.run, as: reader)
         }
     }
@@ -41,6 +42,7 @@ extension CallRunner {
         guard let call = services.calls.call(position) else {
             guard let row = try await services.authority.operation(position) else { throw .noCall }
             guard case .done(let answer) = row.state else { throw .stillRunning }
+            guard answer.isOfCall else { throw .noCall }
             return try await services.authority.ending(position.account, answer)
         }
         let flight = call.flight
@@ -102,5 +104,14 @@ extension Problem {
             .callCancelled,
             "Call again with a new key; what was made before is kept under this one."
         )
+    }
+}
+
+extension StoredAnswer {
+    /// Whether it answers a call: one that succeeded says which operation it was.
+    fileprivate var isOfCall: Bool {
+        guard status < 400 else { return true }
+        let json = try? JSONParser.parse(body, limits: .init(values: .max)).value
+        return json?["operation"] != nil
     }
 }

@@ -186,6 +186,8 @@ struct ModelCall: Sendable {
     ///   - request: What is asked.
     ///   - timeout: How long it may take.
     ///   - context: Where parts go, if somebody follows them.
+    ///   - isCallersOwn: Whether the caller has written the request: what the upstream does not
+    ///     take of it is the caller's to change, then. Default: no.
     ///   - part: What of an event is a part of the answer; an empty one is none.
     /// - Returns: What came, and what was streamed of it.
     /// - Throws: `upstream_failed`, `upstream_timeout`, `upstream_missing`.
@@ -193,6 +195,7 @@ struct ModelCall: Sendable {
         _ request: UpstreamRequest,
         within timeout: Duration,
         _ context: CallContext,
+        isCallersOwn: Bool = false,
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
         guard let upstreams else { throw .upstreamMissing }
@@ -221,6 +224,12 @@ struct ModelCall: Sendable {
             )
         } catch {
             logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
+            if isCallersOwn, case .refused(400 | 413 | 422, _) = error {
+                throw Problem(
+                    .invalidContent,
+                    "Change the request, and send it anew: the language model refuses it."
+                )
+            }
             throw Problem(upstream: error)
         }
     }

@@ -39,7 +39,12 @@ struct ChatFunction: MeteredFunction {
             unavailable: model.unavailable,
             chargeWhenCut: { pricing.chargeWhenCut($0, size) }
         ) { context async throws(Problem) in
-            let answer = try await model.answer(.chat(chat.body), within: timeout, context) {
+            let answer = try await model.answer(
+                .chat(chat.body),
+                within: timeout,
+                context,
+                isCallersOwn: true
+            ) {
                 chat.part(of: $0)
             }
             return PreparedCall.Outcome(
@@ -88,7 +93,8 @@ struct EmbeddingFunction: MeteredFunction {
             let answer = try await model.answer(
                 .embeddings(input.value),
                 within: timeout,
-                context
+                context,
+                isCallersOwn: true
             ) { _ in "" }
             return PreparedCall.Outcome(
                 output: try answer.output,
