@@ -224,7 +224,9 @@ struct ModelCall: Sendable {
             )
         } catch {
             logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
-            if isCallersOwn, case .refused(400 | 413 | 422, _) = error {
+            if isCallersOwn, case .refused(let status, _) = error,
+                [400, 413, 422].contains(status)
+            {
                 throw Problem(
                     .invalidContent,
                     "Change the request, and send it anew: the language model refuses it."
