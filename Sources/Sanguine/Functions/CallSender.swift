@@ -116,3 +116,10 @@ struct CallSender: Sendable {
         return "/v1/calls/\(key.addingPercentEncoding(withAllowedCharacters: allowed) ?? key)"
     }
 }
+
+extension SanguineError {
+    /// The server's refusal, if it is one.
+    var asProblem: Problem? {
+        if case .problem(let problem) = self { problem } else { nil }
+    }
+}

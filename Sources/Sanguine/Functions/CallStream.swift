@@ -70,9 +70,11 @@ final class CallStream: Sendable {
     func open() {
         let opening = OneShot<Connection>()
         guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
+        caller.opens(key)
         Task { [weak self, sending, caller] in
             // Stored before it is sent: a kill from here on does not lose the hold.
             caller.balance.persist()
+            defer { caller.opened(sending.key) }
             do throws(SanguineError) {
                 opening.resolve(.success(try await Self.connect(sending, caller, after: nil)))
                 if self?.isOpened() != true { caller.detached(sending) }
@@ -126,11 +128,7 @@ final class CallStream: Sendable {
     }
 
     /// Ends the call.
-    func cancel() async throws(SanguineError) -> Int64 {
-        // A call that the server does not know yet cannot be ended there.
-        _ = try? await guarded.withLock { $0.opening }?.value()
-        return try await caller.cancel(key)
-    }
+    func cancel() async throws(SanguineError) -> Int64 { try await caller.cancel(key) }
 
     // MARK: - Reading
 
@@ -207,6 +205,7 @@ final class CallStream: Sendable {
         after index: Int64?
     ) async throws(SanguineError) -> Connection {
         let call = caller.call
+        if sending.body == nil { await caller.isOpened(sending.key) }
         guard call.exchange.transport is any StreamingTransport else {
             return .whole(try await call.send(try caller.sender.request(sending)).body)
         }

@@ -13,6 +13,8 @@ import Synchronization
 final class FunctionCaller: Sendable {
     private struct Guarded {
         var flights: [String: CallFlight] = [:]
+        /// The streams whose first sending is under way.
+        var openings: [String: OneShot<Void>] = [:]
         var ending: SanguineError?
         var following: ObservationToken?
     }
@@ -196,6 +198,20 @@ final class FunctionCaller: Sendable {
         SpendingState.Terms(expectedCost: Call.expectedCost, quota: Call.rules.price.quota)
     }
 
+    /// A stream is about to be opened.
+    func opens(_ key: String) { guarded.withLock { $0.openings[key] = OneShot() } }
+
+    /// A stream was opened, or was not.
+    func opened(_ key: String) {
+        guarded.withLock { $0.openings.removeValue(forKey: key) }?.resolve(.success(()))
+    }
+
+    /// Returns when the server knows a call that this process may be opening: whoever asks for it
+    /// sooner is told that there is none.
+    func isOpened(_ key: String) async {
+        try? await guarded.withLock { $0.openings[key] }?.value()
+    }
+
     // MARK: - Finding again
 
     /// The flight of a call, which is looked for on the server if it is none of this process.
@@ -244,6 +260,7 @@ final class FunctionCaller: Sendable {
     /// - Returns: What it was charged.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
         if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
+        await isOpened(key)
         var failures = 0
         while true {
             do throws(SanguineError) {
@@ -290,6 +307,8 @@ final class FunctionCaller: Sendable {
                 try? store.setState(Self.stateName(sending.key), sending.body)
             }
             balance.persist()
+        } else {
+            await isOpened(sending.key)
         }
         let outcome = await outcome(of: sending, first, flight)
         guarded.withLock { $0.flights[sending.key] = nil }
@@ -477,11 +496,4 @@ extension FunctionCaller {
 
     /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.
     func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
-}
-
-extension SanguineError {
-    /// The server's refusal, if it is one.
-    fileprivate var asProblem: Problem? {
-        if case .problem(let problem) = self { problem } else { nil }
-    }
 }

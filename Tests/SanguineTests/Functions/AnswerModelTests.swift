@@ -41,10 +41,6 @@ struct AnswerModelTests {
         let call = Tell(parts: 2, isWaiting: true)
         let key = try client.answer(to: call).key
         stage.allow(2)
-        try await eventually("it is charged") {
-            let balance = stage.authority.balance()
-            return balance.held == 0 && balance.available == 97
-        }
         let answer = try client.answer(to: Tell.self, key: key)
         try await eventually("all of it") { answer.phase == .done }
         #expect(answer.text == call.text)

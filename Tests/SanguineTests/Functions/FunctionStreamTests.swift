@@ -136,6 +136,17 @@ struct FunctionStreamTests {
         #expect(error?.code == "not_found")
     }
 
+    @Test func `a call that is still on its way is found by its key, and not missed`() async throws
+    {
+        let client = try await stage.launch()
+        let call = Tell(parts: 3)
+        let key = try client.stream(call).key
+        #expect(try await client.result(of: Tell.self, key: key).output == call.text)
+        let other = try client.stream(call).key
+        #expect(try await client.stream(of: Tell.self, key: other).rest() == call.text)
+        #expect(try await stage.isSettled(client, available: 94))
+    }
+
     @Test func `to cancel ends the call once, and its reader learns of it`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 4, isWaiting: true)
