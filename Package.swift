@@ -266,7 +266,7 @@ let package = Package(
         // What our own tests share: a turn and a bound for each.
         .target(
             name: "TestSupport",
-            dependencies: ["SanguineTesting"],
+            dependencies: ["SanguineAuthority", "SanguineModel", "SanguineTesting"],
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),

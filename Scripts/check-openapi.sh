@@ -7,11 +7,11 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+source Scripts/servers.sh
 
 readonly work=.build-openapi
 readonly seconds=${OPENAPI_SECONDS:-90}
 readonly seed=${OPENAPI_SEED:-$RANDOM}
-readonly sanguine=.build/debug/sanguine
 
 # What must hold. Other checks of schemathesis contradict the contract: they want a request to be
 # accepted whose cursor nobody has given out, or whose key was used for another.
@@ -31,32 +31,6 @@ if [ ! -x "$work/python/bin/schemathesis" ]; then
 fi
 
 ${SWIFT:-swift} build --product sanguine
-
-servers=()
-stop() {
-    local process
-    for process in "${servers[@]}"; do kill "$process" 2>/dev/null || true; done
-    wait
-}
-trap stop EXIT
-
-# Starts a server, and prints its address when it listens.
-address=
-start() {
-    local log=$1
-    shift
-    : >"$log" # There before anybody looks.
-    "$sanguine" "$@" >"$log" 2>&1 &
-    servers+=("$!")
-    for _ in $(seq 600); do
-        address=$(sed -n 's|^listening on \(http://.*\)$|\1|p' "$log")
-        if [ -n "$address" ]; then return; fi
-        sleep 0.1
-    done
-    cat "$log" >&2
-    echo "'sanguine $1' does not listen after a minute." >&2
-    exit 1
-}
 
 rm -rf "$work/data"
 start "$work/stand-in.log" stand-in --port 0

@@ -163,19 +163,17 @@ public struct SanguineServer: Service {
                 )
             )
         }
-        let upstreams = http.map { http in
-            Upstreams(
-                configurations.map { name, configuration in
-                    NamedUpstream(
-                        name,
-                        UpstreamClient(configuration: configuration, httpClient: http, clock: delay)
-                    )
-                },
-                clock: delay,
-                reports: .metrics(registry, logger)
-            )
+        let named = http.map { http in
+            configurations.map { name, configuration in
+                NamedUpstream(
+                    name,
+                    UpstreamClient(configuration: configuration, httpClient: http, clock: delay)
+                )
+            }
         }
-        let functions = functionRunner(upstreams)
+        let functions = functionRunner(
+            Upstreams(named ?? [], clock: delay, reports: .metrics(registry, logger))
+        )
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(http, functions.calls)
@@ -309,7 +307,7 @@ public struct SanguineServer: Service {
     }
 
     /// What runs functions, for one run of the server.
-    func functionRunner(_ upstreams: Upstreams?) -> FunctionRunner {
+    func functionRunner(_ upstreams: Upstreams) -> FunctionRunner {
         let runner = FunctionRunner(
             settings: settings,
             registered: functions,

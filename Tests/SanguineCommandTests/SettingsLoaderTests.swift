@@ -195,6 +195,72 @@ struct SettingsLoaderTests {
         #expect("\(problems)".contains("functions.f."))
     }
 
+    @Test func `functions have inputs, limits and upstreams of their own`() async throws {
+        let yaml = """
+            upstream:
+              url: https://models.example.com
+              fallbacks: [spare]
+            upstreams:
+              spare:
+                url: https://spare.example.com/v1
+                model: small
+            functions:
+              reading:
+                kind: upstream
+                quota: readings
+                cacheFacts: [birth]
+                inputs:
+                  kind: [face, palm]
+                  origin?: string
+                prompt: "Read {{kind}} of {{settings.birth}}. {{origin}}"
+                upstreams: [spare, default]
+                attachments: {count: 1, types: [image/png]}
+                limits:
+                  repeatsPerMinute: 5
+                  timeout: 20s
+            openai:
+              function: reading
+            """
+        let loaded = try await load(
+            environment: ["SANGUINE_UPSTREAMS_SPARE_KEY": "k"],
+            yaml: yaml
+        )
+        let spare = UpstreamSetting(
+            name: "spare",
+            url: "https://spare.example.com/v1",
+            key: Secret("k"),
+            model: "small"
+        )
+        #expect(loaded.settings.upstreams == [spare])
+        #expect(loaded.settings.upstream.fallbacks == ["spare"])
+        #expect(loaded.warnings.isEmpty)
+        let reading = try #require(loaded.settings.functions.first)
+        #expect(
+            reading.inputs == [
+                InputMember("kind", .choice(["face", "palm"])),
+                InputMember("origin", isOptional: true),
+            ]
+        )
+        #expect(reading.rules.price == .quota("readings"))
+        #expect(reading.rules.cache == .untilChange(of: "birth"))
+        #expect(reading.rules.attachments == AttachmentRules(count: 1, types: ["image/png"]))
+        #expect(reading.rules.limits.repeatsPerMinute == 5)
+        #expect(reading.rules.limits.timeout == .seconds(20))
+        #expect(reading.upstreams == ["spare", "default"])
+        let key = loaded.effective.first { $0.key == "upstreams.spare.key" }
+        #expect(key?.value == Secret.mask)
+        let kind = loaded.effective.first { $0.key == "functions.reading.inputs.kind" }
+        #expect(kind?.value == "face, palm")
+    }
+
+    @Test func `a door to a function that is none, or asks no model, is refused`() async throws {
+        for name in ["nobody", "echo"] {
+            let problems = try await problems(yaml: "openai:\n  function: \(name)")
+            #expect("\(problems)".contains("openai.function"))
+        }
+        #expect(try await problems(yaml: "openai:\n  function: \"\"").isEmpty)
+    }
+
     @Test func `unknown names in the file are refused, with the nearest known one`() async throws {
         let yaml = """
             http:

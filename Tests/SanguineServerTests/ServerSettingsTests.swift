@@ -101,11 +101,11 @@ struct ServerSettingsTests {
         let text = error?.description ?? ""
         for name in [
             "'limits.functionCalls'", "'http.adminPort'", "“readings”", "“a/b”", "'quotas.a/b'",
-            "'functions.echo.maxOutputTokens'", "'functions.ask.price'",
+            "'functions.echo.maxOutputTokens'", "'functions.ask.price'", "'openai.function'",
         ] {
             #expect(text.contains(name), "\(name) is missing in: \(text)")
         }
-        #expect(error?.problems.count == 7)
+        #expect(error?.problems.count == 8)
     }
 
     @Test func `a certificate needs its key, and a key its certificate`() {

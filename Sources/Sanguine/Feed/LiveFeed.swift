@@ -204,7 +204,7 @@ final class LiveFeed: Sendable {
         defer { stream.cancel() }
         let now = uptime()
         change { $0.opened(number, at: now) }
-        var parser = EventStreamParser()
+        var parser = EventStreamParser(limit: FeedLimits.eventBytes)
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
             heard(number)

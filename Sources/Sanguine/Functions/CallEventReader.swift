@@ -27,10 +27,12 @@ struct CallEventReader: Sendable {
     private(set) var end: End?
     private var parts: [String] = []
     private var given = 0
-    private var parser = EventStreamParser()
+    private var parser = Self.parser
 
     /// Another connection begins.
-    mutating func reconnect() { parser = EventStreamParser() }
+    mutating func reconnect() { parser = Self.parser }
+
+    private static var parser: EventStreamParser { EventStreamParser(limit: FeedLimits.eventBytes) }
 
     /// The next part that was taken and not given.
     mutating func nextPart() -> String? {

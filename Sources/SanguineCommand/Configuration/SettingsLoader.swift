@@ -218,21 +218,33 @@ extension SettingsLoader {
             }
         }
         if functions.isEmpty { return }
-        settings.functions = []
-        for (name, members) in functions.sorted(by: { $0.key < $1.key }) {
+        settings.functions = Self.made(of: functions, &problems) {
+            name,
+            members throws(SettingsError) in
+            try FunctionSetting(
+                name: name,
+                members: members,
+                inputs: inputs[name] ?? [:],
+                source: source
+            )
+        }
+    }
+
+    /// What the entries of a section make, in the order of their names; notes what is wrong.
+    private static func made<Members, Entry>(
+        of entries: [String: Members],
+        _ problems: inout [SettingsError.Problem],
+        _ make: (String, Members) throws(SettingsError) -> Entry
+    ) -> [Entry] {
+        var made: [Entry] = []
+        for (name, members) in entries.sorted(by: { $0.key < $1.key }) {
             do throws(SettingsError) {
-                settings.functions.append(
-                    try FunctionSetting(
-                        name: name,
-                        members: members,
-                        inputs: inputs[name] ?? [:],
-                        source: source
-                    )
-                )
+                made.append(try make(name, members))
             } catch {
                 problems += error.problems
             }
         }
+        return made
     }
 
     /// The member of a function that a name in the file is.
@@ -251,19 +263,15 @@ extension SettingsLoader {
             guard let field = UpstreamSetting.Field(rawValue: key[2]) else { continue }
             upstreams[key[1], default: [:]][field] = file.text(of: key) ?? ""
         }
-        for (name, members) in upstreams.sorted(by: { $0.key < $1.key }) {
-            do throws(SettingsError) {
-                settings.upstreams.append(
-                    try UpstreamSetting(
-                        name: name,
-                        members: members,
-                        key: environment[UpstreamSetting.keyVariable(of: name)],
-                        source: source
-                    )
-                )
-            } catch {
-                problems += error.problems
-            }
+        settings.upstreams = Self.made(of: upstreams, &problems) {
+            name,
+            members throws(SettingsError) in
+            try UpstreamSetting(
+                name: name,
+                members: members,
+                key: environment[UpstreamSetting.keyVariable(of: name)],
+                source: source
+            )
         }
     }
 
@@ -282,15 +290,10 @@ extension SettingsLoader {
             collections[key[1], default: [:]][field] = file.list(of: key) ?? ""
         }
         if collections.isEmpty { return }
-        settings.collections = []
-        for (name, members) in collections.sorted(by: { $0.key < $1.key }) {
-            do throws(SettingsError) {
-                settings.collections.append(
-                    try RecordCollection(name: name, members: members, source: source)
-                )
-            } catch {
-                problems += error.problems
-            }
+        settings.collections = Self.made(of: collections, &problems) {
+            name,
+            members throws(SettingsError) in
+            try RecordCollection(name: name, members: members, source: source)
         }
     }
 

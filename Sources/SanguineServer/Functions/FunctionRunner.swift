@@ -15,7 +15,7 @@ struct FunctionRunner: Service {
         settings: ServerSettings,
         registered: [ServerFunction],
         authority: Authority,
-        upstreams: Upstreams?,
+        upstreams: Upstreams,
         clock: any WallClock,
         delay: any Clock<Duration>,
         metrics: any MetricsFactory,
@@ -88,7 +88,9 @@ struct FunctionRunner: Service {
             calls: calls,
             admission: admission,
             clock: clock
-        ) { [surroundings] in surroundings.model($0, among: $1) }
+        ) { [surroundings] setting, upstreams in
+            surroundings.model(setting, of: upstreams)
+        }
     }
 
     /// Waits for the graceful shutdown, and then for the calls that still run.
@@ -134,7 +136,7 @@ extension FunctionSetting {
     ) -> any MeteredFunction {
         switch kind {
         case .echo: EchoFunction(name: name, rules: rules, delay: surroundings.clock)
-        case .upstream: ModelFunction(self, surroundings.model(self, among: upstreams))
+        case .upstream: ModelFunction(self, surroundings.model(self))
         }
     }
 }

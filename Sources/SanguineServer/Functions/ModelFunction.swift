@@ -16,42 +16,25 @@ struct ModelFunction: MeteredFunction {
     let inputs: [String: String]
     /// Whom it asks, how much, and for how long.
     let model: ModelCall
-    /// Reads the input.
-    let read: @Sendable (JSONValue) throws(Problem) -> Question
+    /// Reads the input, with the account's settings on which the answer depends.
+    let read:
+        @Sendable (_ input: JSONValue, _ settings: [String: JSONValue]) throws(Problem) -> Question
     /// Makes the output of what the model said.
     let output: @Sendable (String) throws(Problem) -> JSONValue
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
-        let question = try read(input.value)
-        let messages = question.prompt.messages
-        let files = input.attachments
-        let size = PromptSize(bytes: question.prompt.bytes, attachments: files.count)
-        let pricing = Pricing(
-            price: rules.price,
-            maxOutputTokens: Int64(model.maxOutputTokens),
-            attachmentTokens: rules.attachments?.tokens ?? 0
+        let question = try read(input.value, input.settings)
+        let (prompt, files) = (question.prompt, input.attachments)
+        return model.prepared(
+            question.input,
+            rules,
+            PromptSize(bytes: prompt.bytes, attachments: files.count),
+            maxOutputTokens: model.maxOutputTokens,
+            request: { context async throws(Problem) in
+                .prompt(model.request(try await prompt.messages.showing(files, context)))
+            },
+            output: { answer throws(Problem) in try output(answer.text) }
         )
-        let timeout = rules.limits.timeout ?? model.timeout
-        return PreparedCall(
-            input: question.input,
-            hold: pricing.most(size),
-            guess: pricing.guess(size),
-            life: timeout + .seconds(60),
-            isSent: true,
-            unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
-        ) { context async throws(Problem) in
-            let shown = try await messages.showing(files, context)
-            let answer = try await model.answer(
-                .prompt(model.request(shown)),
-                within: timeout,
-                context
-            ) { $0.text }
-            return PreparedCall.Outcome(
-                output: try output(answer.text),
-                charge: answer.charge(pricing, size)
-            )
-        }
     }
 }
 
@@ -66,12 +49,13 @@ extension ModelFunction {
             rules: setting.rules,
             inputs: members.listed,
             model: model,
-            read: { input throws(Problem) in
+            read: { input, settings throws(Problem) in
                 let values = try members.read(input)
-                let text = prompt.filled(with: values)
+                let facts = settings.map { (PromptTemplate.settings + $0.key, $0.value) }
+                let all = values.merging(facts) { value, _ in value }
                 return Question(
                     input: .object(values),
-                    prompt: Prompt(system: system?.filled(with: values), text)
+                    prompt: Prompt(system: system?.filled(with: all), prompt.filled(with: all))
                 )
             },
             output: { .string($0) }
@@ -129,8 +113,8 @@ extension [UpstreamPrompt.Message] {
 
 /// How a function asks language models.
 struct ModelCall: Sendable {
-    /// The models; `nil` if there is none.
-    let upstreams: Upstreams?
+    /// The models that there are.
+    let upstreams: Upstreams
     /// Which of them, in order; all if empty.
     let names: [String]
     /// The model that is asked for; that of the upstream if `nil`.
@@ -142,13 +126,11 @@ struct ModelCall: Sendable {
     let logger: Logger
 
     /// What came of a request.
-    struct Answered: Sendable {
+    private struct Answered {
         var answer: UpstreamAnswer
         /// What was streamed.
         var progress: CallProgress
         var isStreamed: Bool
-
-        var text: String { answer.text }
 
         /// What it costs.
         ///
@@ -170,10 +152,55 @@ struct ModelCall: Sendable {
         }
     }
 
-    /// Why nothing can be asked now; `nil` if something can.
-    var unavailable: Problem? {
-        guard let upstreams else { return .upstreamMissing }
-        return upstreams.unavailable(names)
+    /// A call of a function that asks.
+    ///
+    /// - Parameters:
+    ///   - input: The part of the input that is heeded.
+    ///   - rules: What the function declares.
+    ///   - size: What bounds the prompt's tokens.
+    ///   - most: The longest answer that is asked for, in tokens.
+    ///   - isCallersOwn: Whether the caller has written the request: what the upstream does not
+    ///     take of it is the caller's to change, then. Default: no.
+    ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
+    ///   - request: Makes what is asked.
+    ///   - output: Makes the output of the answer.
+    func prepared(
+        _ input: JSONValue,
+        _ rules: FunctionRules,
+        _ size: PromptSize,
+        maxOutputTokens most: Int,
+        isCallersOwn: Bool = false,
+        part: @escaping @Sendable (UpstreamEvent) -> String = { $0.text },
+        request: @escaping @Sendable (CallContext) async throws(Problem) -> UpstreamRequest,
+        output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue
+    ) -> PreparedCall {
+        let pricing = Pricing(
+            price: rules.price,
+            maxOutputTokens: Int64(most),
+            attachmentTokens: rules.attachments?.tokens ?? 0
+        )
+        let timeout = rules.limits.timeout ?? timeout
+        return PreparedCall(
+            input: input,
+            hold: pricing.most(size),
+            guess: pricing.guess(size),
+            life: timeout + .seconds(60),
+            isSent: true,
+            unavailable: upstreams.unavailable(names),
+            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
+        ) { context async throws(Problem) in
+            let answered = try await answer(
+                try await request(context),
+                within: timeout,
+                context,
+                isCallersOwn: isCallersOwn,
+                part: part
+            )
+            return PreparedCall.Outcome(
+                output: try output(answered.answer),
+                charge: answered.charge(pricing, size)
+            )
+        }
     }
 
     func request(_ messages: [UpstreamPrompt.Message]) -> UpstreamPrompt {
@@ -182,23 +209,15 @@ struct ModelCall: Sendable {
 
     /// Asks, and gives on what comes.
     ///
-    /// - Parameters:
-    ///   - request: What is asked.
-    ///   - timeout: How long it may take.
-    ///   - context: Where parts go, if somebody follows them.
-    ///   - isCallersOwn: Whether the caller has written the request: what the upstream does not
-    ///     take of it is the caller's to change, then. Default: no.
-    ///   - part: What of an event is a part of the answer; an empty one is none.
-    /// - Returns: What came, and what was streamed of it.
-    /// - Throws: `upstream_failed`, `upstream_timeout`, `upstream_missing`.
-    func answer(
+    /// - Throws: `upstream_failed`, `upstream_timeout`; `invalid_content` for what the caller has
+    ///   written.
+    private func answer(
         _ request: UpstreamRequest,
         within timeout: Duration,
         _ context: CallContext,
-        isCallersOwn: Bool = false,
+        isCallersOwn: Bool,
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
-        guard let upstreams else { throw .upstreamMissing }
         let progress = Mutex(CallProgress())
         do throws(UpstreamError) {
             let answer = try await upstreams.answer(
@@ -262,19 +281,11 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
 }
 
 extension Problem {
-    static var upstreamMissing: Problem {
-        Problem(
-            .upstreamMissing,
-            "Ask the operator to set SANGUINE_UPSTREAM_URL.",
-            retryAfter: 60
-        )
-    }
-
     /// What a client is told of an upstream that failed: nothing of its answer.
     fileprivate init(upstream error: UpstreamError) {
         switch error {
         case .timeout: self = .upstreamTooSlow
-        case .refused(_, let seconds?):
+        case .refused(_, let seconds?), .unavailable(let seconds):
             self = .upstreamFailed
             retryAfter = max(1, min(seconds, CallRunner.longestRetryAfter))
         default: self = .upstreamFailed

@@ -8,6 +8,9 @@ struct PromptTemplate: Hashable, Sendable {
         case member(String)
     }
 
+    /// What stands before the name of a member of the account's settings: `{{settings.birth}}`.
+    static let settings = "settings."
+
     private let parts: [Part]
 
     /// Reads a template; braces that close nowhere are text.
@@ -46,6 +49,10 @@ struct PromptTemplate: Hashable, Sendable {
     }
 
     private static func text(_ value: JSONValue) -> String {
-        value.string ?? String(decoding: value.canonical, as: UTF8.self)
+        switch value {
+        case .null: ""
+        case .string(let text): text
+        default: String(decoding: value.canonical, as: UTF8.self)
+        }
     }
 }

@@ -18,15 +18,15 @@ public struct ServerFunction: Sendable {
     /// What a function is made of when a server starts.
     struct Surroundings: Sendable {
         var settings: ServerSettings
-        var upstreams: Upstreams?
+        var upstreams: Upstreams
         var clock: any Clock<Duration>
         var logger: Logger
 
-        /// How a function of the settings asks models.
-        func model(_ setting: FunctionSetting, among names: [String]) -> ModelCall {
+        /// How a function of the settings asks models: as it says, or others for their own.
+        func model(_ setting: FunctionSetting, of others: [String]? = nil) -> ModelCall {
             model(
-                names: names,
-                model: setting.model,
+                names: others ?? setting.upstreams,
+                model: others == nil ? setting.model : nil,
                 maxOutputTokens: setting.maxOutputTokens
             )
         }
@@ -39,15 +39,24 @@ public struct ServerFunction: Sendable {
             model: String?,
             maxOutputTokens: Int
         ) -> ModelCall {
-            ModelCall(
+            let names = names.isEmpty ? settings.upstreamOrder : names
+            return ModelCall(
                 upstreams: upstreams,
-                names: names.isEmpty ? settings.upstreamOrder : names,
+                names: names,
                 model: model,
                 maxOutputTokens: maxOutputTokens,
-                timeout: settings.upstream.timeout,
+                // One that says nothing leaves the next its time.
+                timeout: settings.upstream.timeout * max(1, names.count),
                 logger: logger
             )
         }
+    }
+
+    /// Whom a function asks, and for how much.
+    struct Asking: Sendable {
+        var upstreams: [String]
+        var model: String?
+        var maxOutputTokens: Int
     }
 
     /// The name in the path.
@@ -56,8 +65,8 @@ public struct ServerFunction: Sendable {
     public let rules: FunctionRules
     /// The members of the input, by name and type; `nil` if they could not be found.
     let inputs: [String: String]?
-    /// Whether it computes: nothing reports a usage then.
-    let computes: Bool
+    /// Whom it asks; `nil` for one that computes, of which nothing reports a usage.
+    let asks: Asking?
     let make: @Sendable (Surroundings) -> any MeteredFunction
 
     /// A function that computes its output.
@@ -78,7 +87,7 @@ public struct ServerFunction: Sendable {
         name = Call.name
         rules = Call.rules
         self.inputs = members.listed
-        computes = true
+        asks = nil
         make = { surroundings in
             ComputedFunction<Call>(
                 inputs: members,
@@ -100,8 +109,57 @@ public struct ServerFunction: Sendable {
     ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by
     ///     usage can cost. Default: 512.
     ///   - inputs: The members of its input by name and type. Default: found by decoding.
-    ///   - prompt: What the model is asked. A `Refusal` that it throws refuses the call, before
-    ///     anything is held.
+    ///   - prompt: What the model is asked. It is given the input, and those members of the
+    ///     account's settings that the cache declares by `untilChange(of:)`. A `Refusal` that it
+    ///     throws refuses the call, before anything is held.
+    public init<Call: FunctionCall>(
+        asking type: Call.Type,
+        model: String? = nil,
+        upstreams: [String] = [],
+        maxOutputTokens: Int = 512,
+        inputs: [String: String]? = nil,
+        prompt:
+            @escaping @Sendable (
+                _ input: Call.Input, _ settings: [String: JSONValue]
+            ) throws -> Prompt
+    ) {
+        let members = TypedInput<Call.Input>(inputs)
+        name = Call.name
+        rules = Call.rules
+        self.inputs = members.listed
+        let asking = Asking(
+            upstreams: upstreams,
+            model: model,
+            maxOutputTokens: maxOutputTokens
+        )
+        asks = asking
+        make = { surroundings in
+            ModelFunction(
+                name: Call.name,
+                rules: Call.rules,
+                inputs: members.listed ?? [:],
+                model: surroundings.model(
+                    names: asking.upstreams,
+                    model: asking.model,
+                    maxOutputTokens: asking.maxOutputTokens
+                ),
+                read: { value, settings throws(Problem) in
+                    let (input, heeded) = try members.read(value)
+                    do {
+                        let prompt = try prompt(input, settings)
+                        return ModelFunction.Question(input: heeded, prompt: prompt)
+                    } catch {
+                        throw Problem(refusing: error)
+                    }
+                },
+                output: { text throws(Problem) in try Self.output(Call.Output.self, of: text) }
+            )
+        }
+    }
+
+    /// A function that asks a language model, by its input alone.
+    ///
+    /// Like the initializer whose prompt is given the account's settings, too.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,
@@ -110,32 +168,13 @@ public struct ServerFunction: Sendable {
         inputs: [String: String]? = nil,
         prompt: @escaping @Sendable (Call.Input) throws -> Prompt
     ) {
-        let members = TypedInput<Call.Input>(inputs)
-        name = Call.name
-        rules = Call.rules
-        self.inputs = members.listed
-        computes = false
-        make = { surroundings in
-            ModelFunction(
-                name: Call.name,
-                rules: Call.rules,
-                inputs: members.listed ?? [:],
-                model: surroundings.model(
-                    names: upstreams,
-                    model: model,
-                    maxOutputTokens: maxOutputTokens
-                ),
-                read: { value throws(Problem) in
-                    let (input, heeded) = try members.read(value)
-                    do {
-                        return ModelFunction.Question(input: heeded, prompt: try prompt(input))
-                    } catch {
-                        throw Problem(refusing: error)
-                    }
-                },
-                output: { text throws(Problem) in try Self.output(Call.Output.self, of: text) }
-            )
-        }
+        self.init(
+            asking: type,
+            model: model,
+            upstreams: upstreams,
+            maxOutputTokens: maxOutputTokens,
+            inputs: inputs
+        ) { input, _ in try prompt(input) }
     }
 
     /// What the model said, as the output of a call.
@@ -164,7 +203,13 @@ public struct ServerFunction: Sendable {
                 "Give the function '\(name)' its 'inputs': they cannot be found by decoding."
             )
         }
-        if computes, rules.price.kind == .usage {
+        if let asks, !FunctionSetting.Field.outputTokens.contains(Int64(asks.maxOutputTokens)) {
+            faults.append(
+                "Give the function '\(name)' \(FunctionSetting.Field.maxOutputTokens.allowed) "
+                    + "as 'maxOutputTokens'."
+            )
+        }
+        if asks == nil, rules.price.kind == .usage {
             faults.append(
                 "Give the function '\(name)' a fixed price: what it computes reports no usage."
             )
@@ -187,6 +232,9 @@ public struct FunctionRun<Call: FunctionCall>: Sendable {
     public let account: Identifier?
     /// The files that the call brings, within the call's `FunctionRules.attachments`.
     public let attachments: [Attachment]
+    /// The members of the account's settings on which the answer depends, as the cache declares
+    /// them by `untilChange(of:)`: `null` for one that is not set.
+    public var settings: [String: JSONValue] { context.settings }
     let context: CallContext
 
     /// Adds a part to the answer, for a function that streams, and waits while too much is not

@@ -13,7 +13,8 @@ struct OpenAIDoor: Sendable {
     let calls: CallRunner
     let admission: Admission
     let clock: any WallClock
-    let make: @Sendable (FunctionSetting, [String]) -> ModelCall
+    /// Makes how a function asks: as it says itself, or these upstreams for their own model.
+    let make: @Sendable (FunctionSetting, [String]?) -> ModelCall
 
     /// What is served.
     var endpoints: [Endpoint] {
@@ -53,7 +54,7 @@ struct OpenAIDoor: Sendable {
         let isStreamed = body?["stream"] == true
         let reply = try await call(admitted, request, as: isStreamed ? .parts(after: nil) : .plain)
         {
-            ChatFunction(name: $0.name, rules: $0.rules, model: $1)
+            PassedFunction.chat($0, $1)
         }
         return .openAI(reply)
     }
@@ -62,7 +63,7 @@ struct OpenAIDoor: Sendable {
     private func embeddings(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let admitted = try await admitted(request)
         let reply = try await call(admitted, request, as: .plain) {
-            EmbeddingFunction(name: $0.name, rules: $0.rules, model: $1)
+            PassedFunction.embeddings($0, $1)
         }
         return .openAI(reply)
     }
@@ -90,7 +91,7 @@ struct OpenAIDoor: Sendable {
         _ admitted: Admitted,
         _ request: any WireRequest,
         as reader: CallReader,
-        _ function: (FunctionSetting, ModelCall) -> any MeteredFunction
+        _ function: (FunctionSetting, ModelCall) -> PassedFunction
     ) async throws(Problem) -> CallReply {
         guard let setting else {
             throw Problem(.notFound, "Ask the operator to name a function by 'openai.function'.")
@@ -99,7 +100,7 @@ struct OpenAIDoor: Sendable {
         let upstreams = models.first { $0.name == name }?.upstreams
         guard upstreams != nil || name == setting.name else { throw .noModel }
         return try await calls.call(
-            function(setting, make(setting, upstreams ?? setting.upstreams)),
+            function(setting, make(setting, name == setting.name ? nil : upstreams)),
             admitted.identity,
             request.address,
             admitted.submission,

@@ -114,7 +114,8 @@ extension FunctionSetting {
             case .maxOutputTokens: "a whole number from 1 to 1000000"
             case .systemPrompt, .prompt:
                 "at most \(Self.promptCharacters) characters, for a function of kind upstream, "
-                    + "with {{places}} for members of 'inputs'; each has a place in one of the two"
+                    + "with {{places}} for members of 'inputs' and {{settings.<name>}} for "
+                    + "those of 'cacheFacts'; each has a place in one of the two"
             case .model: "1 to 200 characters, for a function of kind upstream"
             case .upstreams: "names of 'upstreams', and 'default' for that of 'upstream.url'"
             case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
@@ -201,7 +202,11 @@ private struct FunctionReader {
         setting.maxOutputTokens = integer(.maxOutputTokens, Field.outputTokens).map(Int.init) ?? 512
         setting.upstreams = list(.upstreams) ?? []
         setting.model = members[.model]
-        let onlyUpstream: [Field] = [.prompt, .systemPrompt, .model, .upstreams, .attachmentCount]
+        let onlyUpstream: [Field] = [
+            .prompt, .systemPrompt, .model, .upstreams, .attachmentCount, .maxOutputTokens,
+            .timeout,
+            .cacheFacts,
+        ]
         if kind == .echo {
             for field in onlyUpstream where members[field] != nil { refuse(field) }
             if let input = inputs.keys.min() { refuse("inputs.\(input)", "none for kind echo") }

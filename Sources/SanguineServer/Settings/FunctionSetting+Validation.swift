@@ -29,7 +29,11 @@ extension FunctionSetting {
         let places = PromptTemplate(prompt).names
             .union(PromptTemplate(systemPrompt ?? "").names)
         let names = inputs.map(\.name)
-        for name in Set(names).symmetricDifference(places).sorted() {
+        var facts: [String] = []
+        if case .facts(let names) = rules.cache.lifetime {
+            facts = names.map { PromptTemplate.settings + $0 }
+        }
+        for name in Set(names + facts).symmetricDifference(places).sorted() {
             problems.append(
                 Self.refusal(
                     of: self.name,

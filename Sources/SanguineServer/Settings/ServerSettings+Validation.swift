@@ -21,6 +21,10 @@ extension ServerSettings {
                     .unusable(reason: "Register the function '\(function.name)' once.")
                 )
             }
+            for name in function.asks?.upstreams ?? [] where !hasUpstream(name) {
+                let reason = "Add the upstream '\(name)' of '\(function.name)' to the settings."
+                problems.append(.unusable(reason: reason))
+            }
             if let quota = function.rules.price.quota?.name, !quotas.contains(quota) {
                 let reason = "Add the quota '\(quota)' of '\(function.name)' to the settings."
                 problems.append(.unusable(reason: reason))
@@ -60,6 +64,15 @@ extension ServerSettings {
         problems += functions.flatMap(\.problems)
         problems += functions.flatMap { problemsOfNames(in: $0) }
         problems += problemsOfUpstreams
+        // A file may have no function of the default's name: the door is closed then.
+        let door = functions.first { $0.name == openAI.function }
+        let others = ["", OpenAI().function]
+        if door.map({ $0.kind != .upstream }) ?? !others.contains(openAI.function) {
+            let allowed = "the name of a function of kind upstream, or nothing"
+            problems.append(
+                refusal(of: "openai.function", value: openAI.function, allowed: allowed)
+            )
+        }
         return problems
     }
 

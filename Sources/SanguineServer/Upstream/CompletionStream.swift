@@ -1,3 +1,4 @@
+import Foundation
 import SanguineModel
 
 /// A streamed chat completion, from the bytes of its body to pieces and the whole.
@@ -21,6 +22,10 @@ struct CompletionStream: Sendable {
 
     private let textBytes: Int
     private var parser: EventStreamParser
+    /// The data of events that have come and were not taken; what stops them comes after them.
+    private var waiting: [Data] = []
+    private var taken = 0
+    private var isTooLong = false
     private var received = 0
     private var text = ""
     private var usage: UpstreamUsage?
@@ -50,7 +55,10 @@ struct CompletionStream: Sendable {
     mutating func append(_ bytes: some Collection<UInt8>) throws(UpstreamError) {
         received += bytes.count
         guard received / Self.bytesPerTextByte <= textBytes else { throw tooLarge }
-        parser.append(bytes)
+        guard !isTooLong else { return }
+        collect { parser, receive throws(EventStreamParser.TooLong) in
+            try parser.take(bytes, receive)
+        }
     }
 
     /// Takes the next piece that has come whole, or returns `nil` until more has come, and from
@@ -70,7 +78,10 @@ struct CompletionStream: Sendable {
         guard !isDone else { return nil }
         var last: UpstreamEvent?
         do throws(UpstreamError) {
-            if let data = try lastData() { last = try take(data) }
+            collect { parser, receive throws(EventStreamParser.TooLong) in
+                try parser.end(receive)
+            }
+            if let data = try nextData() { last = try take(data) }
         } catch .unreadable {
             // A chunk that is cut off: the connection broke, and nobody said so.
             throw .failed(mayHaveBeenSent: true)
@@ -106,12 +117,30 @@ struct CompletionStream: Sendable {
         return UpstreamEvent(chunk: data, text: piece, usage: reported)
     }
 
-    private mutating func nextData() throws(UpstreamError) -> [UInt8]? {
-        do { return try parser.next() } catch { throw tooLarge }
+    /// Lets the parser hand on events, of which those without data are none.
+    private mutating func collect(
+        _ body: (inout EventStreamParser, (EventStreamParser.Output) -> Void)
+            throws(EventStreamParser.TooLong) -> Void
+    ) {
+        var new: [Data] = []
+        do throws(EventStreamParser.TooLong) {
+            try body(&parser) { output in
+                if case .event(_, let data, _) = output, !data.isEmpty { new.append(data) }
+            }
+        } catch {
+            isTooLong = true
+        }
+        waiting += new
     }
 
-    private mutating func lastData() throws(UpstreamError) -> [UInt8]? {
-        do { return try parser.end() } catch { throw tooLarge }
+    private mutating func nextData() throws(UpstreamError) -> [UInt8]? {
+        guard taken < waiting.count else {
+            (waiting, taken) = ([], 0)
+            guard !isTooLong else { throw tooLarge }
+            return nil
+        }
+        defer { taken += 1 }
+        return Array(waiting[taken])
     }
 
     /// The status that an error names in `code` or `status`, as some servers do; otherwise 500.

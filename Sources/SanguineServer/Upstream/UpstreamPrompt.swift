@@ -76,13 +76,15 @@ public enum UpstreamRequest: Hashable, Sendable {
     case prompt(UpstreamPrompt)
     /// The body of a chat completion as OpenAI's API reference has it.
     ///
-    /// `model`, `stream` and `stream_options.include_usage` are replaced; everything else, tools
+    /// `model`, by that of each upstream or the one that is given, `stream` and
+    /// `stream_options.include_usage` are replaced; everything else, tools
     /// among it, is passed through.
-    case chat(JSONValue)
+    case chat(JSONValue, model: String? = nil)
     /// The body of an embedding request as OpenAI's API reference has it, never streamed.
     ///
-    /// `model` is replaced; everything else is passed through.
-    case embeddings(JSONValue)
+    /// `model` is replaced, by that of each upstream or the one that is given; everything else is
+    /// passed through.
+    case embeddings(JSONValue, model: String? = nil)
 }
 
 extension UpstreamRequest {
@@ -101,10 +103,10 @@ extension UpstreamRequest {
                 "messages": .array(prompt.messages.map(\.json)),
                 "max_tokens": .integer(Int64(prompt.maxOutputTokens)),
             ]
-        case .chat(let body), .embeddings(let body):
+        case .chat(let body, let other), .embeddings(let body, let other):
             members = [:]
             if case .object(let own) = body { members = own }
-            members["model"] = .string(model)
+            members["model"] = .string(other ?? model)
         }
         guard canStream else { return JSONValue.object(members).canonical }
         var options: [String: JSONValue] = [:]

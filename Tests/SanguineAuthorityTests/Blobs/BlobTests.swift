@@ -142,8 +142,8 @@ struct BlobTests {
 }
 
 /// A storage in memory whose commands or files fail when told.
-private final class WitnessStorage: Storage {
-    private let inner = MemoryStorage()
+private final class WitnessStorage: StorageDecorator {
+    let inner = MemoryStorage()
     private let failing = Mutex((commands: false, files: false))
 
     func failCommands(_ fails: Bool) { failing.withLock { $0.commands = fails } }
@@ -160,68 +160,6 @@ private final class WitnessStorage: Storage {
     var blobs: any BlobStore {
         failing.withLock { $0.files } ? FullStore() : inner.blobs
     }
-
-    func load(_ keys: [Key]) async throws(StorageError) -> Loaded { try await inner.load(keys) }
-
-    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
-        try await inner.owned(ids)
-    }
-
-    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
-        try await inner.feed(query)
-    }
-
-    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
-        try await inner.records(query)
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        try await inner.transfers(of: account, before: number, limit: limit)
-    }
-
-    func openHolds(
-        expiringBy moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [HoldRow] {
-        try await inner.openHolds(expiringBy: moment, limit: limit)
-    }
-
-    func runningOperations(
-        after position: OperationPosition?,
-        limit: Int
-    ) async throws(StorageError) -> [OperationRow] {
-        try await inner.runningOperations(after: position, limit: limit)
-    }
-
-    func parts(
-        of run: Identifier,
-        from index: Int64,
-        limit: Int
-    ) async throws(StorageError) -> [PartsRow] {
-        try await inner.parts(of: run, from: index, limit: limit)
-    }
-
-    func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await inner.account(email: email)
-    }
-
-    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
-        try await inner.sweep(horizon, limit: limit)
-    }
-
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
-    }
-
-    func checkHealth() async throws(StorageError) { try await inner.checkHealth() }
-
-    var freeBytes: Int64? { nil }
-
-    func close() async { await inner.close() }
 }
 
 /// A disk without room.

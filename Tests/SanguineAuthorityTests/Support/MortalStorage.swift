@@ -1,12 +1,13 @@
 import SanguineModel
 import SanguineTesting
+import TestSupport
 
 @testable import SanguineAuthority
 
 /// A process's view of a storage that outlives it: it counts commits, fails when told, and dies.
 ///
 /// Mutable state: `state`, by its lock.
-final class MortalStorage: Storage {
+final class MortalStorage: StorageDecorator {
     /// What a command is about, as far as a fault looks at it.
     typealias Fault = @Sendable (_ keys: [Key], _ isCommit: Bool) -> StorageError?
 
@@ -81,58 +82,6 @@ final class MortalStorage: Storage {
     private func check(_ keys: [Key], isCommit: Bool) throws(StorageError) {
         let error = state.withLock { $0.isDead ? .closed : $0.fault(keys, isCommit) }
         if let error { throw error }
-    }
-
-    func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
-        try await inner.feed(query)
-    }
-
-    func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
-        try await inner.records(query)
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        try await inner.transfers(of: account, before: number, limit: limit)
-    }
-
-    func openHolds(
-        expiringBy moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [HoldRow] {
-        try await inner.openHolds(expiringBy: moment, limit: limit)
-    }
-
-    func runningOperations(
-        after position: OperationPosition?,
-        limit: Int
-    ) async throws(StorageError) -> [OperationRow] {
-        try await inner.runningOperations(after: position, limit: limit)
-    }
-
-    func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await inner.account(email: email)
-    }
-
-    func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
-        try await inner.sweep(horizon, limit: limit)
-    }
-
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
-    }
-
-    func checkHealth() async throws(StorageError) { try await inner.checkHealth() }
-
-    var freeBytes: Int64? { nil }
-
-    var blobs: any BlobStore { inner.blobs }
-
-    func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
-        try await inner.owned(ids)
     }
 
     func close() async {}

@@ -77,7 +77,7 @@ struct FunctionSettingTests {
         let members: [Field: String] = [
             .kind: "upstream", .perMillionInput: "1", .perMillionOutput: "2", .atLeast: "3",
             .cacheFacts: "birth, place", .attachmentCount: "2", .attachmentTypes: "image/png",
-            .prompt: "{{a}}",
+            .prompt: "{{a}} {{settings.birth}}", .systemPrompt: "{{settings.place}}",
         ]
         let setting = try setting(members, inputs: ["a": "string"])
         var written: [Field: String] = [:]
@@ -128,6 +128,13 @@ struct FunctionSettingTests {
             ([.kind: "upstream", .price: "1", .prompt: "Nothing is asked."], "prompt"),
             ([.kind: "echo", .price: "1", .prompt: "{{question}}"], "prompt"),
             ([.kind: "echo", .price: "1", .model: "small"], "model"),
+            ([.kind: "echo", .price: "1", .timeout: "5s"], "limits.timeout"),
+            ([.kind: "echo", .price: "1", .maxOutputTokens: "5"], "maxOutputTokens"),
+            ([.kind: "upstream", .price: "1", .cacheFacts: "birth"], "prompt"),
+            (
+                [.kind: "upstream", .price: "1", .prompt: "{{question}} {{settings.birth}}"],
+                "prompt"
+            ),
         ] as [([FunctionSetting.Field: String], String)]
     )
     func `members that do not go together are refused, each by its name`(

@@ -67,6 +67,40 @@ struct OpenAIDoorTests {
         }
     }
 
+    @Test func `the function's own model is asked, and an upstream's by its name`() async throws {
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.functions[1].model = "large"
+            } _: { server in
+                let guest = try await server.guest()
+                var arrivals = upstream.arrivals.makeAsyncIterator()
+                for (name, model) in [("ask", "large"), ("stand-in", "stand-in")] {
+                    let messages = #""messages":[{"role":"user","content":"a"}]"#
+                    #expect(
+                        try await ask(guest, #"{"model":"\#(name)",\#(messages)}"#).status == 200
+                    )
+                    let sent = try #require(await arrivals.next()).body
+                    let json = try JSONDecoder().decode(JSONValue.self, from: Data(sent.utf8))
+                    #expect(json["model"]?.string == model)
+                }
+            }
+        }
+    }
+
+    @Test func `what the model refuses of a request is the caller's to change`() async throws {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.json("{}", status: "400 Bad Request"))
+        } _: { guest, _ in
+            let reply = try await ask(guest)
+            #expect(reply.status == 422)
+            #expect(try reply.json["error"]?["code"]?.string == "invalid_content")
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
     @Test func `chunks are given on byte for byte, and the usage only if it was asked for`()
         async throws
     {

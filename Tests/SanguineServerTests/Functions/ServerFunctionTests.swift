@@ -43,6 +43,14 @@ struct ServerFunctionTests {
         var input: Input
     }
 
+    private struct Chart: FunctionCall {
+        struct Input: Codable, Sendable {}
+        typealias Output = String
+        static let name = "chart"
+        static let rules = FunctionRules(price: .fixed(1), cache: .untilChange(of: "birth"))
+        var input = Input()
+    }
+
     private struct Metered: FunctionCall {
         struct Input: Codable, Sendable {}
         typealias Output = String
@@ -152,6 +160,69 @@ struct ServerFunctionTests {
         }
     }
 
+    @Test(arguments: [true, false])
+    func `an answer that depends on facts of the account is made of them, until they change`(
+        asks: Bool
+    ) async throws {
+        try await ScriptedUpstream.with({ request in
+            .bytes(ScriptedUpstream.completion(request.body.contains("leap") ? "Leap" : "Plain"))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.functions = [
+                    asks
+                        ? ServerFunction(asking: Chart.self) { _, settings in
+                            Prompt("Born on \(settings["birth"]?.string ?? "some day")")
+                        }
+                        : ServerFunction(Chart.self) { call in
+                            call.settings["birth"]?.string == "leap" ? "Leap" : "Plain"
+                        }
+                ]
+            } _: { server in
+                let guest = try await server.guest()
+                func chart() async throws -> FunctionResult<String> {
+                    try await guest.post("/v1/functions/chart", #"{"input":{}}"#).decode(
+                        FunctionResult<String>.self
+                    )
+                }
+                #expect(try await chart().output == "Plain")
+                #expect(try await chart().cached)
+                let patch = #"{"settings":{"birth":"leap","other":1}}"#
+                #expect(try await guest.send("PATCH", "/v1/account", patch).status == 200)
+                let changed = try await chart()
+                #expect((changed.output, changed.cached) == ("Leap", false))
+                let other = #"{"settings":{"other":2}}"#
+                #expect(try await guest.send("PATCH", "/v1/account", other).status == 200)
+                #expect(try await chart().cached)
+            }
+        }
+    }
+
+    @Test func `an upstream that fails is followed by the next, and one answer is charged`()
+        async throws
+    {
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.json("{}", status: "500 Internal Server Error"))
+        }) { first in
+            try await ScriptedUpstream.with({ _ in
+                .bytes(ScriptedUpstream.completion("Spare."))
+            }) { second in
+                try await LiveServer.with {
+                    $0.settings.upstream.url = "http://127.0.0.1:\(first.port)"
+                    $0.settings.upstream.fallbacks = ["spare"]
+                    $0.settings.upstreams = [
+                        UpstreamSetting(name: "spare", url: "http://127.0.0.1:\(second.port)")
+                    ]
+                } _: { server in
+                    let guest = try await server.guest()
+                    let reply = try await guest.post("/v1/functions/daily", #"{"input":{}}"#)
+                    #expect(try reply.decode(FunctionResult<String>.self).output == "Spare.")
+                    #expect(try await guest.balance().available == 99)
+                }
+            }
+        }
+    }
+
     @Test func `one public answer serves everybody, and is made of what was shared alone`()
         async throws
     {
@@ -208,8 +279,8 @@ struct ServerFunctionTests {
         setup.settings.quotas = []
         setup.functions = [
             ServerFunction(Metered.self) { _ in "" },
-            ServerFunction(asking: Reading.self) { _ in "" },
-            ServerFunction(asking: Reading.self) { _ in "" },
+            ServerFunction(asking: Reading.self, maxOutputTokens: 0) { _ in "" },
+            ServerFunction(asking: Reading.self, upstreams: ["spare"]) { _ in "" },
         ]
         let error = await #expect(throws: SettingsError.self) { _ = try await setup.server() }
         let text = error?.description ?? ""
@@ -217,5 +288,7 @@ struct ServerFunctionTests {
         #expect(text.contains("keepsHistory"))
         #expect(text.contains("Add the quota 'readings'"))
         #expect(text.contains("Register the function 'reading' once"))
+        #expect(text.contains("Give the function 'reading' a whole number from 1 to 1000000"))
+        #expect(text.contains("Add the upstream 'spare' of 'reading'"))
     }
 }

@@ -62,7 +62,7 @@ struct OpenAPITests {
 
     @Test func `what is served is described, and what is described is served`() async throws {
         let server = try await LiveServer.Setup().server()
-        let routes = served(by: server.publicRouter(server.functionRunner(nil)))
+        let routes = served(by: server.publicRouter(server.functionRunner(Upstreams([]))))
         #expect(routes == described(isAdmin: false))
         #expect(routes.count > 15)
         let admin = served(by: server.adminRouter())

@@ -2,9 +2,10 @@ import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
+import TestSupport
 
 /// A storage in memory that fails when told, and counts.
-final class FaultyStorage: Storage {
+final class FaultyStorage: StorageDecorator {
     typealias Fault = @Sendable (_ keys: [Key]) -> StorageError?
 
     let inner = MemoryStorage()
@@ -71,8 +72,6 @@ final class FaultyStorage: Storage {
         return try await inner.owned(ids)
     }
 
-    var blobs: any BlobStore { inner.blobs }
-
     func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try check(keys)
         return try await inner.load(keys)
@@ -88,40 +87,6 @@ final class FaultyStorage: Storage {
         return try await inner.records(query)
     }
 
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) async throws(StorageError) -> [NumberedTransfer] {
-        try await inner.transfers(of: account, before: number, limit: limit)
-    }
-
-    func openHolds(
-        expiringBy moment: Timestamp,
-        limit: Int
-    ) async throws(StorageError) -> [HoldRow] {
-        try await inner.openHolds(expiringBy: moment, limit: limit)
-    }
-
-    func runningOperations(
-        after position: OperationPosition?,
-        limit: Int
-    ) async throws(StorageError) -> [OperationRow] {
-        try await inner.runningOperations(after: position, limit: limit)
-    }
-
-    func parts(
-        of run: Identifier,
-        from index: Int64,
-        limit: Int
-    ) async throws(StorageError) -> [PartsRow] {
-        try await inner.parts(of: run, from: index, limit: limit)
-    }
-
-    func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await inner.account(email: email)
-    }
-
     func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
         let dropped = try await inner.sweep(horizon, limit: limit)
         return state.withLock { state in
@@ -129,10 +94,4 @@ final class FaultyStorage: Storage {
             return state.sweepResult ?? dropped
         }
     }
-
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
-    }
-
-    func close() async { await inner.close() }
 }

@@ -1,14 +1,14 @@
-import Foundation
+package import Foundation
 
 /// Reads server-sent events out of bytes, as WHATWG HTML, section 9.2.6, says.
 ///
 /// Bytes may be cut anywhere. Lines end with CR, LF or both; a byte order mark is skipped; an event
-/// that is not ended by an empty line is none.
+/// that is not ended by an empty line is none, unless ``end(_:)`` is asked for it.
 ///
-/// Invariant: no more than ``FeedLimits/eventBytes`` are kept, of a line and of an event.
-struct EventStreamParser: Sendable {
+/// Invariant: no more than the limit is kept, of a line and of an event's data.
+package struct EventStreamParser: Sendable {
     /// What an empty line, or a line of its own kind, has completed.
-    enum Output: Hashable, Sendable {
+    package enum Output: Hashable, Sendable {
         /// An event with its type, `message` if it names none.
         case event(type: String, data: Data, id: String)
         /// A new place to resume from, without an event.
@@ -20,11 +20,12 @@ struct EventStreamParser: Sendable {
     }
 
     /// A line or an event is longer than allowed.
-    struct TooLong: Error, Hashable {}
+    package struct TooLong: Error, Hashable {}
 
     /// The longest time that `retry` may name: a day.
     private static let longestRetry = 86_400_000
 
+    private let limit: Int
     private var line: [UInt8] = []
     private var isAfterReturn = false
     private var isFirstLine = true
@@ -34,25 +35,46 @@ struct EventStreamParser: Sendable {
     private var id = ""
     private var toldID = ""
 
-    init() {}
+    /// Creates a parser.
+    ///
+    /// - Parameter limit: Bytes of a line, and of the data of one event, at most.
+    package init(limit: Int) { self.limit = limit }
 
     /// Takes bytes in, and hands on what they complete.
     ///
     /// - Throws: ``TooLong``; the parser must not be used after that.
-    mutating func take(_ bytes: Data, _ receive: (Output) -> Void) throws(TooLong) {
-        for byte in bytes {
-            let wasAfterReturn = isAfterReturn
-            isAfterReturn = byte == UInt8(ascii: "\r")
-            switch byte {
-            case UInt8(ascii: "\n") where wasAfterReturn:
-                continue  // The second half of an end of line.
-            case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
-                try endLine(receive)
-            default:
-                guard line.count < FeedLimits.eventBytes else { throw TooLong() }
-                line.append(byte)
+    package mutating func take(
+        _ bytes: some Collection<UInt8>,
+        _ receive: (Output) -> Void
+    ) throws(TooLong) {
+        var rest = bytes[...]
+        while let first = rest.first {
+            if isAfterReturn {
+                isAfterReturn = false
+                // The second half of an end of line.
+                if first == Self.lineFeed { rest = rest.dropFirst() }
             }
+            let end = rest.firstIndex { $0 == Self.lineFeed || $0 == Self.carriageReturn }
+            let part = rest[..<(end ?? rest.endIndex)]
+            guard line.count + part.count <= limit else { throw TooLong() }
+            line.append(contentsOf: part)
+            guard let end else { return }
+            isAfterReturn = rest[end] == Self.carriageReturn
+            rest = rest[rest.index(after: end)...]
+            try endLine(receive)
         }
+    }
+
+    /// Hands on an event that the end of the stream has cut off from its empty line, if there is
+    /// one.
+    ///
+    /// Servers exist that close right after the last line. Whether the data is whole is for the
+    /// caller to see.
+    ///
+    /// - Throws: ``TooLong``.
+    package mutating func end(_ receive: (Output) -> Void) throws(TooLong) {
+        if !line.isEmpty { try endLine(receive) }
+        if hasData { dispatch(receive) }
     }
 
     private mutating func endLine(_ receive: (Output) -> Void) throws(TooLong) {
@@ -67,8 +89,8 @@ struct EventStreamParser: Sendable {
         if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
         switch String(decoding: line[..<colon], as: UTF8.self) {
         case "data":
-            guard data.count + value.count < FeedLimits.eventBytes else { throw TooLong() }
-            if hasData { data.append(UInt8(ascii: "\n")) }
+            guard data.count + value.count + (hasData ? 1 : 0) <= limit else { throw TooLong() }
+            if hasData { data.append(Self.lineFeed) }
             data.append(contentsOf: value)
             hasData = true
         case "event": type = String(decoding: value, as: UTF8.self)
@@ -93,6 +115,9 @@ struct EventStreamParser: Sendable {
             receive(.place(id))
         }
     }
+
+    private static let lineFeed = UInt8(ascii: "\n")
+    private static let carriageReturn = UInt8(ascii: "\r")
 
     private static func isDigit(_ byte: UInt8) -> Bool {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)

@@ -2,115 +2,95 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// A chat completion as a program sends it that was written for OpenAI's API, metered by the rules
-/// of a function.
+/// A request as a program sends it that was written for OpenAI's API, metered by the rules of a
+/// function.
 ///
 /// What it says goes to the upstream as it is, tools among it; what comes is given on as it comes.
-struct ChatFunction: MeteredFunction {
+/// Nothing is kept.
+struct PassedFunction: MeteredFunction {
+    /// A request, as far as it bears on what it costs.
+    struct Passed: Sendable {
+        var request: UpstreamRequest
+        var promptBytes: Int
+        var maxOutputTokens: Int
+        /// What of an event the reader is given.
+        var part: @Sendable (UpstreamEvent) -> String = { _ in "" }
+    }
+
     /// The name in the ledger: that of the function whose rules it has.
     let name: String
     let rules: FunctionRules
-    let model: ModelCall
+    private let model: ModelCall
+    private let read: @Sendable (JSONValue) throws(Problem) -> Passed
 
-    var inputs: [String: String] { ["messages": "array"] }
+    /// It is in no list.
+    var inputs: [String: String] { [:] }
 
-    /// Creates the door's function; answers are not kept.
-    init(name: String, rules: FunctionRules, model: ModelCall) {
-        self.name = name
+    private init(
+        _ setting: FunctionSetting,
+        _ model: ModelCall,
+        streams: Bool,
+        read: @escaping @Sendable (JSONValue) throws(Problem) -> Passed
+    ) {
+        name = setting.name
         self.model = model
-        var rules = rules
+        self.read = read
+        var rules = setting.rules
         rules.cache = .none
-        rules.streams = true
+        rules.streams = streams
         rules.attachments = nil
         self.rules = rules
     }
 
-    func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
-        let chat = try ChatRequest(input.value, maxOutputTokens: model.maxOutputTokens)
-        let pricing = Pricing(price: rules.price, maxOutputTokens: Int64(chat.maxOutputTokens))
-        let size = PromptSize(bytes: chat.promptBytes)
-        let timeout = rules.limits.timeout ?? model.timeout
-        return PreparedCall(
-            input: input.value,
-            hold: pricing.most(size),
-            guess: pricing.guess(size),
-            life: timeout + .seconds(60),
-            isSent: true,
-            unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
-        ) { context async throws(Problem) in
-            let answer = try await model.answer(
-                .chat(chat.body),
-                within: timeout,
-                context,
-                isCallersOwn: true
-            ) {
-                chat.part(of: $0)
+    /// Chat completions.
+    static func chat(_ setting: FunctionSetting, _ model: ModelCall) -> PassedFunction {
+        PassedFunction(setting, model, streams: true) { value throws(Problem) in
+            let chat = try ChatRequest(value, maxOutputTokens: model.maxOutputTokens)
+            return Passed(
+                request: .chat(chat.body, model: model.model),
+                promptBytes: chat.promptBytes,
+                maxOutputTokens: chat.maxOutputTokens,
+                part: { chat.part(of: $0) }
+            )
+        }
+    }
+
+    /// Embeddings, which come in one piece.
+    static func embeddings(_ setting: FunctionSetting, _ model: ModelCall) -> PassedFunction {
+        PassedFunction(setting, model, streams: false) { value throws(Problem) in
+            guard let texts = value["input"], texts != .null else {
+                throw Problem(.invalidContent, "Set 'input' to a text or an array of texts.")
             }
-            return PreparedCall.Outcome(
-                output: try answer.output,
-                charge: answer.charge(pricing, size)
+            return Passed(
+                request: .embeddings(value, model: model.model),
+                promptBytes: texts.canonical.count,
+                maxOutputTokens: 0
             )
         }
-    }
-}
-
-/// Embeddings, metered by the rules of a function.
-struct EmbeddingFunction: MeteredFunction {
-    let name: String
-    let rules: FunctionRules
-    let model: ModelCall
-
-    var inputs: [String: String] { ["input": "string"] }
-
-    /// Creates the door's function; answers are not kept, and come in one piece.
-    init(name: String, rules: FunctionRules, model: ModelCall) {
-        self.name = name
-        self.model = model
-        var rules = rules
-        rules.cache = .none
-        rules.streams = false
-        rules.attachments = nil
-        self.rules = rules
     }
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
-        guard let texts = input.value["input"], texts != .null else {
-            throw Problem(.invalidContent, "Set 'input' to a text or an array of texts.")
-        }
-        let pricing = Pricing(price: rules.price, maxOutputTokens: 0)
-        let size = PromptSize(bytes: texts.canonical.count)
-        let timeout = rules.limits.timeout ?? model.timeout
-        return PreparedCall(
-            input: input.value,
-            hold: pricing.most(size),
-            guess: pricing.guess(size),
-            life: timeout + .seconds(60),
-            isSent: true,
-            unavailable: model.unavailable,
-            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
-        ) { context async throws(Problem) in
-            let answer = try await model.answer(
-                .embeddings(input.value),
-                within: timeout,
-                context,
-                isCallersOwn: true
-            ) { _ in "" }
-            return PreparedCall.Outcome(
-                output: try answer.output,
-                charge: answer.charge(pricing, size)
-            )
-        }
+        let passed = try read(input.value)
+        return model.prepared(
+            input.value,
+            rules,
+            PromptSize(bytes: passed.promptBytes),
+            maxOutputTokens: passed.maxOutputTokens,
+            isCallersOwn: true,
+            part: passed.part,
+            request: { _ in passed.request },
+            output: { answer throws(Problem) in try answer.passedOn }
+        )
     }
 }
 
-extension ModelCall.Answered {
+extension UpstreamAnswer {
     /// The upstream's body, or the text of what was streamed.
-    fileprivate var output: JSONValue {
+    fileprivate var passedOn: JSONValue {
         get throws(Problem) {
-            if isStreamed { return .string(answer.text) }
+            if body.isEmpty { return .string(text) }
             let limits = JSONParser.Limits(values: .max)
-            guard let value = try? JSONParser.parse(answer.body, limits: limits).value else {
+            guard let value = try? JSONParser.parse(body, limits: limits).value else {
                 throw .upstreamFailed
             }
             return value

@@ -3,21 +3,32 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-@testable import Sanguine
+@testable import SanguineModel
 
 /// The examples of WHATWG HTML, section 9.2.6, and what lies between them.
 @Suite("Event stream parser", .bounded)
 struct EventStreamParserTests {
     private typealias Output = EventStreamParser.Output
 
-    private func outputs(_ chunks: [Data]) throws -> [Output] {
-        var parser = EventStreamParser()
+    private func outputs(
+        _ chunks: [Data],
+        limit: Int = 1_000,
+        ends: Bool = false
+    ) throws -> [Output] {
+        var parser = EventStreamParser(limit: limit)
         var outputs: [Output] = []
         for chunk in chunks { try parser.take(chunk) { outputs.append($0) } }
+        if ends { try parser.end { outputs.append($0) } }
         return outputs
     }
 
-    private func outputs(_ text: String) throws -> [Output] { try outputs([Data(text.utf8)]) }
+    private func outputs(
+        _ text: String,
+        limit: Int = 1_000,
+        ends: Bool = false
+    ) throws -> [Output] {
+        try outputs([Data(text.utf8)], limit: limit, ends: ends)
+    }
 
     private func event(_ data: String, type: String = "message", id: String = "") -> Output {
         .event(type: type, data: Data(data.utf8), id: id)
@@ -71,12 +82,48 @@ struct EventStreamParserTests {
     }
 
     @Test func `a line and an event have a bound`() {
-        let half = String(repeating: "a", count: FeedLimits.eventBytes / 2)
+        let half = String(repeating: "a", count: 500)
         #expect(throws: EventStreamParser.TooLong.self) { try outputs("data: \(half)\(half)") }
         #expect(throws: EventStreamParser.TooLong.self) {
             try outputs("data: \(half)\ndata: \(half)\n")
         }
         #expect(throws: Never.self) { try outputs("data: \(half)\n\ndata: \(half)\n\n") }
+    }
+
+    @Test(arguments: ["data: a\n\ndata: b", "data: a\n\ndata: b\n", "data: a\n\ndata: b\r"])
+    func `an event that the stream's end cuts off can be asked for`(text: String) throws {
+        #expect(try outputs(text, ends: true) == [event("a"), event("b")])
+        #expect(try outputs(text) == [event("a")])
+        #expect(try outputs("data: a\n\n", ends: true) == [event("a")])
+    }
+
+    @Test func `an event comes as soon as its empty line has begun to end`() throws {
+        #expect(try outputs("data: a\r\n\r") == [event("a")])
+    }
+
+    @Test(arguments: [1, 7, 101])
+    func `a line without end is refused at the limit, however it is cut`(size: Int) {
+        #expect(throws: EventStreamParser.TooLong.self) {
+            try outputs(Array(repeating: Data(repeating: 120, count: size), count: 200), limit: 100)
+        }
+    }
+
+    @Test func `a line of the limit is taken, and one byte more is not`() throws {
+        let most = "data: " + String(repeating: "x", count: 94)
+        #expect(try outputs(most + "\n\n", limit: 100).count == 1)
+        #expect(throws: EventStreamParser.TooLong.self) {
+            try outputs(most + "x\n\n", limit: 100)
+        }
+    }
+
+    @Test func `many lines of data are refused at the limit`() {
+        #expect(throws: EventStreamParser.TooLong.self) {
+            try outputs(String(repeating: "data: 12345\n", count: 100), limit: 100)
+        }
+    }
+
+    @Test func `a field whose name only begins alike is another one`() throws {
+        #expect(try outputs("database: no\ndata: a\n\n") == [event("a")])
     }
 
     @Test(arguments: 1...200)
@@ -101,6 +148,7 @@ struct EventStreamParserTests {
             chunks.append(Data(rest.prefix(count)))
             rest = rest.dropFirst(count)
         }
+        #expect(try outputs(chunks, ends: true) == outputs([bytes], ends: true))
         #expect(try outputs(chunks) == outputs([bytes]))
         #expect(try outputs(bytes.map { Data([$0]) }) == outputs([bytes]))
     }

@@ -1,0 +1,84 @@
+package import SanguineAuthority
+package import SanguineModel
+
+/// A storage that passes everything on to another one, but for what a test makes its own.
+package protocol StorageDecorator: Storage {
+    associatedtype Inner: Storage
+
+    /// What does the work.
+    var inner: Inner { get }
+}
+
+extension StorageDecorator {
+    package func perform<Outcome>(
+        _ command: Command<Outcome>
+    ) async throws(StorageError) -> Result<Outcome, Problem> {
+        try await inner.perform(command)
+    }
+
+    package func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
+        try await inner.load(keys)
+    }
+
+    package func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
+        try await inner.feed(query)
+    }
+
+    package func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
+        try await inner.records(query)
+    }
+
+    package func transfers(
+        of account: Identifier,
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await inner.transfers(of: account, before: number, limit: limit)
+    }
+
+    package func openHolds(
+        expiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [HoldRow] {
+        try await inner.openHolds(expiringBy: moment, limit: limit)
+    }
+
+    package func runningOperations(
+        after position: OperationPosition?,
+        limit: Int
+    ) async throws(StorageError) -> [OperationRow] {
+        try await inner.runningOperations(after: position, limit: limit)
+    }
+
+    package func parts(
+        of run: Identifier,
+        from index: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [PartsRow] {
+        try await inner.parts(of: run, from: index, limit: limit)
+    }
+
+    package func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
+        try await inner.owned(ids)
+    }
+
+    package func account(email: String) async throws(StorageError) -> AccountRow? {
+        try await inner.account(email: email)
+    }
+
+    package func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
+        try await inner.sweep(horizon, limit: limit)
+    }
+
+    package func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await inner.verifyLedger()
+    }
+
+    package func checkHealth() async throws(StorageError) { try await inner.checkHealth() }
+
+    package var blobs: any BlobStore { inner.blobs }
+
+    package var freeBytes: Int64? { inner.freeBytes }
+
+    package func close() async { await inner.close() }
+}
