@@ -41,6 +41,29 @@ struct FunctionSnippets {
         #expect(shown.count == 3)
     }
 
+    @Test func `a call brings a file along`() async throws {
+        struct Describe: FunctionCall {
+            static let name = "describe"
+            static let rules = FunctionRules(attachments: AttachmentRules(count: 4))
+            typealias Output = String
+            struct Input: Codable, Sendable { var question: String }
+            let input: Input
+            let attachments: [String]
+        }
+
+        authority.serve(Describe.self) { _ in "A house." }
+        let client = try client(authority)
+        let url = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).jpg")
+        try Data(SampleFile.jpeg.bytes()).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+
+        let photo = try await client.upload(.file(url, type: "image/jpeg"))
+        let question = Describe.Input(question: "What is this?")
+        let answer = try await client.call(Describe(input: question, attachments: [photo.id]))
+
+        #expect(answer == "A house.")
+    }
+
     @MainActor
     @Test func `an answer grows in a view`() async throws {
         authority.serve(Ask.self) { _ in "Because." }

@@ -76,6 +76,26 @@ struct CallSender: Sendable {
         }
     }
 
+    /// Does what may be done twice, until it is done or no further try would help.
+    func repeatedly<Value>(
+        _ body: () async throws(SanguineError) -> Value
+    ) async throws(SanguineError) -> Value {
+        let schedule = RetrySchedule(attempts: BalanceLimits.callAttempts)
+        var failures = 0
+        while true {
+            do throws(SanguineError) {
+                return try await body()
+            } catch {
+                failures += 1
+                var random = configuration.random
+                let delay = schedule.delay(afterFailures: failures, of: error, using: &random)
+                guard let delay, (try? await configuration.delay.sleep(for: delay)) != nil else {
+                    throw Task.isCancelled ? .cancelled : error
+                }
+            }
+        }
+    }
+
     private func send(
         _ sending: CallSending,
         through transport: HeadNotingTransport

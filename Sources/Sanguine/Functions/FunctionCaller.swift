@@ -188,7 +188,12 @@ final class FunctionCaller: Sendable {
     /// The body of a call, and of a quote.
     static func body<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> Data {
         do {
-            return try WireCoding.encode(FunctionRequest(input: function.input))
+            return try WireCoding.encode(
+                FunctionRequest(
+                    input: function.input,
+                    attachments: function.attachments.isEmpty ? nil : function.attachments
+                )
+            )
         } catch {
             throw .decoding("the input of '\(Call.name)' cannot be encoded: \(error)")
         }
@@ -261,28 +266,12 @@ final class FunctionCaller: Sendable {
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
         if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
         await isOpened(key)
-        var failures = 0
-        while true {
-            do throws(SanguineError) {
-                let ending = try await call.call(
-                    "DELETE",
-                    CallSender.path(key),
-                    as: CallEnding.self
-                )
-                .value
-                let now = configuration.clock.now()
-                balance.ended { $0.cancelled(key, ending, at: now) }
-                return ending.charged
-            } catch {
-                failures += 1
-                var random = configuration.random
-                let schedule = RetrySchedule(attempts: BalanceLimits.callAttempts)
-                let delay = schedule.delay(afterFailures: failures, of: error, using: &random)
-                guard let delay, (try? await configuration.delay.sleep(for: delay)) != nil else {
-                    throw error
-                }
-            }
+        let ending = try await sender.repeatedly { () async throws(SanguineError) in
+            try await call.call("DELETE", CallSender.path(key), as: CallEnding.self).value
         }
+        let now = configuration.clock.now()
+        balance.ended { $0.cancelled(key, ending, at: now) }
+        return ending.charged
     }
 
     // MARK: - Flights

@@ -41,6 +41,11 @@ public protocol FunctionCall: Sendable {
 
     /// This call's input.
     var input: Input { get }
+
+    /// The files that come with this call, by the ids that their upload has given.
+    ///
+    /// A function takes those that ``FunctionRules/attachments`` of its rules allow. Default: none.
+    var attachments: [String] { get }
 }
 
 extension FunctionCall {
@@ -49,6 +54,9 @@ extension FunctionCall {
 
     /// The amount of the price.
     public static var expectedCost: Int64 { rules.price.amount }
+
+    /// None.
+    public var attachments: [String] { [] }
 
     /// The call is refused.
     public static var whenOffline: OfflineCall { .refuse }

@@ -1,0 +1,109 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// Files that calls bring along.
+@Suite("Uploaded files", .bounded)
+struct UploadedFileTests {
+    struct Describe: FunctionCall {
+        static let name = "describe"
+        static let rules = FunctionRules(price: .fixed(1), attachments: AttachmentRules(count: 1))
+        typealias Output = String
+        var input = ["question": "What is this?"]
+        var attachments: [String]
+    }
+
+    let fixture = ClientFixture()
+    let path = "/v1/blobs"
+    let photo = RequestBody.data(Data(SampleFile.jpeg.bytes()), type: "image/jpeg")
+    var authority: StagedAuthority { fixture.authority }
+
+    init() { authority.server.serve(Describe.self) { _ in "A house." } }
+
+    @Test func `the same file has the same id, whether it comes from memory or a file`()
+        async throws
+    {
+        try await ClientFixture.withFolder { folder in
+            let client = try await fixture.clientWithBalance()
+            let first = try await client.upload(photo)
+            #expect(first.type == "image/jpeg" && first.width == 40 && first.id.count == 64)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let url = folder.appending(path: "photo.jpg")
+            try Data(SampleFile.jpeg.bytes()).write(to: url)
+            #expect(try await client.upload(.file(url, type: "image/jpeg")) == first)
+        }
+    }
+
+    @Test func `a call brings its files, and those that are too many are refused`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let id = try await client.upload(photo).id
+        #expect(try await client.call(Describe(attachments: [id])) == "A house.")
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.call(Describe(attachments: [id, id]))
+        }
+        #expect(error?.asProblem?.code == .invalidContent)
+        _ = try await client.refresh(.balance)
+        #expect(client.cached(.balance)?.available == 99 && client.cached(.balance)?.held == 0)
+    }
+
+    @Test func `a quote counts the files`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let id = try await client.upload(photo).id
+        #expect(try await client.quote(Describe(attachments: [id])).hold == 1)
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.quote(Describe(attachments: [String(repeating: "0", count: 64)]))
+        }
+        #expect(error?.asProblem?.code == .invalidContent)
+    }
+
+    @Test func `a call without files says nothing of them`() async throws {
+        let client = try await fixture.clientWithBalance()
+        _ = try await client.call(Describe(attachments: []))
+        let body = try #require(authority.requests("/v1/functions/describe").first?.body)
+        #expect(!String(decoding: body, as: UTF8.self).contains("attachments"))
+    }
+
+    @Test func `a sending that fails is repeated, and the file is told of from the beginning`()
+        async throws
+    {
+        let client = try await fixture.clientWithBalance()
+        authority.refuse(path, Problem(.overloaded, "A test's refusal."))
+        let told = Mutex<[Double]>([])
+        let facts = try await client.upload(photo) { progress in
+            told.withLock { $0.append(progress.fraction) }
+        }
+        #expect(facts.type == "image/jpeg" && authority.count(path) == 2)
+        #expect(told.withLock { $0 }.last == 1)
+    }
+
+    @Test func `what is no file of a known type is refused at once`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.upload(.data(Data("text".utf8), type: "image/jpeg"))
+        }
+        #expect(error?.asProblem?.code == .unsupportedMediaType && authority.count(path) == 1)
+    }
+
+    @Test func `a form is refused before anything is sent`() async throws {
+        let client = try await fixture.clientWithBalance()
+        await #expect(throws: SanguineError.self) {
+            try await client.upload(.multipart([.field("a", "b")]))
+        }
+        #expect(authority.count(path) == 0)
+    }
+
+    @Test func `an upload that is cancelled while it waits to be repeated ends`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.stop(path, at: .request)
+        let upload = Task { try await client.upload(photo) }
+        try await authority.reached(path, at: .request)
+        upload.cancel()
+        authority.clear(path, at: .request)
+        await #expect(throws: SanguineError.cancelled) { try await upload.finished() }
+    }
+}
