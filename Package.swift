@@ -504,6 +504,60 @@ let package = Package(
             path: "Examples/Habits/Tests",
             swiftSettings: strict
         ),
+        // The assistant of the examples: both ends, a face in a terminal, and its tests.
+        .target(
+            name: "AssistantModel",
+            dependencies: ["SanguineModel"],
+            path: "Examples/Assistant/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AssistantServer",
+            dependencies: [
+                "AssistantModel",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Assistant/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "AssistantApp",
+            dependencies: ["AssistantModel", "Sanguine"],
+            path: "Examples/Assistant/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Assistant",
+            dependencies: [
+                "AssistantApp",
+                "AssistantModel",
+                "AssistantServer",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Assistant/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "AssistantTests",
+            dependencies: [
+                "Assistant",
+                "AssistantApp",
+                "AssistantModel",
+                "AssistantServer",
+                "Sanguine",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Assistant/Tests",
+            swiftSettings: strict
+        ),
         // An app on a plain REST backend, and that backend.
         .target(
             name: "NotebookBackend",

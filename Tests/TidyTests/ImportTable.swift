@@ -79,6 +79,14 @@ enum ImportTable {
         "EndToEndTests": .anything,
         "SnippetTests": .anything,
         // The examples: an app's code imports what an app would.
+        "AssistantModel": .only(["SanguineModel"]),
+        "AssistantServer": .only([
+            "AssistantModel", "Foundation", "Logging", "SanguineSQLite", "SanguineServer",
+            "ServiceLifecycle",
+        ]),
+        "AssistantApp": .only(["AssistantModel", "Observation", "Sanguine"]),
+        "Assistant": .anything,
+        "AssistantTests": .anything,
         "HabitsModel": .only(["SanguineModel"]),
         "HabitsServer": .only(["Foundation", "HabitsModel", "SanguineSQLite", "SanguineServer"]),
         "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),

@@ -81,6 +81,8 @@ class Entry: @unchecked Sendable {
     var toldPolicy: Policy?
     /// How often the value really changes, if its policy wants to know.
     var adaptive = AdaptiveState()
+    /// The count of changes when a source's value was last looked at.
+    private var changesSeen: UInt64?
 
     /// How much the flight under way matters.
     var flightPriority: RequestPriority?
@@ -117,6 +119,12 @@ class Entry: @unchecked Sendable {
         // Whatever else it is: what is to be fetched at midnight is not fresh after it.
         return !policy.refetchEvents.contains(.midnight)
             || state.isFresh(.untilMidnight, at: now, in: zone)
+    }
+
+    /// A source was asked: its value has changed or not, the effects of this device included.
+    func look(at moment: Timestamp) {
+        adaptive.landed(changed: changesSeen != nil && changesSeen != changes, at: moment)
+        changesSeen = changes
     }
 
     /// Somebody who joins wants the value that much.
@@ -194,7 +202,7 @@ class Entry: @unchecked Sendable {
         landedAt = 0
         changes = 0
         measuredChanges = 0
-        adaptive = AdaptiveState()
+        (adaptive, changesSeen) = (AdaptiveState(), nil)
         version += 1
     }
 

@@ -103,6 +103,7 @@ extension QueryCache {
             )
             guard let actions else { return nil }
             entry.flight = nil
+            entry.look(at: arrival.asOf)
             if let box = entry.box { answer = .success(box) }
             return actions
         }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// ```swift
 /// struct AnswerView: View {
-///     @State var answer: AnswerModel<Ask>  // try client.answer(to: Ask(question: text))
+///     @State var answer: AnswerModel<String>  // try client.answer(to: Ask(question: text))
 ///
 ///     var body: some View {
 ///         Text(answer.text)
@@ -16,10 +16,11 @@ import Synchronization
 /// ```
 ///
 /// All parts of one moment come in one turn of the main actor. It reads until the end, or until its
-/// last holder lets it go: then the call goes on by itself, and is found again by its ``key``.
+/// last holder lets it go: then the call goes on by itself, and is found again by its ``key``. The
+/// type is that of the output, so that answers of several functions stand in one list.
 @MainActor
 @Observable
-public final class AnswerModel<Call: FunctionCall> {
+public final class AnswerModel<Output: Codable & Sendable> {
     /// What a view shows beside the text.
     public enum Phase: Sendable, Hashable {
         /// No part is there yet.
@@ -35,7 +36,7 @@ public final class AnswerModel<Call: FunctionCall> {
     /// What is known, by whoever reads.
     private struct Known: Sendable {
         var text = ""
-        var end: Result<FunctionResult<Call.Output>, SanguineError>?
+        var end: Result<FunctionResult<Output>, SanguineError>?
     }
 
     /// The call's idempotency key.
@@ -45,14 +46,14 @@ public final class AnswerModel<Call: FunctionCall> {
     /// What to show beside it.
     public private(set) var phase = Phase.waiting
     /// The whole answer, once it is there.
-    public private(set) var result: FunctionResult<Call.Output>?
+    public private(set) var result: FunctionResult<Output>?
     /// Why there is no answer, or not all of it.
     public private(set) var error: SanguineError?
 
-    @ObservationIgnored private let stream: FunctionStream<Call>
+    @ObservationIgnored private let stream: FunctionStream<Output>
     @ObservationIgnored private var reading: Task<Void, Never>?
 
-    init(_ stream: FunctionStream<Call>, _ turn: MainTurn) {
+    init(_ stream: FunctionStream<Output>, _ turn: MainTurn) {
         self.stream = stream
         key = stream.key
         let owner = turn.newOwner()
@@ -116,7 +117,7 @@ extension SanguineClient {
     @MainActor
     public func answer<Call: FunctionCall>(
         to call: Call
-    ) throws(SanguineError) -> AnswerModel<Call> {
+    ) throws(SanguineError) -> AnswerModel<Call.Output> {
         AnswerModel(try stream(call), device.turn)
     }
 
@@ -128,7 +129,7 @@ extension SanguineClient {
     public func answer<Call: FunctionCall>(
         to call: Call.Type,
         key: String
-    ) throws(SanguineError) -> AnswerModel<Call> {
+    ) throws(SanguineError) -> AnswerModel<Call.Output> {
         AnswerModel(try stream(of: call, key: key), device.turn)
     }
 }

@@ -17,8 +17,9 @@ public import SanguineModel
 /// on, is charged for, and is found again by its ``key``, also by another device of the user.
 /// ``cancel()`` ends the call itself.
 ///
-/// One task reads at a time.
-public final class FunctionStream<Call: FunctionCall>: AsyncSequence, Sendable {
+/// One task reads at a time. The type is that of the output, so that answers of several functions
+/// stand in one list.
+public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Sendable {
     /// A part of the answer's text.
     public typealias Element = String
     /// Why there are no more parts.
@@ -35,10 +36,10 @@ public final class FunctionStream<Call: FunctionCall>: AsyncSequence, Sendable {
     ///
     /// - Throws: ``SanguineError``, as ``SanguineClient/call(_:)`` does: `interrupted` and
     ///   `call_cancelled` say in `charged` what was charged for the parts that were made.
-    public var result: FunctionResult<Call.Output> {
+    public var result: FunctionResult<Output> {
         get async throws(SanguineError) {
             try WireCoding.decode(
-                FunctionResult<Call.Output>.self,
+                FunctionResult<Output>.self,
                 from: try await stream.body()
             )
         }

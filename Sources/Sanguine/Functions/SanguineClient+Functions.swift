@@ -56,7 +56,7 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if the call was not begun; then nothing was changed.
     public func stream<Call: FunctionCall>(
         _ call: Call
-    ) throws(SanguineError) -> FunctionStream<Call> {
+    ) throws(SanguineError) -> FunctionStream<Call.Output> {
         FunctionStream(try users.present.functions.open(call))
     }
 
@@ -124,7 +124,7 @@ extension SanguineClient {
     public func stream<Call: FunctionCall>(
         of call: Call.Type,
         key: String
-    ) throws(SanguineError) -> FunctionStream<Call> {
+    ) throws(SanguineError) -> FunctionStream<Call.Output> {
         FunctionStream(try users.present.functions.reopen(key))
     }
 

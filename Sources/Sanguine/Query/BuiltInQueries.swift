@@ -30,6 +30,15 @@ extension ValueQuery where Value == Balance {
     /// the app comes back after a while or the network does, and, if it is observed, as often as
     /// ``SanguineClient/Configuration/balancePolling`` says.
     public static var balance: Self { BuiltIn.balance }
+
+    /// The balance, fresh for as long as it really stays the same: the same value as ``balance``,
+    /// asked for less often by who seldom spends.
+    ///
+    /// - Parameter bounds: How long it is fresh at least and at most; 1 second and more. See
+    ///   <doc:Adaptive-Freshness>.
+    public static func balance(adaptingWithin bounds: ClosedRange<Duration>) -> Self {
+        Self(sourced: "$balance", policy: BuiltIn.balance.policy.adaptive(within: bounds))
+    }
 }
 
 extension ValueQuery where Value == [Quota] {

@@ -126,6 +126,9 @@ extension ProblemCode {
         }
     }
 
+    /// Whether the protocol defines the code, and not an app.
+    package var isDefined: Bool { Self.meanings[self] != nil }
+
     private static let statusTitles: [Int: String] = [
         400: "The request cannot be read.",
         401: "The request is not authenticated.",

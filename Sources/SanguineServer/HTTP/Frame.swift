@@ -40,13 +40,13 @@ struct Frame: RouterMiddleware {
             response = try await compression.compress(response, to: request)
             response = try reserving(response, context)
         } catch {
-            response = Response(.problem(problem(error, context)))
+            response = refusal(problem(error, context))
             if response.status == .unsupportedMediaType, Gate.hasCoding(request) {
                 // RFC 9110, section 15.5.16: which encodings would have been taken.
                 response.headers[.acceptEncoding] = "identity"
             }
         }
-        if let refusal = countVisitor(context) { response = Response(.problem(refusal)) }
+        if let problem = countVisitor(context) { response = refusal(problem) }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
             response.headers.add(.rateLimit, rate.headerValue)
@@ -77,6 +77,12 @@ struct Frame: RouterMiddleware {
             response.headers[.connection] = "close"
         }
         return response
+    }
+
+    /// A problem as an answer, counted.
+    private func refusal(_ problem: Problem) -> Response {
+        metrics.record(problem)
+        return Response(.problem(problem))
     }
 
     /// Refuses one without a token at once, if too many have come from where it does.

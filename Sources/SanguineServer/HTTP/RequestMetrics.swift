@@ -1,8 +1,9 @@
 import HTTPTypes
 import Metrics
+import SanguineModel
 import Synchronization
 
-/// Counts and times requests, by method, route template and status.
+/// Counts and times requests, by method, route template and status; and counts problems by code.
 ///
 /// Nothing personal: a template is `/v1/holds/{id}`, never the id.
 final class RequestMetrics: Sendable {
@@ -20,6 +21,7 @@ final class RequestMetrics: Sendable {
     // Instruments are made once and kept: making one takes the registry's lock and allocates.
     // Bounded by routes × methods × statuses, all of which are ours; other methods are "other".
     private let instruments = Mutex<[Series: Instruments]>([:])
+    private let problems = Mutex<[String: Counter]>([:])
     private let factory: any MetricsFactory
 
     init(factory: any MetricsFactory) { self.factory = factory }
@@ -35,6 +37,19 @@ final class RequestMetrics: Sendable {
         let found = instruments.withLock { $0[series] } ?? make(series)
         found.count.increment()
         found.duration.recordNanoseconds(duration.wholeNanoseconds)
+    }
+
+    /// Counts a refusal or failure; codes of apps are one, so that no app makes series without end.
+    func record(_ problem: Problem) {
+        let code = problem.code.isDefined ? problem.code.rawValue : "other"
+        let found = problems.withLock { problems in
+            if let known = problems[code] { return known }
+            let labels = [("code", code)]
+            let made = Counter(label: "http_server_problems", dimensions: labels, factory: factory)
+            problems[code] = made
+            return made
+        }
+        found.increment()
     }
 
     private static let methods: Set<HTTPRequest.Method> = [

@@ -89,7 +89,7 @@ struct StreamGameTests {
         on client: SanguineClient,
         upTo parts: Int
     ) async throws {
-        let stream: FunctionStream<Tell>
+        let stream: FunctionStream<String>
         if let key = played?.key {
             stream = try client.stream(of: Tell.self, key: key)
         } else {

@@ -178,7 +178,7 @@ extension FunctionStream {
     }
 
     /// All of the answer.
-    func whole() async throws(SanguineError) -> FunctionResult<Call.Output> {
+    func whole() async throws(SanguineError) -> FunctionResult<Output> {
         try await result
     }
 }

@@ -1,0 +1,99 @@
+public import Foundation
+import Logging
+public import SanguineServer
+import ServiceLifecycle
+
+/// Servers that run for as long as a body does, in this process, on free ports.
+public enum RunningServer {
+    /// Runs a stand-in for the language model.
+    ///
+    /// - Parameters:
+    ///   - latency: The time from a question to the first word.
+    ///   - wordInterval: The time between two words.
+    ///   - clock: What measures both.
+    ///   - body: Is given its address.
+    /// - Throws: What `body` throws.
+    public static func withStandIn(
+        latency: Duration,
+        wordInterval: Duration,
+        clock: any Clock<Duration> = ContinuousClock(),
+        _ body: @escaping @Sendable (String) async throws -> Void
+    ) async throws {
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        let standIn = StandInServer(
+            port: 0,
+            latency: latency,
+            wordInterval: wordInterval,
+            clock: clock,
+            logger: logger
+        ) { port.yield($0) }
+        try await run(standIn, ports) { try await body("http://127.0.0.1:\($0)") }
+    }
+
+    /// Runs the assistant's server.
+    ///
+    /// - Parameters:
+    ///   - folder: Where its data is.
+    ///   - settings: The language model, and what else is to be set; its ports are free ones.
+    ///   - registry: Its metrics.
+    ///   - clock: The present.
+    ///   - body: Is given its address.
+    /// - Throws: What storage, settings and `body` throw.
+    public static func withAssistant(
+        folder: URL,
+        settings: ServerSettings,
+        registry: OpenMetricsRegistry = OpenMetricsRegistry(),
+        clock: any WallClock = SystemWallClock(),
+        _ body: @escaping @Sendable (URL) async throws -> Void
+    ) async throws {
+        var settings = settings
+        (settings.http.port, settings.http.adminPort) = (0, 0)
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        try await AssistantServer.with(
+            folder: folder,
+            settings: settings,
+            registry: registry,
+            logger: logger,
+            clock: clock,
+            onListening: { port.yield($0.http) }
+        ) { server in
+            try await run(server, ports) { port in
+                guard let address = URL(string: "http://127.0.0.1:\(port)") else { return }
+                try await body(address)
+            }
+        }
+    }
+
+    /// Says what goes wrong; what goes as it should would stand between the answers.
+    private static var logger: Logger {
+        var logger = Logger(label: "assistant")
+        logger.logLevel = .error
+        return logger
+    }
+
+    /// Runs the service, and shuts it down gracefully when the body is done.
+    private static func run(
+        _ service: any Service,
+        _ ports: AsyncStream<Int>,
+        _ body: @escaping @Sendable (Int) async throws -> Void
+    ) async throws {
+        let group = ServiceGroup(services: [service], logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                // Ends the group also when the body throws, and then passes the error on.
+                let result: Result<Void, any Error>
+                do {
+                    var listening = ports.makeAsyncIterator()
+                    guard let port = await listening.next() else { return }
+                    result = .success(try await body(port))
+                } catch {
+                    result = .failure(error)
+                }
+                await group.triggerGracefulShutdown()
+                try result.get()
+            }
+            try await tasks.waitForAll()
+        }
+    }
+}

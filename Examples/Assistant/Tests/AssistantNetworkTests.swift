@@ -1,0 +1,148 @@
+import AssistantApp
+import AssistantModel
+import Foundation
+import RegexBuilder
+import Sanguine
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// The assistant over a network that loses, doubles, delays and breaks off.
+@MainActor
+@Suite("Assistant on a bad network", .bounded(.seconds(120)))
+struct AssistantNetworkTests {
+    @Test(arguments: [UInt64(1), 2, 3])
+    func `questions over a bad network are charged once each, and end with the server's balance`(
+        seed: UInt64
+    ) async throws {
+        try await AssistantWorld.with { world in
+            let delay = ManualClock()
+            let network = FaultyNetwork(URLSessionTransport(), seed: seed, clock: delay)
+            let client = try world.client { ($0.transport, $0.delay) = (network, delay) }
+            let screen = await AssistantScreen(client)
+            _ = try await delay.advancing { try await client.value(of: .balance) }
+            network.faults = .rough
+
+            var charged: Int64 = 0
+            for round in 0..<4 {
+                let answers = try await MainActor.run {
+                    try (0..<5).map { try screen.ask("Question \(seed), \(round), \($0)?") }
+                }
+                for answer in answers {
+                    let end = try await delay.advancing(within: .seconds(30)) {
+                        try await eventually("an end, \(network)", within: .seconds(30)) {
+                            let phase = await answer.phase
+                            return phase == .done || phase == .failed
+                        }
+                        return await answer.result
+                    }
+                    charged += end?.charged ?? 0
+                }
+            }
+            network.faults = .none
+            try await delay.advancing(within: .seconds(30)) {
+                try await eventually("the server's balance, \(network)", within: .seconds(30)) {
+                    let server = try? await world.balance(of: client)
+                    let shown = try? await client.refresh(.balance)
+                    return server?.held == 0 && shown?.held == 0
+                        && shown?.available == server?.available
+                }
+            }
+            let server = try await world.balance(of: client)
+            // A call whose answer never came was made all the same.
+            #expect(100 - server.available >= charged && 100 - server.available <= 20, "\(network)")
+            client.close()
+        }
+    }
+
+    @Test func `an app that is killed while an answer streams reads it on, and pays once`()
+        async throws
+    {
+        try await AssistantWorld.with(latency: AssistantWorld.latency) { world in
+            let killed = try world.client()
+            _ = try await killed.value(of: .balance)
+            let stream = try killed.stream(AskText("Why is the sky blue?"))
+            try await world.modelClock.waitForSleepers(1)
+            try await eventually("the call to be stored") {
+                killed.openCalls.map(\.key) == [stream.key]
+            }
+            killed.close()
+
+            let client = try world.client()
+            let screen = await AssistantScreen(client)
+            await screen.resume()
+            let answer = try #require(await screen.turns.first?.answer)
+            world.modelClock.advance(by: AssistantWorld.latency)
+            let result = try await answer.whole()
+            #expect(await answer.text == result.output)
+            #expect(await answer.key == stream.key)
+            #expect(try await world.balance(of: client).available == 100 - result.charged)
+            client.close()
+        }
+    }
+}
+
+/// The real executable, as a user types it.
+@Suite("Assistant in a terminal", .bounded(.seconds(120)))
+struct AssistantToolTests {
+    @Test func `a question is answered, charged and remembered`() async throws {
+        let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: root) }
+        let serve = ["serve", "--port", "0", "--data", root.appending(path: "server").path]
+        try await Tool.with(serve, of: "Assistant") { server in
+            let options = [
+                "--server", "http://127.0.0.1:\(try await server.listeningPort())", "--folder",
+                root.appending(path: "app").path,
+            ]
+            let asked = try await Self.run(["Why is the sky blue?"] + options)
+            let lines = asked.output.split(separator: "\n").map(String.init)
+            #expect(lines.first == "97 tokens, 3 held" && lines.last == "99 tokens")
+            #expect(lines.count == 4 && lines[1].contains("sky blue"))
+            let known = try await Self.run(["balance"] + options)
+            #expect(known.output.hasPrefix("99 tokens, 0 held\n"))
+
+            let photo = root.appending(path: "photo.jpg")
+            try Data(SampleFile.jpeg.bytes()).write(to: photo)
+            let seen = try await Self.run(["What is it?", "--image", photo.path] + options)
+            #expect(seen.output.contains("I have looked at 1 attached"))
+            let gone = try await Self.run(["What is it?", "--image", "gone.jpg"] + options)
+            #expect(gone.status != 0 && gone.errors.contains("gone.jpg"))
+            server.signal(SIGTERM)
+            #expect(try await server.ended().status == 0)
+        }
+    }
+
+    private static func run(_ arguments: [String]) async throws -> Tool.Ended {
+        try await Tool.with(arguments, of: "Assistant") { try await $0.ended() }
+    }
+}
+
+/// What the README says of the tests.
+@Suite("Assistant's README", .bounded)
+struct AssistantReadmeTests {
+    @Test func `the README names the test of each row, which prints its figure`() throws {
+        let folder = URL(filePath: #filePath).appending(path: "../..").standardized
+        let tests = folder.appending(path: "Tests/AssistantTests.swift")
+        let source = try String(contentsOf: tests, encoding: .utf8)
+        let readme = try String(contentsOf: folder.appending(path: "README.md"), encoding: .utf8)
+        let row = Regex {
+            Anchor.startOfLine
+            "| "
+            Capture {
+                "T"
+                OneOrMore(.digit)
+            }
+            " | "
+            Capture { OneOrMore(.any, .reluctant) }
+            " | "
+        }
+        let found = readme.matches(of: row).map { (row: $0.output.1, test: $0.output.2) }
+        #expect(found.map(\.row) == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12].map { "T\($0)" })
+        for (row, test) in found {
+            let parts = source.components(separatedBy: "func `\(test)`(")
+            #expect(parts.count == 2, "\(test)")
+            let body = parts.last?.components(separatedBy: "@Test").first ?? ""
+            #expect(body.contains("\"\(row)\""), "\(row)")
+        }
+    }
+}

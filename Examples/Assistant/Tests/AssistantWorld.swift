@@ -1,0 +1,99 @@
+import AssistantApp
+import AssistantServer
+import Foundation
+import Sanguine
+import SanguineServer
+import SanguineTesting
+import Testing
+
+/// The real server with a stand-in for the model, and devices of one user.
+struct AssistantWorld: Sendable {
+    /// What the team's users waited for an answer, and for the balance after it.
+    static let latency = Duration.seconds(2)
+
+    let root: URL
+    let server: URL
+    let registry: OpenMetricsRegistry
+    /// The time of the stand-in: an answer begins two seconds after it was asked for.
+    let modelClock: ManualClock
+
+    /// Runs both for as long as the body takes.
+    static func with(
+        latency: Duration = .zero,
+        _ body: @escaping @Sendable (AssistantWorld) async throws -> Void
+    ) async throws {
+        let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: root) }
+        let (clock, registry) = (ManualClock(), OpenMetricsRegistry())
+        try await RunningServer.withStandIn(latency: latency, wordInterval: .zero, clock: clock) {
+            model in
+            var settings = ServerSettings()
+            settings.upstream.url = model
+            let folder = root.appending(path: "server")
+            try await RunningServer.withAssistant(
+                folder: folder,
+                settings: settings,
+                registry: registry
+            ) { server in
+                try await body(
+                    AssistantWorld(
+                        root: root,
+                        server: server,
+                        registry: registry,
+                        modelClock: clock
+                    )
+                )
+            }
+        }
+    }
+
+    /// The app on a device; every device is the same user's, and the phone is the first.
+    func client(
+        _ name: String = "phone",
+        _ configure: (inout SanguineClient.Configuration) -> Void = { _ in }
+    ) throws -> SanguineClient {
+        let folder = root.appending(path: name)
+        var configuration = SanguineClient.Configuration(server: server)
+        configuration.folder = folder
+        configure(&configuration)
+        // A second device takes the identity of the first one over, as by a keychain in the cloud.
+        let file = "device-identity.json"
+        let (first, files) = (root.appending(path: "phone/\(file)"), FileManager.default)
+        if name != "phone", !files.fileExists(atPath: folder.appending(path: file).path) {
+            try files.createDirectory(at: folder, withIntermediateDirectories: true)
+            try files.copyItem(at: first, to: folder.appending(path: file))
+        }
+        return try SanguineClient(configuration)
+    }
+
+    /// What the server has, asked by itself.
+    func balance(of client: SanguineClient) async throws -> Balance {
+        let present = try self.client("auditor-\(UUID())")
+        defer { present.close() }
+        return try await present.refresh(.balance)
+    }
+}
+
+extension AnswerModel {
+    /// Waits for the whole answer.
+    func whole() async throws -> FunctionResult<Output> {
+        try await eventually("the answer") { self.phase == .done || self.phase == .failed }
+        if let error { throw error }
+        return try #require(result)
+    }
+}
+
+/// Prints the figure of a row of what an assistant must do, beside the one to beat.
+func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
+    print("\(row): ours \(ours); theirs \(theirs)")
+}
+
+extension Duration {
+    /// Milliseconds, with two digits.
+    var milliseconds: String {
+        let (seconds, attoseconds) = components
+        let hundredths = seconds * 100_000 + attoseconds / 10_000_000_000_000
+        let fraction = hundredths % 100
+        return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction) ms"
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import Sanguine
+import SanguineTesting
+
+/// The real network of one device, with what the device asked; it can hold requests back.
+final class RecordedNetwork: StreamingTransport, UploadingTransport {
+    private struct State {
+        var requests: [TransportRequest] = []
+        var holding: (any Clock<Duration>)?
+        var watch: (@Sendable (TransportRequest) -> Void)?
+    }
+
+    private let base = URLSessionTransport()
+    private let state = WatchedState(State())
+
+    /// All requests, in the order in which they were sent.
+    var requests: [TransportRequest] { state.withLock { $0.requests } }
+
+    /// The paths of those that are about the balance.
+    var balanceRequests: Int { requests.count { $0.url.path() == "/v1/balance" } }
+
+    /// From now on no request of the balance is answered: each ends when its time is up.
+    func hold(on clock: any Clock<Duration>) { state.withLock { $0.holding = clock } }
+
+    /// Has each request told of before it leaves.
+    func watch(_ body: @escaping @Sendable (TransportRequest) -> Void) {
+        state.withLock { $0.watch = body }
+    }
+
+    func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+        try await note(request)
+        return try await base.send(request)
+    }
+
+    func upload(
+        _ request: TransportRequest,
+        progress: @escaping @Sendable (UploadProgress) -> Void
+    ) async throws(TransportError) -> TransportResponse {
+        try await note(request)
+        return try await base.upload(request, progress: progress)
+    }
+
+    func stream(_ request: TransportRequest) async throws(TransportError) -> TransportStream {
+        try await note(request)
+        return try await base.stream(request)
+    }
+
+    private func note(_ request: TransportRequest) async throws(TransportError) {
+        let (watch, holding) = state.withLock { state in
+            state.requests.append(request)
+            return (state.watch, request.url.path() == "/v1/balance" ? state.holding : nil)
+        }
+        watch?(request)
+        guard let holding else { return }
+        guard (try? await holding.sleep(for: request.timeout)) != nil else { throw .cancelled }
+        throw .timedOut
+    }
+}

@@ -1,0 +1,196 @@
+import ArgumentParser
+import AssistantApp
+import AssistantModel
+import AssistantServer
+import Foundation
+import Observation
+import Sanguine
+import SanguineServer
+
+/// The face of the app in a terminal.
+@main
+struct AssistantTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "Assistant",
+        abstract: "An assistant that counts its tokens; without a server it brings one along.",
+        subcommands: [Ask.self, Show.self, Serve.self],
+        defaultSubcommand: Ask.self
+    )
+}
+
+struct AppOptions: ParsableArguments {
+    @Option(help: "The server's address. Default: a server of this process, with a stand-in.")
+    var server: String?
+
+    @Option(help: "Where the app keeps its data.")
+    var folder = NSHomeDirectory() + "/.assistant"
+
+    /// Runs the app, and a server beside it if none is named.
+    func withScreen(
+        _ body:
+            @escaping @MainActor @Sendable (SanguineClient, AssistantScreen) async throws -> Void
+    ) async throws {
+        if let server {
+            guard let address = URL(string: server) else {
+                throw ValidationError("'\(server)' is no address.")
+            }
+            return try await Self.withApp(address, URL(filePath: folder), body)
+        }
+        let folder = URL(filePath: folder)
+        try await Self.withModel(nil) { model in
+            var settings = ServerSettings()
+            settings.upstream.url = model
+            let data = folder.appending(path: "server")
+            try await RunningServer.withAssistant(folder: data, settings: settings) { address in
+                try await Self.withApp(address, folder.appending(path: "app"), body)
+            }
+        }
+    }
+
+    /// Runs the body with the address of a language model: that one, or a stand-in that takes two
+    /// seconds to begin, as such models do.
+    static func withModel(
+        _ address: String?,
+        _ body: @escaping @Sendable (String) async throws -> Void
+    ) async throws {
+        if let address { return try await body(address) }
+        try await RunningServer.withStandIn(
+            latency: .seconds(2),
+            wordInterval: .milliseconds(40),
+            body
+        )
+    }
+
+    @MainActor
+    private static func withApp(
+        _ server: URL,
+        _ folder: URL,
+        _ body: @MainActor (SanguineClient, AssistantScreen) async throws -> Void
+    ) async throws {
+        var configuration = SanguineClient.Configuration(server: server)
+        configuration.folder = folder
+        let client = try SanguineClient(configuration)
+        defer { client.close() }
+        try await body(client, AssistantScreen(client))
+    }
+}
+
+extension AssistantTool {
+    struct Ask: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Ask, and read the answer while it is made."
+        )
+        @Argument(help: "What to ask.") var question = "Why is the sky blue?"
+        @Option(help: "A picture that the question is about; up to four.") var image: [String] = []
+        @Option(help: "A video that the question is about.") var video: String?
+        @OptionGroup var options: AppOptions
+
+        func validate() throws {
+            if video != nil, !image.isEmpty {
+                throw ValidationError("Ask about pictures or about a video.")
+            }
+        }
+
+        func run() async throws {
+            try await options.withScreen { client, screen in
+                _ = try await client.value(of: .balance)
+                let predicted = screen.cost
+                let answer =
+                    if let video {
+                        try await screen.ask(question, about: Self.file(video))
+                    } else if !image.isEmpty {
+                        try await screen.ask(question, about: image.map(Self.file))
+                    } else {
+                        try screen.ask(question)
+                    }
+                let held = screen.balance.map { "\($0.available) tokens, \($0.held) held" }
+                try say(held ?? "The balance is not known yet.")
+                try await Self.write(answer)
+                guard let result = answer.result else {
+                    throw answer.error ?? ValidationError("There is no answer. Ask again.")
+                }
+                try say("\n\(result.charged) charged, \(predicted.expected) predicted")
+                try say("\(result.tokensRemaining) tokens")
+            }
+        }
+
+        /// Writes the answer as it grows.
+        @MainActor
+        private static func write(_ answer: AnswerModel<String>) async throws {
+            var written = 0
+            while true {
+                let more = Data(answer.text.utf8.dropFirst(written))
+                try FileHandle.standardOutput.write(contentsOf: more)
+                written += more.count
+                guard answer.phase == .waiting || answer.phase == .answering else { return }
+                await change { _ = (answer.text, answer.phase) }
+            }
+        }
+
+        /// Returns when something that the body reads has changed.
+        @MainActor
+        private static func change(_ body: () -> Void) async {
+            await withCheckedContinuation { continuation in
+                withObservationTracking(body) { continuation.resume() }
+            }
+        }
+
+        private static func file(_ path: String) -> RequestBody {
+            .file(URL(filePath: path))
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "balance",
+            abstract: "Show the balance and the last ten."
+        )
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { client, screen in
+                await screen.refresh()
+                guard let balance = client.cached(.balance) else {
+                    throw ValidationError("No server was ever reached. Name one with --server.")
+                }
+                try say("\(balance.available) tokens, \(balance.held) held")
+                for recorded in screen.history {
+                    try say("\(recorded.receivedAt): \(recorded.balance.available)")
+                }
+            }
+        }
+    }
+
+    struct Serve: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Run the server, with a stand-in for the language model unless one is named."
+        )
+        @Option var port = 8_080
+        @Option(help: "Where the server keeps its data.") var data = "assistant-data"
+        @Option(help: "The base URL of a language model that speaks OpenAI's API.")
+        var upstream: String?
+
+        func run() async throws {
+            let (port, folder) = (port, URL(filePath: data))
+            try await AppOptions.withModel(upstream) { model in
+                var settings = ServerSettings()
+                settings.http.port = port
+                settings.upstream.url = model
+                try await AssistantServer.with(
+                    folder: folder,
+                    settings: settings,
+                    onListening: { ports in
+                        try? say("listening on http://127.0.0.1:\(ports.http)")
+                    }
+                ) { server in try await server.serve() }
+            }
+        }
+    }
+}
+
+/// Writes a line at once.
+///
+/// `print` keeps lines to itself while the output is a pipe, and parts of answers stand between.
+private func say(_ line: String) throws {
+    try FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
+}
