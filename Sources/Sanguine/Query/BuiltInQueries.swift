@@ -36,6 +36,7 @@ extension ValueQuery where Value == Balance {
     ///
     /// - Parameter bounds: How long it is fresh at least and at most; 1 second and more. See
     ///   <doc:Adaptive-Freshness>.
+    /// - Returns: The query.
     public static func balance(adaptingWithin bounds: ClosedRange<Duration>) -> Self {
         Self(sourced: "$balance", policy: BuiltIn.balance.policy.adaptive(within: bounds))
     }

@@ -164,6 +164,7 @@ struct ModelCall: Sendable {
     ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
     ///   - request: Makes what is asked.
     ///   - output: Makes the output of the answer.
+    /// - Returns: The call, with what it holds.
     func prepared(
         _ input: JSONValue,
         _ rules: FunctionRules,
