@@ -32,7 +32,7 @@ enum FunctionServers {
         /// The function whose answers are kept for ever, and cost as much.
         var kept: String { "\(rawValue)-kept" }
 
-        fileprivate var price: Price { self == .passed ? .free : .fixed(1).cached(1) }
+        fileprivate var price: Int64 { self == .passed ? 0 : 1 }
     }
 
     /// Starts a model that answers at once.
@@ -122,14 +122,14 @@ enum FunctionServers {
 
     private static func serve(before upstream: Int, _ store: Store, door: Kind) async throws {
         let folder = folder(of: ProcessInfo.processInfo.processIdentifier)
-        let storage: any Storage =
+        let (storage, keys): (any Storage, SigningKeys) =
             switch store {
-            case .disk: try SQLiteStorage(folder: folder)
-            case .memory: MemoryStorage()
+            case .disk: (try SQLiteStorage(folder: folder), try KeyFile.loadOrCreate(in: folder))
+            case .memory: (MemoryStorage(), SigningKeys())
             }
         let server = try await SanguineServer(
             storage: storage,
-            keys: KeyFile.loadOrCreate(in: folder),
+            keys: keys,
             settings: settings(upstream, door),
             log: LogQueue(sink: NullSink()),
             logger: BenchmarkedServer.quiet
@@ -151,10 +151,11 @@ enum FunctionServers {
         settings.upstream.timeout = .seconds(600)
         settings.openAI.function = door.rawValue
         settings.functions = Kind.allCases.flatMap { kind in
-            var rules = FunctionRules(price: kind.price, streams: true)
+            var rules = FunctionRules(price: .fixed(kind.price), streams: true)
             rules.onDisconnect = .stop
             var kept = rules
             kept.cache = .forever
+            kept.price = .fixed(kind.price).cached(kind.price)
             return [
                 FunctionSetting(name: kind.rawValue, kind: .upstream, rules: rules),
                 FunctionSetting(name: kind.kept, kind: .upstream, rules: kept),
