@@ -12,7 +12,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench simulate leaks fuzz format lint scripts openapi openai consumer docs packages
+.PHONY: help demo test flaky check bench litellm simulate leaks fuzz format lint scripts openapi openai consumer docs packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ bench: packages ## Measure a release build; prints a table, writes .build/bench.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
 	.build-release/release/Benchmarks
+
+litellm: packages ## Install LiteLLM's proxy, and measure it before the model that ours is measured before.
+	Scripts/bench-litellm.sh
 
 simulate: packages ## Play SEEDS (1..10000) of the simulation, and CLIENT_SEEDS with real clients.
 	$(SWIFT) build $(RELEASE) --product Simulate

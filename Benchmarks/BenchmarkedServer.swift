@@ -114,6 +114,6 @@ struct BenchmarkedServer: Sendable {
 }
 
 /// Takes the access log, and keeps none of it.
-private struct NullSink: LogSink {
+struct NullSink: LogSink {
     func write(_ lines: [UInt8]) {}
 }

@@ -19,6 +19,8 @@ struct LoadGenerator {
     var address = "127.0.0.1"
     /// How long each connection waits between an answer and the next request; `nil` for not at all.
     var pace: TimeAmount?
+    /// The process that is asked, if it is another one whose processor time is wanted.
+    var server: Int32?
 
     /// The processor time that this process has used, in microseconds.
     private static var processorTime: Double {
@@ -34,6 +36,9 @@ struct LoadGenerator {
         ///
         /// The server's and the generator's. What else runs on the machine changes it little.
         var processorTime: Double
+        /// Processor time of the asked process for one answer, in microseconds; not a number
+        /// where it was not wanted.
+        var serverTime: Double
         /// How long each answer took, in milliseconds, the shortest first.
         var latencies: [Double]
 
@@ -75,18 +80,21 @@ struct LoadGenerator {
         let clock = ContinuousClock()
         let start = clock.now
         let startTime = Self.processorTime
+        let serverStart = try server.map { try ProcessorTime.microseconds(of: $0) } ?? .nan
         let before = counters.reduce(0) { $0 + $1.answered.load(ordering: .relaxed) }
         for counter in counters { counter.latencies.withLock { $0 = [] } }
         try await clock.sleep(for: time)
         let answered = counters.reduce(0) { $0 + $1.answered.load(ordering: .relaxed) } - before
         let seconds = start.duration(to: clock.now) / .seconds(1)
         let spentTime = Self.processorTime
+        let serverEnd = try server.map { try ProcessorTime.microseconds(of: $0) } ?? .nan
         for channel in channels { try? await channel.close() }
         return Outcome(
             answered: answered,
             failed: counters.reduce(0) { $0 + $1.failed.load(ordering: .relaxed) },
             perSecond: Double(answered) / seconds,
             processorTime: (spentTime - startTime) / Double(max(1, answered)),
+            serverTime: (serverEnd - serverStart) / Double(max(1, answered)),
             latencies: counters.flatMap { $0.latencies.withLock { $0 } }.sorted()
         )
     }
@@ -128,7 +136,9 @@ struct LoadGenerator {
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             var bytes = unwrapInboundIn(data)
             received.writeBuffer(&bytes)
-            guard let length = answerLength(), received.readableBytes >= length else { return }
+            guard let length = received.messageLength, received.readableBytes >= length else {
+                return
+            }
             if received.readableBytesView.starts(with: expected) {
                 counter.answered.add(1, ordering: .relaxed)
             } else {
@@ -155,39 +165,6 @@ struct LoadGenerator {
             sent = .now()
             let bytes = context.channel.allocator.buffer(string: request)
             context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
-        }
-
-        /// The bytes of head and body, or `nil` while the head is not whole.
-        private func answerLength() -> Int? {
-            received.withUnsafeReadableBytes { bytes -> Int? in
-                var lineStart = 0
-                var bodyLength = 0
-                var index = 0
-                while index + 1 < bytes.count {
-                    guard bytes[index] == 13, bytes[index + 1] == 10 else {
-                        index += 1
-                        continue
-                    }
-                    if index == lineStart { return index + 2 + bodyLength }
-                    if let length = Self.contentLength(bytes[lineStart..<index]) {
-                        bodyLength = length
-                    }
-                    index += 2
-                    lineStart = index
-                }
-                return nil
-            }
-        }
-
-        private static let name = Array("content-length:".utf8)
-
-        private static func contentLength(_ line: Slice<UnsafeRawBufferPointer>) -> Int? {
-            guard line.count > name.count,
-                zip(line, name).allSatisfy({ $0 | 0x20 == $1 | 0x20 })
-            else { return nil }
-            return line.dropFirst(name.count).reduce(0) { sum, byte in
-                (48...57).contains(byte) ? sum * 10 + Int(byte - 48) : sum
-            }
         }
     }
 }

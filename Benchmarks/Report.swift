@@ -21,7 +21,7 @@ struct Figure: Codable {
         of baseline: String,
         _ base: Double,
         ratio: Double,
-        atLeast aim: Double
+        atLeast aim: Double?
     ) {
         self.name = name
         self.value = value
@@ -29,8 +29,8 @@ struct Figure: Codable {
         self.baseline = baseline
         baselineValue = base
         self.ratio = ratio
-        self.aim = "≥ \(Self.short(aim))"
-        met = ratio >= aim
+        self.aim = aim.map { "≥ \(Self.short($0))" } ?? "–"
+        met = aim.map { ratio >= $0 } ?? true
     }
 
     /// A cost: less is better.

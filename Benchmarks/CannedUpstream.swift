@@ -1,0 +1,113 @@
+import NIOCore
+import NIOPosix
+
+/// A language model that costs next to nothing: it answers every chat with the same bytes.
+///
+/// A streamed answer comes whole at once, unless the prompt has ``waiting`` in it: then it is begun
+/// and never ended.
+enum CannedUpstream {
+    /// What in a prompt makes a stream that does not end.
+    static let waiting = "hold-open"
+
+    /// Starts to serve on a free port of 127.0.0.1, on one thread.
+    static func start() async throws -> any Channel {
+        try await ServerBootstrap(group: MultiThreadedEventLoopGroup(numberOfThreads: 1))
+            .serverChannelOption(.backlog, value: 1_024)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Answers())
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+    }
+
+    private final class Answers: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private var received = ByteBuffer()
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            var bytes = unwrapInboundIn(data)
+            received.writeBuffer(&bytes)
+            while let length = received.messageLength,
+                let request = received.readSlice(length: length)
+            {
+                context.writeAndFlush(wrapOutboundOut(answer(to: request)), promise: nil)
+            }
+            if received.readableBytes == 0 { received.clear() }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            context.close(promise: nil)
+        }
+
+        private func answer(to request: ByteBuffer) -> ByteBuffer {
+            let text = String(buffer: request)
+            guard text.contains(#""stream":true"#) || text.contains(#""stream": true"#) else {
+                return CannedUpstream.whole
+            }
+            return text.contains(CannedUpstream.waiting)
+                ? CannedUpstream.begun : CannedUpstream.stream
+        }
+    }
+
+    private static let words = ["Let", " us", " look", " at", " it", " together", ".", " Gladly."]
+    private static let usage = """
+        "usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}
+        """
+
+    private static let whole: ByteBuffer = {
+        let body = """
+            {"id":"chatcmpl-1","object":"chat.completion","created":0,"model":"stand-in","choices":\
+            [{"index":0,"message":{"role":"assistant","content":"\(words.joined())"},\
+            "finish_reason":"stop"}],\(usage)}
+            """
+        return ByteBuffer(
+            string: """
+                HTTP/1.1 200 OK\r
+                Content-Type: application/json\r
+                Content-Length: \(body.utf8.count)\r
+                \r
+                \(body)
+                """
+        )
+    }()
+
+    private static let streamHead = """
+        HTTP/1.1 200 OK\r
+        Content-Type: text/event-stream\r
+        Transfer-Encoding: chunked\r
+        \r\n
+        """
+
+    private static let begun = ByteBuffer(
+        string: streamHead + event(delta(#""role":"assistant","content":"""#)) + event(word("Let"))
+    )
+
+    private static let stream = ByteBuffer(
+        string: streamHead + event(delta(#""role":"assistant","content":"""#))
+            + words.map { event(word($0)) }.joined()
+            + event(chunk(#""choices":[{"index":0,"delta":{},"finish_reason":"stop"}]"#))
+            + event(chunk(#""choices":[],"# + usage)) + event("[DONE]") + "0\r\n\r\n"
+    )
+
+    private static func word(_ word: String) -> String { delta(#""content":"\#(word)""#) }
+
+    private static func delta(_ members: String) -> String {
+        chunk(#""choices":[{"index":0,"delta":{\#(members)},"finish_reason":null}]"#)
+    }
+
+    private static func chunk(_ members: String) -> String {
+        """
+        {"id":"chatcmpl-1","object":"chat.completion.chunk","created":0,"model":"stand-in",\
+        \(members)}
+        """
+    }
+
+    private static func event(_ data: String) -> String {
+        let line = "data: \(data)\n\n"
+        return "\(String(line.utf8.count, radix: 16))\r\n\(line)\r\n"
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SanguineAuthority
+import SanguineModel
+import SanguineSQLite
+import SanguineServer
+
+/// The processes of the functions' benchmarks: the model, the server before it, and what both are
+/// measured against.
+enum FunctionServers {
+    private static let upstreamArgument = "--functions-upstream"
+    private static let bareArgument = "--functions-bare"
+    private static let serverArgument = "--functions-server"
+
+    /// Where a server keeps what must not be lost.
+    enum Store: String {
+        /// SQLite in a folder on the disk; a commit is on the disk before anything follows it.
+        case disk
+        /// The process's memory: what a call costs without the disk.
+        case memory
+    }
+
+    /// A function of the server: free, or held for and charged.
+    enum Kind: String, CaseIterable {
+        /// Free: nothing is held and nothing charged.
+        case passed
+        /// For one token, which is held before the call leaves and charged when it has ended.
+        case metered
+
+        /// The function whose answers are kept for ever, and cost as much.
+        var kept: String { "\(rawValue)-kept" }
+
+        fileprivate var price: Int64 { self == .passed ? 0 : 1 }
+    }
+
+    /// Starts a model that answers at once.
+    static func upstream() throws -> LiveServers.Child { try .init(upstreamArgument) }
+
+    /// Starts a bare Hummingbird server: `GET /` answers, `GET /stream` says one event and waits.
+    static func bare() throws -> LiveServers.Child { try .init(bareArgument) }
+
+    /// Starts a server before the model.
+    ///
+    /// - Parameters:
+    ///   - upstream: The model's port.
+    ///   - store: Where it keeps what must not be lost.
+    ///   - door: What a program of OpenAI's is metered as.
+    /// - Returns: The server, which listens.
+    /// - Throws: ``BenchmarkError`` if it does not.
+    static func server(
+        before upstream: Int,
+        _ store: Store,
+        door: Kind
+    ) throws -> LiveServers.Child {
+        try .init("\(serverArgument)=\(upstream),\(store.rawValue),\(door.rawValue)")
+    }
+
+    /// Ends a server, and removes what it has stored.
+    static func end(_ server: LiveServers.Child) {
+        server.end()
+        try? FileManager.default.removeItem(at: folder(of: server.process.processIdentifier))
+    }
+
+    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    static func serveIfAsked() async throws -> Bool {
+        let argument = CommandLine.arguments.dropFirst().first ?? ""
+        switch argument.split(separator: "=").first.map({ String($0) }) {
+        case upstreamArgument:
+            LiveServers.raiseDescriptorLimit()
+            let channel = try await CannedUpstream.start()
+            say(channel.localAddress?.port ?? 0)
+            try await channel.closeFuture.get()
+        case bareArgument:
+            LiveServers.raiseDescriptorLimit()
+            try await serveBare()
+        case serverArgument:
+            LiveServers.raiseDescriptorLimit()
+            let words = argument.dropFirst(serverArgument.count + 1).split(separator: ",")
+            guard words.count == 3, let port = Int(words[0]),
+                let store = Store(rawValue: String(words[1])),
+                let door = Kind(rawValue: String(words[2]))
+            else { throw BenchmarkError.noServer("it was started with '\(argument)'") }
+            try await serve(before: port, store, door: door)
+        default:
+            return false
+        }
+        return true
+    }
+
+    private static func say(_ port: Int) {
+        try? FileHandle.standardOutput.write(contentsOf: Data("\(port)\n".utf8))
+    }
+
+    private static func folder(of process: Int32) -> URL {
+        FileManager.default.temporaryDirectory.appending(path: "sanguine-functions-\(process)")
+    }
+
+    private static func serveBare() async throws {
+        let router = Router()
+        router.get("/") { _, _ in "Hello, world" }
+        router.get("/stream") { _, _ in
+            Response(
+                status: .ok,
+                headers: [.contentType: "text/event-stream"],
+                body: ResponseBody { writer in
+                    try await writer.write(ByteBuffer(string: "data: Let\n\n"))
+                    try await Task.sleep(for: .seconds(3_600))
+                    try await writer.finish(nil)
+                }
+            )
+        }
+        let application = Application(
+            router: router,
+            configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { say($0.localAddress?.port ?? 0) },
+            logger: BenchmarkedServer.quiet
+        )
+        try await application.run()
+    }
+
+    private static func serve(before upstream: Int, _ store: Store, door: Kind) async throws {
+        let folder = folder(of: ProcessInfo.processInfo.processIdentifier)
+        let (storage, keys): (any Storage, SigningKeys) =
+            switch store {
+            case .disk: (try SQLiteStorage(folder: folder), try KeyFile.loadOrCreate(in: folder))
+            case .memory: (MemoryStorage(), SigningKeys())
+            }
+        let server = try await SanguineServer(
+            storage: storage,
+            keys: keys,
+            settings: settings(upstream, door),
+            log: LogQueue(sink: NullSink()),
+            logger: BenchmarkedServer.quiet
+        ) { say($0.http) }
+        try await server.run()
+    }
+
+    private static func settings(_ upstream: Int, _ door: Kind) -> ServerSettings {
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.http.adminPort = 0
+        settings.accounts.grant = 1_000_000_000
+        // The limits are there, and never reached: what is measured is the path, not a refusal.
+        settings.limits.requestsPerMinute = 60_000_000
+        settings.limits.addressRequestsPerMinute = 60_000_000
+        settings.limits.functionCalls = 8_000
+        settings.limits.shutdownGrace = .seconds(1)
+        settings.upstream.url = "http://127.0.0.1:\(upstream)"
+        settings.upstream.timeout = .seconds(600)
+        settings.openAI.function = door.rawValue
+        settings.functions = Kind.allCases.flatMap { kind in
+            var rules = FunctionRules(price: .fixed(kind.price), streams: true)
+            rules.onDisconnect = .stop
+            var kept = rules
+            kept.cache = .forever
+            kept.price = .fixed(kind.price).cached(kind.price)
+            return [
+                FunctionSetting(name: kind.rawValue, kind: .upstream, rules: rules),
+                FunctionSetting(name: kind.kept, kind: .upstream, rules: kept),
+            ]
+        }
+        return settings
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import NIOCore
+import NIOPosix
+
+/// What LiteLLM's proxy adds to a call of a language model: the rows of ``FunctionBenchmarks`` that
+/// it has, with the same model, the same load, and one process.
+///
+/// It passes calls through: what it meters needs a PostgreSQL beside it.
+enum LiteLLMBenchmarks {
+    /// Where `Scripts/bench-litellm.sh` installs it.
+    private static let program = ".build-litellm/python/bin/litellm"
+    /// The key that its callers send.
+    private static let key = "sk-bench"
+    /// How long it may take to start, in tries of a tenth of a second.
+    private static let starts = 600
+
+    /// Measures it, if it is installed.
+    static func run(roundTime: Duration) async throws -> [Figure] {
+        guard FileManager.default.isExecutableFile(atPath: program) else {
+            print("LiteLLM's proxy is not installed here: 'make litellm' does it.")
+            return []
+        }
+        let folder = try Folder()
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let upstream = try FunctionServers.upstream()
+        defer { upstream.end() }
+        let bare = try FunctionServers.bare()
+        defer { bare.end() }
+        let port = try await freePort(group)
+        let proxy = try start(port, before: upstream.port, in: folder)
+        defer {
+            proxy.terminate()
+            proxy.waitUntilExit()
+        }
+        try await waitUntilReady(port, proxy)
+        let measurement = ProxyMeasurement(
+            group: group,
+            roundTime: roundTime,
+            upstream: .init(upstream),
+            bare: .init(bare)
+        )
+        let endpoint = ProxyMeasurement.Endpoint(port: port, process: proxy.processIdentifier)
+        let call = way("LiteLLM, passed through", endpoint, isStreamed: false)
+        let stream = way("LiteLLM, first event passed through", endpoint, isStreamed: true)
+        let figures =
+            try await ProxyMeasurement.added([call], measurement.latencies([call]))
+            + ProxyMeasurement.added([stream], measurement.firstEvents([stream]))
+            + measurement.rates(call, perCore: nil)
+        try await group.shutdownGracefully()
+        return figures
+    }
+
+    private static func way(
+        _ name: String,
+        _ endpoint: ProxyMeasurement.Endpoint,
+        isStreamed: Bool
+    ) -> ProxyMeasurement.Way {
+        ProxyMeasurement.Way(name: name, endpoint: endpoint) { _, _, _ in
+            FunctionRequests.chat(key, isStreamed: isStreamed)
+        }
+    }
+
+    private static func freePort(_ group: any EventLoopGroup) async throws -> Int {
+        let channel = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
+        let port = channel.localAddress?.port ?? 0
+        try await channel.close()
+        return port
+    }
+
+    private static func start(
+        _ port: Int,
+        before upstream: Int,
+        in folder: Folder
+    ) throws -> Process {
+        let file = folder.url.appending(path: "litellm.yaml")
+        let configuration = """
+            model_list:
+              - model_name: stand-in
+                litellm_params:
+                  model: openai/stand-in
+                  api_base: http://127.0.0.1:\(upstream)/v1
+                  api_key: none
+            general_settings:
+              master_key: \(key)
+            """
+        try Data(configuration.utf8).write(to: file)
+        let process = Process()
+        process.executableURL = URL(filePath: program)
+        process.arguments = [
+            "--config", file.path, "--host", "127.0.0.1", "--port", "\(port)",
+            "--num_workers", "1", "--telemetry", "False",
+        ]
+        process.environment = ProcessInfo.processInfo.environment
+            .merging(["LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION"]) { $1 }
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        return process
+    }
+
+    private static func waitUntilReady(_ port: Int, _ proxy: Process) async throws {
+        for _ in 0..<starts {
+            guard proxy.isRunning else { break }
+            let answer = try? await LiveBenchmarks.post(
+                "/v1/chat/completions",
+                key,
+                Data(#"{"model":"stand-in","messages":[{"role":"user","content":"a"}]}"#.utf8),
+                port: port
+            )
+            if answer?.1 == 200 { return }
+            try await ContinuousClock().sleep(for: .milliseconds(100))
+        }
+        throw BenchmarkError.noServer("LiteLLM's proxy does not answer")
+    }
+}

@@ -1,0 +1,229 @@
+import Foundation
+import NIOCore
+
+/// Measures servers that stand before a language model, against the model asked directly and a bare
+/// Hummingbird route.
+///
+/// Model, servers and load are processes of their own and share the machine. So calls per second are
+/// those of all together; calls per second *and core* are one second of processor time divided by
+/// what the server's process alone has used for a call, the kernel's work for it included. Each
+/// measurement is taken in rounds, in turn with its baselines; the first round only warms up.
+struct ProxyMeasurement {
+    /// A process that listens.
+    struct Endpoint {
+        let port: Int
+        let process: Int32
+
+        init(port: Int, process: Int32) {
+            self.port = port
+            self.process = process
+        }
+
+        init(_ child: LiveServers.Child) {
+            self.init(port: child.port, process: child.process.processIdentifier)
+        }
+    }
+
+    /// One way to the model: what is asked, and how.
+    struct Way {
+        let name: String
+        let endpoint: Endpoint
+        /// The request of a connection by its number; the text is a round's own.
+        let request: @Sendable (_ round: String, _ connection: Int, _ number: Int) -> String
+    }
+
+    static let directly = "the model asked directly"
+    static let bareRoute = "bare Hummingbird route"
+    /// The baseline of a figure that is measured against what it should be.
+    static let aim = "the aim"
+    /// Callers at a time, where there are many.
+    static let callers = 64
+    /// Rounds of each measurement.
+    static let rounds = 5
+    /// Streams of a round, one after the other.
+    private static let streams = 200
+
+    let group: any EventLoopGroup
+    let roundTime: Duration
+    let upstream: Endpoint
+    let bare: Endpoint
+
+    private var direct: Way {
+        Way(name: Self.directly, endpoint: upstream) { _, _, _ in FunctionRequests.chat("none") }
+    }
+
+    private var bareGet: Way {
+        Way(name: Self.bareRoute, endpoint: bare) { _, _, _ in FunctionRequests.get("/") }
+    }
+
+    /// One load, of one round.
+    private func load(_ way: Way, callers: Int) async throws -> LoadGenerator.Outcome {
+        let round = UUID().uuidString
+        let generator = LoadGenerator(
+            port: way.endpoint.port,
+            connections: callers,
+            group: group,
+            server: way.endpoint.process
+        )
+        let outcome = try await generator.run(for: roundTime, expecting: "200") {
+            way.request(round, $0, $1)
+        }
+        guard outcome.failed == 0 else { throw BenchmarkError.refused(outcome.failed) }
+        return outcome
+    }
+
+    // MARK: - One caller
+
+    /// Latencies of all rounds, in microseconds.
+    struct Latencies {
+        private var all: [Double] = []
+
+        mutating func add(_ times: [Double]) { all += times }
+
+        func percentile(_ part: Int) -> Double {
+            let sorted = all.sorted()
+            return sorted.isEmpty
+                ? .infinity : sorted[min(sorted.count - 1, sorted.count * part / 100)]
+        }
+
+        /// What is added to the latencies of a baseline, at a percentile.
+        func added(to baseline: Latencies, _ part: Int) -> Double {
+            percentile(part) - baseline.percentile(part)
+        }
+    }
+
+    /// The latencies of ways, and of the model alone.
+    typealias Comparison = (ways: [Latencies], direct: Latencies)
+
+    /// Asks for answers in one piece, one after the other.
+    func latencies(_ ways: [Way]) async throws -> Comparison {
+        try await compare(ways) { way in
+            try await load(way ?? direct, callers: 1).latencies.map { $0 * 1_000 }
+        }
+    }
+
+    /// Asks for streams, one after the other; the latency is that of the first event.
+    func firstEvents(_ ways: [Way]) async throws -> Comparison {
+        try await compare(ways) { way in
+            let (endpoint, round) = (way?.endpoint ?? upstream, UUID().uuidString)
+            return try await StreamProbe(port: endpoint.port, group: group)
+                .firstEvents(Self.streams) { number in
+                    way?.request(round, number, number)
+                        ?? FunctionRequests.chat("none", isStreamed: true)
+                }
+        }
+    }
+
+    private func compare(
+        _ ways: [Way],
+        _ measure: (Way?) async throws -> [Double]
+    ) async throws -> Comparison {
+        var comparison: Comparison = (ways.map { _ in Latencies() }, Latencies())
+        for round in 0...Self.rounds {
+            let alone = try await measure(nil)
+            if round > 0 { comparison.direct.add(alone) }
+            for (index, way) in ways.enumerated() {
+                let times = try await measure(way)
+                if round > 0 { comparison.ways[index].add(times) }
+            }
+        }
+        return comparison
+    }
+
+    /// The rows of what ways add: at the middle, and for one of a hundred.
+    static func added(_ ways: [Way], _ comparison: Comparison) -> [Figure] {
+        zip(ways, comparison.ways).flatMap { way, latencies in
+            [50, 99].map { part in
+                Figure(
+                    cost: "\(way.name): added, p\(part)",
+                    latencies.added(to: comparison.direct, part),
+                    unit: "µs",
+                    of: directly,
+                    comparison.direct.percentile(part),
+                    atMost: nil
+                )
+            }
+        }
+    }
+
+    // MARK: - Many callers
+
+    /// Calls per second.
+    ///
+    /// - Parameters:
+    ///   - way: What is asked.
+    ///   - perCore: The calls per second and core that it should serve; `nil` for one that is only
+    ///     watched.
+    /// - Returns: The rows: calls per second, processor time, calls per second and core.
+    /// - Throws: ``BenchmarkError`` if a call is refused.
+    func rates(_ way: Way, perCore: Double?) async throws -> [Figure] {
+        let (ours, direct, bare) = try await measured(way)
+        let cost = ours.map(\.serverTime).median
+        let name = "\(way.name), \(Self.callers) callers"
+        let figures = [
+            Figure(
+                rate: name,
+                ours.map(\.perSecond).median,
+                unit: "1/s",
+                of: Self.directly,
+                direct.map(\.perSecond).median,
+                ratio: Self.share(ours, direct),
+                atLeast: nil
+            ),
+            Figure(
+                cost: "\(name): processor time",
+                cost,
+                unit: "µs",
+                of: Self.bareRoute,
+                bare.map(\.serverTime).median,
+                atMost: nil
+            ),
+        ]
+        let rate = 1_000_000 / cost
+        return figures + [
+            Figure(
+                rate: "\(name): a core",
+                rate,
+                unit: "1/s",
+                of: perCore == nil ? Self.bareRoute : Self.aim,
+                perCore ?? 1_000_000 / bare.map(\.serverTime).median,
+                ratio: rate / (perCore ?? 1_000_000 / bare.map(\.serverTime).median),
+                atLeast: perCore.map { _ in 1 }
+            )
+        ]
+    }
+
+    /// Calls per second as a share of the bare route's.
+    func share(_ way: Way) async throws -> Figure {
+        let (ours, _, bare) = try await measured(way)
+        return Figure(
+            rate: "\(way.name), \(Self.callers) callers",
+            ours.map(\.perSecond).median,
+            unit: "1/s",
+            of: Self.bareRoute,
+            bare.map(\.perSecond).median,
+            ratio: Self.share(ours, bare),
+            atLeast: nil
+        )
+    }
+
+    private typealias Rounds = [LoadGenerator.Outcome]
+
+    private func measured(_ way: Way) async throws -> (Rounds, direct: Rounds, bare: Rounds) {
+        var all: (ours: Rounds, direct: Rounds, bare: Rounds) = ([], [], [])
+        for round in 0...Self.rounds {
+            let ours = try await load(way, callers: Self.callers)
+            let direct = try await load(direct, callers: Self.callers)
+            let bare = try await load(bareGet, callers: Self.callers)
+            guard round > 0 else { continue }
+            all.ours.append(ours)
+            all.direct.append(direct)
+            all.bare.append(bare)
+        }
+        return all
+    }
+
+    private static func share(_ ours: Rounds, _ baseline: Rounds) -> Double {
+        zip(ours, baseline).map { $0.perSecond / $1.perSecond }.median
+    }
+}

@@ -1,0 +1,141 @@
+import NIOCore
+import NIOPosix
+
+/// Asks for streams of server-sent events, and notes when the first event of each arrives.
+struct StreamProbe {
+    let port: Int
+    let group: any EventLoopGroup
+
+    /// Asks for one stream after the other on one connection.
+    ///
+    /// - Parameters:
+    ///   - count: How many streams.
+    ///   - request: The request for the stream of that number.
+    /// - Returns: The times from the request to the first event, in microseconds.
+    /// - Throws: ``BenchmarkError`` if one is refused.
+    func firstEvents(
+        _ count: Int,
+        _ request: @escaping @Sendable (Int) -> String
+    ) async throws -> [Double] {
+        let reader = Reader(eventLoop: group.next())
+        let channel = try await connect(reader)
+        var times: [Double] = []
+        for number in 0..<count {
+            let answer = reader.arm()
+            let start = ContinuousClock.now
+            try await channel.writeAndFlush(ByteBuffer(string: request(number)))
+            times.append(start.duration(to: try await answer.first.get()) / .microseconds(1))
+            try await answer.end.get()
+        }
+        try await channel.close()
+        return times
+    }
+
+    /// Opens streams that do not end, each on a connection of its own, and waits for the first
+    /// event of each.
+    func open(
+        _ count: Int,
+        _ request: (Int) -> String
+    ) async throws -> [any Channel] {
+        var channels: [any Channel] = []
+        while channels.count < count {
+            let start = channels.count
+            var answers: [EventLoopFuture<ContinuousClock.Instant>] = []
+            for number in start..<min(start + 50, count) {
+                let reader = Reader(eventLoop: group.next())
+                let channel = try await connect(reader)
+                answers.append(reader.arm().first)
+                try await channel.writeAndFlush(ByteBuffer(string: request(number)))
+                channels.append(channel)
+            }
+            for answer in answers { _ = try await answer.get() }
+        }
+        return channels
+    }
+
+    private func connect(_ reader: Reader) async throws -> any Channel {
+        try await ClientBootstrap(group: reader.eventLoop)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Handler(reader))
+                }
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+    }
+
+    /// What is waited for of the answer under way.
+    private final class Reader: Sendable {
+        struct Answer {
+            let first: EventLoopFuture<ContinuousClock.Instant>
+            let end: EventLoopFuture<Void>
+        }
+
+        struct Promises {
+            let first: EventLoopPromise<ContinuousClock.Instant>
+            let end: EventLoopPromise<Void>
+        }
+
+        let eventLoop: any EventLoop
+        /// The promises of the answer under way; the event loop's alone.
+        let waiting: NIOLoopBoundBox<Promises?>
+
+        init(eventLoop: any EventLoop) {
+            self.eventLoop = eventLoop
+            waiting = .makeBoxSendingValue(nil, eventLoop: eventLoop)
+        }
+
+        func arm() -> Answer {
+            let promises = Promises(first: eventLoop.makePromise(), end: eventLoop.makePromise())
+            // Before the request is written, which goes the same way.
+            eventLoop.execute { [waiting] in waiting.value = promises }
+            return Answer(first: promises.first.futureResult, end: promises.end.futureResult)
+        }
+    }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private let reader: Reader
+        private var received = ByteBuffer()
+        private var hasEvent = false
+
+        init(_ reader: Reader) { self.reader = reader }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            var bytes = unwrapInboundIn(data)
+            received.writeBuffer(&bytes)
+            guard let promises = reader.waiting.value else { return }
+            if !hasEvent, isRefused {
+                promises.first.fail(BenchmarkError.refused(1))
+                promises.end.fail(BenchmarkError.refused(1))
+                return
+            }
+            if !hasEvent, Self.has("data:", received) {
+                hasEvent = true
+                promises.first.succeed(.now)
+            }
+            // The last chunk of RFC 9112, section 7.1.
+            guard hasEvent, received.readableBytesView.suffix(5).elementsEqual("0\r\n\r\n".utf8)
+            else { return }
+            hasEvent = false
+            received.clear()
+            promises.end.succeed()
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            reader.waiting.value?.first.fail(ChannelError.eof)
+            reader.waiting.value?.end.fail(ChannelError.eof)
+            reader.waiting.value = nil
+        }
+
+        private var isRefused: Bool {
+            received.readableBytes >= 12
+                && !received.readableBytesView.starts(with: "HTTP/1.1 200".utf8)
+        }
+
+        private static func has(_ text: String, _ bytes: ByteBuffer) -> Bool {
+            String(buffer: bytes).contains(text)
+        }
+    }
+}
