@@ -33,41 +33,64 @@ extension EndToEnd {
         func `calls at an upstream that hangs get an answer, and their keys an end`(
             calls: Int
         ) async throws {
-            let isHanging = Watched(true)
+            try await Self.withClient(connections: calls) { http in
+                try await TemporaryFolder.with { data in
+                    try await Self.stopAndRepeat(calls, data, http)
+                }
+            }
+        }
+
+        /// Shuts the client down whatever the body throws: without that the process ends.
+        private static func withClient(
+            connections: Int,
+            _ body: (HTTPClient) async throws -> Void
+        ) async throws {
             let http = HTTPClient(
                 eventLoopGroupProvider: .singleton,
-                configuration: API.configuration(connections: calls)
+                configuration: API.configuration(connections: connections)
             )
-            try await TemporaryFolder.with { data in
-                try await ScriptedUpstream.with { _ in
-                    isHanging.value ? .silence : .answer("Sure.")
-                } _: { upstream in
-                    let arguments = ["--upstream", upstream.url]
-                    try await ServeProcess.with(
-                        data: data,
-                        arguments: arguments,
-                        environment: Self.environment
-                    ) { server in
-                        try await Self.stopWithCalls(calls, server, upstream, http)
-                    }
-                    isHanging.update { $0 = false }
-                    let verified = try await Tool.run("ledger", "verify", "--data", data.path)
-                    #expect(verified.status == 0, "\(verified.output)")
-                    try await ServeProcess.with(
-                        data: data,
-                        arguments: arguments,
-                        environment: Self.environment
-                    ) { server in
-                        try await Self.repeatCalls(calls, server)
-                        #expect(try await server.stop().status == 0)
-                    }
-                    // Nothing was asked twice under one key.
-                    #expect(upstream.requests.value.count == calls)
-                }
-                let verified = try await Tool.run("ledger", "verify", "--data", data.path)
-                #expect(verified.status == 0, "\(verified.output)")
+            do {
+                try await body(http)
+            } catch {
+                try? await http.shutdown()
+                throw error
             }
             try await http.shutdown()
+        }
+
+        private static func stopAndRepeat(
+            _ calls: Int,
+            _ data: URL,
+            _ http: HTTPClient
+        ) async throws {
+            let isHanging = Watched(true)
+            try await ScriptedUpstream.with { _ in
+                isHanging.value ? .silence : .answer("Sure.")
+            } _: { upstream in
+                let arguments = ["--upstream", upstream.url]
+                try await ServeProcess.with(
+                    data: data,
+                    arguments: arguments,
+                    environment: Self.environment
+                ) { server in
+                    try await Self.stopWithCalls(calls, server, upstream, http)
+                }
+                isHanging.update { $0 = false }
+                let verified = try await Tool.run("ledger", "verify", "--data", data.path)
+                #expect(verified.status == 0, "\(verified.output)")
+                try await ServeProcess.with(
+                    data: data,
+                    arguments: arguments,
+                    environment: Self.environment
+                ) { server in
+                    try await Self.repeatCalls(calls, server)
+                    #expect(try await server.stop().status == 0)
+                }
+                // Nothing was asked twice under one key.
+                #expect(upstream.requests.value.count == calls)
+            }
+            let verified = try await Tool.run("ledger", "verify", "--data", data.path)
+            #expect(verified.status == 0, "\(verified.output)")
         }
 
         private static func guest(_ number: Int, _ api: API) async throws -> API.Guest {
