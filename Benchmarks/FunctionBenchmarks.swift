@@ -7,7 +7,7 @@ import NIOPosix
 ///
 /// | | before the call leaves | when it has ended |
 /// |---|---|---|
-/// | *passed through* | its function is free: nothing is held | its answer is stored under its key |
+/// | *passed through* | its function is free: nothing is held | its answer is stored |
 /// | *metered* | its price is held, in a durable commit | charge and answer, in another one |
 /// | *metered, without the disk* | the same, over a storage in memory | the same |
 struct FunctionBenchmarks {

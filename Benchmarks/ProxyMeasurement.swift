@@ -4,9 +4,9 @@ import NIOCore
 /// Measures servers that stand before a language model, against the model asked directly and a bare
 /// Hummingbird route.
 ///
-/// Model, servers and load are processes of their own and share the machine. So calls per second are
-/// those of all together; calls per second *and core* are one second of processor time divided by
-/// what the server's process alone has used for a call, the kernel's work for it included. Each
+/// Model, servers and load are processes of their own and share the machine. So calls per second
+/// are those of all together; calls per second *and core* are one second of processor time divided
+/// by what the server's process alone has used for a call, the kernel's work for it included. Each
 /// measurement is taken in rounds, in turn with its baselines; the first round only warms up.
 struct ProxyMeasurement {
     /// A process that listens.

@@ -36,6 +36,8 @@ extension EndToEnd {
             try await Self.withClient(connections: calls) { http in
                 try await TemporaryFolder.with { data in
                     try await Self.stopAndRepeat(calls, data, http)
+                    let verified = try await Tool.run("ledger", "verify", "--data", data.path)
+                    #expect(verified.status == 0, "\(verified.output)")
                 }
             }
         }
@@ -89,8 +91,6 @@ extension EndToEnd {
                 // Nothing was asked twice under one key.
                 #expect(upstream.requests.value.count == calls)
             }
-            let verified = try await Tool.run("ledger", "verify", "--data", data.path)
-            #expect(verified.status == 0, "\(verified.output)")
         }
 
         private static func guest(_ number: Int, _ api: API) async throws -> API.Guest {
