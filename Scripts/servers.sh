@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Starts servers of the debug build, and stops them at the end; for scripts that source it.
 
 readonly sanguine=.build/debug/sanguine

@@ -71,7 +71,7 @@ public final class AssistantScreen {
     /// Pull to refresh.
     public func refresh() async { await shown.refresh() }
 
-    /// The answers that were on their way when the app was killed, each from its first part on.
+    /// The answers that were on their way when the app ended, each from its first part on.
     public func resume() {
         for call in client.openCalls where !turns.contains(where: { $0.id == call.key }) {
             // All three answer with a text.

@@ -23,7 +23,6 @@ public enum AssistantServer {
     ///   - settings: The ports, the language model, and what else is to be set.
     ///   - registry: Its metrics.
     ///   - logger: What goes wrong.
-    ///   - clock: The present.
     ///   - onListening: Is given the ports that it has.
     ///   - body: Runs the server.
     /// - Throws: What storage, settings and `body` throw.
@@ -32,7 +31,6 @@ public enum AssistantServer {
         settings: ServerSettings,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         logger: Logger = Logger(label: "assistant"),
-        clock: any WallClock = SystemWallClock(),
         onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void,
         _ body: (SanguineServer) async throws -> Void
     ) async throws {
@@ -45,7 +43,6 @@ public enum AssistantServer {
                 functions: functions,
                 registry: registry,
                 logger: logger,
-                clock: clock,
                 onListening: onListening
             )
             try await body(server)

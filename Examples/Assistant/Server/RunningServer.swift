@@ -27,7 +27,7 @@ public enum RunningServer {
             clock: clock,
             logger: logger
         ) { port.yield($0) }
-        try await run(standIn, ports) { try await body("http://127.0.0.1:\($0)") }
+        try await run(standIn, ports, port) { try await body("http://127.0.0.1:\($0)") }
     }
 
     /// Runs the assistant's server.
@@ -36,14 +36,12 @@ public enum RunningServer {
     ///   - folder: Where its data is.
     ///   - settings: The language model, and what else is to be set; its ports are free ones.
     ///   - registry: Its metrics.
-    ///   - clock: The present.
     ///   - body: Is given its address.
     /// - Throws: What storage, settings and `body` throw.
     public static func withAssistant(
         folder: URL,
         settings: ServerSettings,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
-        clock: any WallClock = SystemWallClock(),
         _ body: @escaping @Sendable (URL) async throws -> Void
     ) async throws {
         var settings = settings
@@ -54,10 +52,9 @@ public enum RunningServer {
             settings: settings,
             registry: registry,
             logger: logger,
-            clock: clock,
             onListening: { port.yield($0.http) }
         ) { server in
-            try await run(server, ports) { port in
+            try await run(server, ports, port) { port in
                 guard let address = URL(string: "http://127.0.0.1:\(port)") else { return }
                 try await body(address)
             }
@@ -75,11 +72,16 @@ public enum RunningServer {
     private static func run(
         _ service: any Service,
         _ ports: AsyncStream<Int>,
+        _ port: AsyncStream<Int>.Continuation,
         _ body: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         let group = ServiceGroup(services: [service], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                // One that never listened would be waited for without end.
+                defer { port.finish() }
+                try await group.run()
+            }
             tasks.addTask {
                 // Ends the group also when the body throws, and then passes the error on.
                 let result: Result<Void, any Error>

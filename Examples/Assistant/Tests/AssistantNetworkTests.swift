@@ -42,31 +42,32 @@ struct AssistantNetworkTests {
             network.faults = .none
             try await delay.advancing(within: .seconds(30)) {
                 try await eventually("the server's balance, \(network)", within: .seconds(30)) {
-                    let server = try? await world.balance(of: client)
+                    let server = try? await world.balance()
                     let shown = try? await client.refresh(.balance)
                     return server?.held == 0 && shown?.held == 0
                         && shown?.available == server?.available
                 }
             }
-            let server = try await world.balance(of: client)
+            let server = try await world.balance()
             // A call whose answer never came was made all the same.
             #expect(100 - server.available >= charged && 100 - server.available <= 20, "\(network)")
             client.close()
         }
     }
 
-    @Test func `an app that is killed while an answer streams reads it on, and pays once`()
+    @Test
+    func `an app that ends while an answer streams reads it on at its next start, and pays once`()
         async throws
     {
         try await AssistantWorld.with(latency: AssistantWorld.latency) { world in
-            let killed = try world.client()
-            _ = try await killed.value(of: .balance)
-            let stream = try killed.stream(AskText("Why is the sky blue?"))
+            let former = try world.client()
+            _ = try await former.value(of: .balance)
+            let stream = try former.stream(AskText("Why is the sky blue?"))
             try await world.modelClock.waitForSleepers(1)
             try await eventually("the call to be stored") {
-                killed.openCalls.map(\.key) == [stream.key]
+                former.openCalls.map(\.key) == [stream.key]
             }
-            killed.close()
+            former.close()
 
             let client = try world.client()
             let screen = await AssistantScreen(client)
@@ -76,7 +77,7 @@ struct AssistantNetworkTests {
             let result = try await answer.whole()
             #expect(await answer.text == result.output)
             #expect(await answer.key == stream.key)
-            #expect(try await world.balance(of: client).available == 100 - result.charged)
+            #expect(try await world.balance().available == 100 - result.charged)
             client.close()
         }
     }

@@ -67,10 +67,10 @@ struct AssistantWorld: Sendable {
     }
 
     /// What the server has, asked by itself.
-    func balance(of client: SanguineClient) async throws -> Balance {
-        let present = try self.client("auditor-\(UUID())")
-        defer { present.close() }
-        return try await present.refresh(.balance)
+    func balance() async throws -> Balance {
+        let auditor = try client("auditor-\(UUID())")
+        defer { auditor.close() }
+        return try await auditor.refresh(.balance)
     }
 }
 
@@ -80,20 +80,5 @@ extension AnswerModel {
         try await eventually("the answer") { self.phase == .done || self.phase == .failed }
         if let error { throw error }
         return try #require(result)
-    }
-}
-
-/// Prints the figure of a row of what an assistant must do, beside the one to beat.
-func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
-    print("\(row): ours \(ours); theirs \(theirs)")
-}
-
-extension Duration {
-    /// Milliseconds, with two digits.
-    var milliseconds: String {
-        let (seconds, attoseconds) = components
-        let hundredths = seconds * 100_000 + attoseconds / 10_000_000_000_000
-        let fraction = hundredths % 100
-        return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction) ms"
     }
 }

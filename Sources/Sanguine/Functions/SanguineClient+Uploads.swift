@@ -5,7 +5,8 @@ extension SanguineClient {
     ///
     /// ```swift
     /// let photo = try await client.upload(.file(url, type: "image/jpeg"))
-    /// let answer = try await client.call(Describe(photos: [photo.id]))
+    /// let question = Describe.Input(question: "What is this?")
+    /// let answer = try await client.call(Describe(input: question, attachments: [photo.id]))
     /// ```
     ///
     /// The id is made of the content: to send the same file again stores and costs nothing more, so

@@ -34,8 +34,7 @@ extension ValueQuery where Value == Balance {
     /// The balance, fresh for as long as it really stays the same: the same value as ``balance``,
     /// asked for less often by who seldom spends.
     ///
-    /// - Parameter bounds: How long it is fresh at least and at most; 1 second and more. See
-    ///   <doc:Adaptive-Freshness>.
+    /// - Parameter bounds: How long it is fresh at least and at most. See <doc:Adaptive-Freshness>.
     /// - Returns: The query.
     public static func balance(adaptingWithin bounds: ClosedRange<Duration>) -> Self {
         Self(sourced: "$balance", policy: BuiltIn.balance.policy.adaptive(within: bounds))

@@ -14,7 +14,7 @@ enum RunningServer {
     ) async throws {
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let standIn = StandInServer(port: 0, latency: latency, logger: logger) { port.yield($0) }
-        try await run(standIn, ports, body)
+        try await run(standIn, ports, port, body)
     }
 
     /// Runs an authority on the folder's data, and passes its port.
@@ -37,7 +37,7 @@ enum RunningServer {
                 settings: settings,
                 logger: logger
             ) { port.yield($0.http) }
-            try await run(server, ports, body)
+            try await run(server, ports, port, body)
         } catch {
             await storage.close()
             throw error
@@ -51,11 +51,16 @@ enum RunningServer {
     private static func run(
         _ service: any Service,
         _ ports: AsyncStream<Int>,
+        _ port: AsyncStream<Int>.Continuation,
         _ body: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         let group = ServiceGroup(services: [service], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                // One that never listened would be waited for without end.
+                defer { port.finish() }
+                try await group.run()
+            }
             tasks.addTask {
                 // Ends the group also when the body throws, and then passes the error on.
                 let result: Result<Void, any Error>

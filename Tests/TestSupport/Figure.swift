@@ -1,13 +1,13 @@
-/// Prints the figure of a row of what a habit tracker must do, beside the one to beat.
+/// Prints the figure of a row of what an example must do, beside the one to beat.
 ///
 /// All rows print in this form, and each once.
-func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
+package func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
     print("\(row): ours \(ours); theirs \(theirs)")
 }
 
 extension Duration {
     /// Milliseconds, with two digits.
-    var milliseconds: String {
+    package var milliseconds: String {
         let (seconds, attoseconds) = components
         let hundredths = seconds * 100_000 + attoseconds / 10_000_000_000_000
         let fraction = hundredths % 100
