@@ -115,8 +115,8 @@ extension EndToEnd {
             #expect(ended.status == 0, "\(ended.errors)")
             #expect(time < Self.bound, "It took \(time).")
             for answer in try await answers {
-                #expect(answer.status == 503)
-                #expect(answer.code == .overloaded)
+                #expect(answer.status == 409)
+                #expect(answer.code == .operationInProgress)
                 #expect(answer.header("Retry-After") == "1")
             }
         }

@@ -61,6 +61,15 @@ struct EventStreamParserTests {
         #expect(try outputs("id: 4\ndata: a\n\ndata: b\n\n").last == event("b", id: "4"))
     }
 
+    @Test func `where ids are not remembered, an event has its own or none`() throws {
+        var parser = EventStreamParser(limit: 1_000, remembersID: false)
+        var outputs: [Output] = []
+        try parser.take(Data("id: 4\ndata: a\n\ndata: b\n\nid: 4\n\n".utf8)) {
+            outputs.append($0)
+        }
+        #expect(outputs == [event("a", id: "4"), event("b"), .place("4")])
+    }
+
     @Test func `an id without data moves the place`() throws {
         #expect(try outputs("id: 4\n\nid: 4\n\n") == [.place("4")])
         #expect(try outputs("id: 4\u{0}\n\n").isEmpty)

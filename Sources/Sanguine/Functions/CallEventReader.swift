@@ -7,6 +7,8 @@ import SanguineModel
 ///
 /// 1. Each part is given once, in the order of its index, and none after the end.
 /// 2. What follows a gap is not taken: it is asked for again, from the last part on.
+/// 3. A problem without an id is not the answer's end, which is asked for again: a server that
+///    stops, or whose storage fails, does not know the end yet.
 struct CallEventReader: Sendable {
     /// How the answer ends.
     enum End: Sendable {
@@ -32,7 +34,9 @@ struct CallEventReader: Sendable {
     /// Another connection begins.
     mutating func reconnect() { parser = Self.parser }
 
-    private static var parser: EventStreamParser { EventStreamParser(limit: FeedLimits.eventBytes) }
+    private static var parser: EventStreamParser {
+        EventStreamParser(limit: FeedLimits.eventBytes, remembersID: false)
+    }
 
     /// The next part that was taken and not given.
     mutating func nextPart() -> String? {
@@ -94,6 +98,9 @@ struct CallEventReader: Sendable {
         case "problem":
             guard let problem = try? WireCoding.decode(Problem.self, from: data) else {
                 throw Broken(reason: "the end of the answer cannot be read")
+            }
+            guard !id.isEmpty else {
+                throw Broken(reason: "the server does not know the end yet: \(problem.code)")
             }
             end = .problem(problem)
         default: return false

@@ -261,9 +261,7 @@ struct CallAttempt: Sendable {
         let answer = begin(running, places, .shared)
         Task {
             let end = await flight.ending.wait()
-            running.ending.resolve(await services.settle(running, end))
-            running.leave()
-            services.calls.remove(running)
+            services.end(running, with: await services.settle(running, end))
             places.call?.leave()
         }
         return try await answer()

@@ -53,9 +53,7 @@ struct CallRun: Sendable {
         // Whoever looks from now on finds the kept answer.
         if let key { services.flights.remove(key, flight) }
         flight.end(end)
-        leader.ending.resolve(result)
-        leader.leave()
-        services.calls.remove(leader)
+        services.end(leader, with: result)
     }
 
     // MARK: - The run
@@ -215,6 +213,18 @@ struct CallRun: Sendable {
 }
 
 extension RunServices {
+    /// Tells who waits for a call how it has ended, and runs it no longer.
+    ///
+    /// A failure is not the call's end, which the storage has or gets later: whoever asks again
+    /// once told of it must not find it here.
+    func end(_ call: RunningCall, with result: Result<Answer, Problem>) {
+        if case .failure = result { calls.remove(call) }
+        call.ending.resolve(result)
+        call.flight.log.wakeAll()
+        call.leave()
+        calls.remove(call)
+    }
+
     /// Settles a call with the end of its run, or forgets it if nothing has happened.
     ///
     /// - Parameters:

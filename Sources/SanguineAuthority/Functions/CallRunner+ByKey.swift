@@ -63,10 +63,7 @@ extension CallRunner {
         await flight.log.waitUntilStored(through: count)
         let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
         let answer = try await services.settle(call, end, parts: count).get()
-        call.ending.resolve(.success(answer))
-        flight.log.wakeAll()
-        call.leave()
-        services.calls.remove(call)
+        services.end(call, with: .success(answer))
     }
 }
 

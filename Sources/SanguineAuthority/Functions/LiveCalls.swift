@@ -101,9 +101,10 @@ final class LiveCalls: Sendable {
 }
 
 extension Problem {
+    /// Not 503, which would say that nothing was changed: the call was accepted.
     static var stopping: Problem {
         Problem(
-            .overloaded,
+            .operationInProgress,
             "The server stops: send the call again with the same key, which gets its end.",
             retryAfter: 1
         )

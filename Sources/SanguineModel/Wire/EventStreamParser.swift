@@ -26,6 +26,7 @@ package struct EventStreamParser: Sendable {
     private static let longestRetry = 86_400_000
 
     private let limit: Int
+    private let remembersID: Bool
     private var line: [UInt8] = []
     private var isAfterReturn = false
     private var isFirstLine = true
@@ -37,8 +38,14 @@ package struct EventStreamParser: Sendable {
 
     /// Creates a parser.
     ///
-    /// - Parameter limit: Bytes of a line, and of the data of one event, at most.
-    package init(limit: Int) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: Bytes of a line, and of the data of one event, at most.
+    ///   - remembersID: Whether an event that names no id has that of the event before it, as the
+    ///     standard says. Without this it has an empty one. Default: `true`.
+    package init(limit: Int, remembersID: Bool = true) {
+        self.limit = limit
+        self.remembersID = remembersID
+    }
 
     /// Takes bytes in, and hands on what they complete.
     ///
@@ -107,6 +114,7 @@ package struct EventStreamParser: Sendable {
             data = Data()
             hasData = false
             type = ""
+            if !remembersID { id = "" }
             toldID = id
         }
         if hasData {

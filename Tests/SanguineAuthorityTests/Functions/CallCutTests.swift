@@ -198,8 +198,9 @@ struct CallCutTests {
         let reader = Task { try await events.read(into: some) }
         world.runner.abandon()
         let heard = try await reader.finished()
-        #expect(heard.broken == .overloaded && heard.endIndex == nil && heard.texts.count == 3)
-        #expect(try await plain.finished().code == "overloaded")
+        #expect(heard.broken == .operationInProgress && heard.endIndex == nil)
+        #expect(heard.texts.count == 3)
+        #expect(try await plain.finished().code == "operation_in_progress")
         #expect(await world.answer(who, "new").code == "overloaded")
         // The calls went on for as long as the process did.
         steps.allow(11)

@@ -87,7 +87,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `calls that outlast the grace are answered with 503, and their keys are kept`()
+    @Test func `calls that outlast the grace are answered with 409, and their keys are kept`()
         async throws
     {
         var setup = LiveServer.Setup()
@@ -106,8 +106,8 @@ struct LifecycleTests {
                 try await setup.delay.waitForSleepers(2)
             }
             for reply in try await [first, second] {
-                #expect(reply.status == 503)
-                #expect(reply.code == "overloaded")
+                #expect(reply.status == 409)
+                #expect(reply.code == "operation_in_progress")
                 #expect(reply["Retry-After"] == "1")
                 #expect(reply.body.contains("same key"))
             }

@@ -57,6 +57,19 @@ struct CallEventReaderTests {
         #expect(try feed(&reader, event(2, "c")) == false)
     }
 
+    @Test func `a problem without an id is not the end, which is asked for again`() throws {
+        var reader = CallEventReader()
+        let stops = #"{"type":"about:blank","code":"operation_in_progress","status":409}"#
+        #expect(throws: CallEventReader.Broken.self) {
+            try reader.take(event(0, "a") + Data("event: problem\ndata: \(stops)\n\n".utf8))
+        }
+        #expect(reader.end == nil && reader.last == 0)
+        reader.reconnect()
+        #expect(try feed(&reader, event(1, "b")))
+        let parts = (1...3).map { _ in reader.nextPart() }
+        #expect(parts == ["a", "b", nil])
+    }
+
     @Test func `that the server is there is no news`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, Data(": ping\n\n".utf8)) == false)
