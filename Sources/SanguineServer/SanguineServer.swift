@@ -140,7 +140,8 @@ public struct SanguineServer: Service {
     /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
     ///
     /// - Throws: ``PortTaken`` for a port that another program has, ``TLSFileError`` for a
-    ///   certificate that is not to be had, or what made the server fail.
+    ///   certificate that is not to be had, ``FFmpegMissing`` if an upstream takes pictures of
+    ///   videos and nothing makes them, or what made the server fail.
     public func run() async throws {
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
@@ -172,7 +173,7 @@ public struct SanguineServer: Service {
             }
         }
         let functions = functionRunner(
-            Upstreams(named ?? [], clock: delay, reports: .metrics(registry, logger))
+            try settings.pool(of: named ?? [], clock: delay, reports: .metrics(registry, logger))
         )
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)

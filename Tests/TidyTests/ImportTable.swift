@@ -50,8 +50,9 @@ enum ImportTable {
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
                 "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOSSL",
-                "NIOTLS", "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "SystemZlib",
-                "UnixSignals",
+                "NIOTLS", "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "Subprocess",
+                "System",
+                "SystemPackage", "SystemZlib", "UnixSignals",
             ]
         ),
 

@@ -1,19 +1,24 @@
-import SanguineModel
+package import SanguineModel
 import Synchronization
 
 /// Lets calls run, or wait for their turn: the shell around ``CallQueueState``.
 ///
 /// Mutable state: `state` and who waits, guarded by the mutex. Callers are resumed outside of it.
-final class CallQueue: Sendable {
+package final class CallQueue: Sendable {
     /// Whose call it is.
-    struct Caller: Hashable, Sendable {
+    package struct Caller: Hashable, Sendable {
         var account: Identifier
         /// Where the request came from, if it came from anywhere.
         var address: String?
+
+        package init(account: Identifier, address: String? = nil) {
+            self.account = account
+            self.address = address
+        }
     }
 
     /// The right to run; it is given back once.
-    final class Slot: Sendable {
+    package final class Slot: Sendable {
         private let queue: CallQueue
         private let ticket: CallQueueState.Ticket
         private let isLeft = Atomic(false)
@@ -26,7 +31,7 @@ final class CallQueue: Sendable {
         deinit { leave() }
 
         /// Gives it back; a second time does nothing.
-        func leave() {
+        package func leave() {
             if !isLeft.exchange(true, ordering: .relaxed) { queue.leave(ticket) }
         }
     }
@@ -42,7 +47,7 @@ final class CallQueue: Sendable {
     /// Creates a queue in which so many calls run at a time.
     ///
     /// An address gets half of them.
-    init(limit: Int, accountShare: Int) {
+    package init(limit: Int, accountShare: Int) {
         let state = CallQueueState(
             limit: limit,
             accountShare: accountShare,
@@ -68,7 +73,7 @@ final class CallQueue: Sendable {
     /// Waits for a slot.
     ///
     /// - Returns: `nil` if the task was cancelled before there was one.
-    func enter(
+    package func enter(
         _ caller: Caller,
         _ function: String,
         _ limits: FunctionLimits

@@ -28,13 +28,19 @@ struct ModelFunction: MeteredFunction {
         return model.prepared(
             question.input,
             rules,
-            PromptSize(bytes: prompt.bytes, attachments: files.count),
+            PromptSize(bytes: prompt.bytes, attachments: pictures(of: files)),
             maxOutputTokens: model.maxOutputTokens,
             request: { context async throws(Problem) in
                 .prompt(model.request(try await prompt.messages.showing(files, context)))
             },
             output: { answer throws(Problem) in try output(answer.text) }
         )
+    }
+
+    /// What the model is shown at most: a video may be shown as several pictures.
+    private func pictures(of files: [BlobFacts]) -> Int {
+        let ofVideo = model.upstreams.picturesOfVideo(model.names)
+        return files.reduce(0) { $0 + (FrameSampler.isVideo($1.type) ? ofVideo : 1) }
     }
 }
 
@@ -67,7 +73,7 @@ extension ModelFunction {
 struct PromptSize: Hashable, Sendable {
     /// Bytes of its text.
     var bytes: Int
-    /// How many files go with it.
+    /// How many files go with it, a video as the pictures that it may be shown as.
     var attachments = 0
 }
 
@@ -250,6 +256,12 @@ struct ModelCall: Sendable {
                 throw Problem(
                     .invalidContent,
                     "Change the request, and send it anew: the language model refuses it."
+                )
+            }
+            if case .videoUnreadable = error {
+                throw Problem(
+                    .invalidContent,
+                    "Send another video: no pictures can be taken from this one."
                 )
             }
             throw Problem(upstream: error)

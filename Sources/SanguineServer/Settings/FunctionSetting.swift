@@ -130,12 +130,23 @@ public struct UpstreamSetting: Hashable, Sendable {
     ///
     /// Default: `stand-in`.
     public var model: String
+    /// How the model is shown a video.
+    ///
+    /// Default: as the file that it is.
+    public var video: UpstreamConfiguration.Video
 
     /// Creates an upstream.
-    public init(name: String, url: String, key: Secret? = nil, model: String = "stand-in") {
+    public init(
+        name: String,
+        url: String,
+        key: Secret? = nil,
+        model: String = "stand-in",
+        video: UpstreamConfiguration.Video = .file
+    ) {
         self.name = name
         self.url = url
         self.key = key
         self.model = model
+        self.video = video
     }
 }

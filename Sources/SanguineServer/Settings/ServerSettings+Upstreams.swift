@@ -10,6 +10,32 @@ extension ServerSettings {
             + upstreams.map { ($0.name, $0.model) }
     }
 
+    /// The pool of the upstreams that were made of ``upstreamConfigurations()``.
+    ///
+    /// - Throws: ``FFmpegMissing``.
+    func pool(
+        of upstreams: [NamedUpstream],
+        clock: any Clock<Duration>,
+        reports: UpstreamReports
+    ) throws(FFmpegMissing) -> Upstreams {
+        Upstreams(upstreams, frames: try frameSampler(), clock: clock, reports: reports)
+    }
+
+    /// What makes pictures of videos; `nil` if no upstream asks for them.
+    ///
+    /// - Throws: ``FFmpegMissing``.
+    func frameSampler() throws(FFmpegMissing) -> FrameSampler? {
+        let frames = UpstreamConfiguration.Video.frames
+        guard upstream.video == frames.rawValue || upstreams.contains(where: { $0.video == frames })
+        else { return nil }
+        #if canImport(Subprocess)
+        if let ffmpeg = FFmpeg(video.ffmpeg) {
+            return FrameSampler(count: video.frames, sample: ffmpeg.pictures)
+        }
+        #endif
+        throw FFmpegMissing(program: video.ffmpeg)
+    }
+
     /// All upstreams that there are, that of `upstream.url` first.
     ///
     /// Those beside it have its times and limits.
@@ -29,7 +55,8 @@ extension ServerSettings {
                 model: other.model,
                 connectTimeout: upstream.connectTimeout,
                 timeout: upstream.timeout,
-                answerBytes: upstream.answerBytes
+                answerBytes: upstream.answerBytes,
+                video: other.video
             )
             all.append((other.name, configuration))
         }

@@ -232,6 +232,10 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 1 MiB.
         public var answerBytes = UpstreamConfiguration.defaultAnswerBytes
+        /// How the model is shown a video, by ``UpstreamConfiguration/Video``: `file` or `frames`.
+        ///
+        /// Default: `file`.
+        public var video = UpstreamConfiguration.Video.file.rawValue
         /// The names of ``ServerSettings/upstreams`` that are asked, in this order, while this one
         /// fails; functions that name their own do not ask them.
         ///
@@ -253,7 +257,8 @@ public struct ServerSettings: Hashable, Sendable {
                 model: model,
                 connectTimeout: connectTimeout,
                 timeout: timeout,
-                answerBytes: answerBytes
+                answerBytes: answerBytes,
+                video: UpstreamConfiguration.Video(rawValue: video) ?? .file
             )
         }
     }
@@ -265,6 +270,19 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: `ask`.
         public var function = "ask"
+    }
+
+    /// How pictures are made of videos, for upstreams that take pictures alone.
+    public struct Video: Hashable, Sendable {
+        /// FFmpeg: a path, or a name that is looked for in the folders of `PATH`; `ffprobe` stands
+        /// beside it.
+        ///
+        /// Default: `ffmpeg`.
+        public var ffmpeg = "ffmpeg"
+        /// How many pictures are made of a video.
+        ///
+        /// Default: 8.
+        public var frames = 8
     }
 
     /// What is logged.
@@ -297,6 +315,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The language model that functions call.
     public var upstream = Upstream()
+    /// How pictures are made of videos.
+    public var video = Video()
     /// The door for programs that were written for OpenAI's API.
     public var openAI = OpenAI()
     /// What is logged.

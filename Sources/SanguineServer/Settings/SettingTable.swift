@@ -5,7 +5,7 @@ import SanguineModel
 extension Setting {
     /// Every setting that has a name, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + operations + upstream + openAI + log
+        http + limits + accounts + tokens + operations + upstream + video + openAI + log
 
     private static let http = [
         Setting(
@@ -283,10 +283,28 @@ extension Setting {
             "The longest answer of the upstream, in bytes."
         ),
         Setting(
+            "upstream.video",
+            .choice(\.upstream.video, of: UpstreamConfiguration.Video.allCases.map(\.rawValue)),
+            "How the upstream is shown a video: as the file, or as pictures of it."
+        ),
+        Setting(
             "upstream.fallbacks",
             .texts(\.upstream.fallbacks),
             allowed: "names of 'upstreams'",
             "The upstreams that are asked, in this order, while that of 'upstream.url' fails."
+        ),
+    ]
+
+    private static let video = [
+        Setting(
+            "video.ffmpeg",
+            .text(\.video.ffmpeg, characters: 1...1_024),
+            "FFmpeg, which makes pictures of videos: a path, or a name to look for."
+        ),
+        Setting(
+            "video.frames",
+            .integer(\.video.frames, 1...32),
+            "How many pictures are made of a video, where an upstream takes pictures alone."
         ),
     ]
 

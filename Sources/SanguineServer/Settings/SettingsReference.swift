@@ -54,6 +54,7 @@ public enum SettingsReference {
           spare:
             url: https://models.example.com/v1
             model: small
+            video: frames           # file (default), or frames: pictures of it, by FFmpeg
 
         functions:
           echo:

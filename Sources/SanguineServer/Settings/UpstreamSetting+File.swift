@@ -7,6 +7,8 @@ extension UpstreamSetting {
         case key
         /// The name of the model that is asked. Default: `stand-in`.
         case model
+        /// How it is shown a video: as a `file`, or as pictures of it, `frames`. Default: `file`.
+        case video
 
         /// What the member may be, in words.
         public var allowed: String {
@@ -14,6 +16,8 @@ extension UpstreamSetting {
             case .url: "an http or https URL with a host, without user name and password"
             case .key: "visible ASCII characters, without spaces"
             case .model: "1 to 200 characters"
+            case .video:
+                UpstreamConfiguration.Video.allCases.map(\.rawValue).joined(separator: ", ")
             }
         }
     }
@@ -32,7 +36,7 @@ extension UpstreamSetting {
     ///   - members: Its members.
     ///   - key: The key that the environment has for it.
     ///   - source: Where it was found.
-    /// - Throws: `SettingsError` if it has no URL.
+    /// - Throws: `SettingsError` if it has no URL, or its `video` is none of the two.
     public init(
         name: String,
         members: [Field: String],
@@ -49,17 +53,32 @@ extension UpstreamSetting {
                 )
             ])
         }
+        let video = members[.video] ?? UpstreamConfiguration.Video.file.rawValue
+        guard let video = UpstreamConfiguration.Video(rawValue: video) else {
+            throw SettingsError([
+                .invalid(
+                    setting: "upstreams.\(name).video",
+                    value: video,
+                    allowed: Field.video.allowed,
+                    source: source
+                )
+            ])
+        }
         self.init(
             name: name,
             url: url,
             key: (members[.key] ?? key).map(Secret.init),
-            model: members[.model] ?? "stand-in"
+            model: members[.model] ?? "stand-in",
+            video: video
         )
     }
 
     /// The members as the file would give them; the key is masked.
     public var texts: [(field: Field, text: String)] {
-        [(.url, url), (.key, key == nil ? "" : Secret.mask), (.model, model)]
+        [
+            (.url, url), (.key, key == nil ? "" : Secret.mask), (.model, model),
+            (.video, video.rawValue),
+        ]
     }
 
     /// The members that cannot be, with their values.

@@ -31,6 +31,18 @@ public struct UpstreamConfiguration: Sendable {
     ///
     /// Default: 1 MiB.
     public let answerBytes: Int
+    /// How the model is shown a video.
+    ///
+    /// Default: as the file that it is.
+    public let video: Video
+
+    /// How a model is shown a video.
+    public enum Video: String, CaseIterable, Hashable, Sendable {
+        /// As a file, for models that take videos.
+        case file
+        /// As pictures of it, for models that take pictures alone.
+        case frames
+    }
 
     /// Creates a configuration.
     ///
@@ -42,7 +54,8 @@ public struct UpstreamConfiguration: Sendable {
         model: String,
         connectTimeout: Duration = .seconds(5),
         timeout: Duration = .seconds(60),
-        answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes
+        answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
+        video: Video = .file
     ) throws(UpstreamConfigurationError) {
         guard let endpoint = Self.endpoint(of: url),
             let embeddings = Self.endpoint("/embeddings", of: url)
@@ -56,6 +69,7 @@ public struct UpstreamConfiguration: Sendable {
         self.connectTimeout = connectTimeout
         self.timeout = timeout
         self.answerBytes = answerBytes
+        self.video = video
     }
 
     /// Where a configured URL asks for completions, or another path, or `nil` if it is no URL to

@@ -18,6 +18,10 @@ public enum UpstreamError: Error, Hashable, Sendable {
     case tooLarge(limit: Int)
     /// The caller gave up.
     case cancelled(mayHaveBeenSent: Bool)
+    /// No pictures can be made of a video, and no upstream was asked; the text is for the log.
+    case videoUnreadable(String)
+    /// The program that makes pictures of videos does not run, and no upstream was asked.
+    case noFrames(String)
     /// No upstream takes calls now, and none was asked.
     case unavailable(retryAfterSeconds: Int)
 }
@@ -28,7 +32,7 @@ extension UpstreamError {
         switch self {
         case .timeout(let sent), .failed(let sent), .cancelled(let sent): sent
         case .unreadable, .tooLarge: true
-        case .refused, .unavailable: false
+        case .refused, .unavailable, .videoUnreadable, .noFrames: false
         }
     }
 }
@@ -61,6 +65,10 @@ extension UpstreamError: CustomStringConvertible {
             """
         case .cancelled:
             "The call was given up before the upstream answered."
+        case .videoUnreadable(let reason):
+            "No pictures can be made of the video: \(reason)."
+        case .noFrames(let reason):
+            "FFmpeg does not run. Check 'video.ffmpeg', and the free space: \(reason)."
         case .unavailable(let seconds):
             """
             No upstream takes calls: each has failed lately, or asked for a pause. Try again in \

@@ -89,6 +89,8 @@ public struct Upstreams: Sendable {
     }
 
     private let members: [Member]
+    private let frames: FrameSampler?
+    private let clock: any Clock<Duration>
     private let reports: UpstreamReports
     private let now: @Sendable () -> Duration
 
@@ -101,6 +103,17 @@ public struct Upstreams: Sendable {
     ///   - reports: What is told of calls.
     public init(
         _ upstreams: [NamedUpstream],
+        clock: any Clock<Duration> = ContinuousClock(),
+        random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
+        reports: UpstreamReports = UpstreamReports()
+    ) {
+        self.init(upstreams, frames: nil, clock: clock, random: random, reports: reports)
+    }
+
+    /// Creates a pool with what makes pictures of videos, for upstreams that take no others.
+    init(
+        _ upstreams: [NamedUpstream],
+        frames: FrameSampler?,
         clock: any Clock<Duration> = ContinuousClock(),
         random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
         reports: UpstreamReports = UpstreamReports()
@@ -119,6 +132,8 @@ public struct Upstreams: Sendable {
                 }
             )
         }
+        self.frames = frames
+        self.clock = clock
         self.reports = reports
         self.now = now
     }
@@ -176,7 +191,23 @@ public struct Upstreams: Sendable {
         let end = now() + timeout
         let chosen = chosen(names)
         var failure: UpstreamError?
+        var asFrames: UpstreamRequest?
         for member in chosen {
+            var asked = request
+            if takesFrames(member), member.breaker.wait == nil {
+                do throws(UpstreamError) {
+                    if let asFrames {
+                        asked = asFrames
+                    } else {
+                        asked = try await makeFrames(of: request, within: end - now())
+                        asFrames = asked
+                    }
+                } catch {
+                    failure = Self.graver(failure, error)
+                    if case .cancelled = error { break }
+                    continue
+                }
+            }
             let left = min(end - now(), member.client.configuration.timeout)
             guard left > .zero else {
                 failure = failure ?? .timeout(mayHaveBeenSent: false)
@@ -185,7 +216,7 @@ public struct Upstreams: Sendable {
             guard let pass = member.breaker.admit() else { continue }
             let progress = member.client.progress()
             let outcome = await member.client.attempt(
-                request,
+                asked,
                 within: left,
                 streamed: streamed,
                 progress: progress,
@@ -202,6 +233,36 @@ public struct Upstreams: Sendable {
             }
         }
         throw failure ?? .unavailable(retryAfterSeconds: secondsUntilOneCanLeave(chosen) ?? 1)
+    }
+
+    /// What a video is shown as, at most.
+    ///
+    /// - Parameter names: The upstreams that may be asked. Default: all.
+    /// - Returns: How many pictures; one if each upstream takes the file.
+    func picturesOfVideo(_ names: [String] = []) -> Int {
+        guard let frames, chosen(names).contains(where: takesFrames) else { return 1 }
+        return frames.count
+    }
+
+    private func takesFrames(_ member: Member) -> Bool {
+        frames != nil && member.client.configuration.video == .frames
+    }
+
+    private func makeFrames(
+        of request: UpstreamRequest,
+        within timeout: Duration
+    ) async throws(UpstreamError) -> UpstreamRequest {
+        guard let frames else { return request }
+        do throws(FrameSampler.Failure) {
+            return try await frames.request(request, within: timeout, clock)
+        } catch {
+            switch error {
+            case .unreadable(let reason): throw .videoUnreadable(reason)
+            case .noProgram(let reason): throw .noFrames(reason)
+            case .timeout: throw .timeout(mayHaveBeenSent: false)
+            case .cancelled: throw .cancelled(mayHaveBeenSent: false)
+            }
+        }
     }
 
     /// The error that may cost something, otherwise the later one.
@@ -259,7 +320,8 @@ private struct Judgement {
             (outcome, fallsBack, verdict) = (.unreadable, true, .failure(pause: nil))
         case .failure(.tooLarge):
             (outcome, fallsBack, verdict) = (.tooLarge, false, .nothing)
-        case .failure(.cancelled), .failure(.unavailable):
+        case .failure(.cancelled), .failure(.unavailable), .failure(.videoUnreadable),
+            .failure(.noFrames):
             (outcome, fallsBack, verdict) = (.cancelled, false, .nothing)
         }
     }

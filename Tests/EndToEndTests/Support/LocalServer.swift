@@ -7,6 +7,7 @@ import SanguineSQLite
 import SanguineServer
 import SanguineTesting
 import ServiceLifecycle
+import TestSupport
 
 /// A server in this process, durable in a folder, on free ports.
 struct LocalServer: Sendable {

@@ -1,12 +1,12 @@
-import Foundation
+package import Foundation
 
 /// A folder that is there for as long as a test.
-enum TemporaryFolder {
-    static func with<Value: Sendable>(
+package enum TemporaryFolder {
+    package static func with<Value: Sendable>(
         _ body: @Sendable (URL) async throws -> Value
     ) async throws -> Value {
         let folder = FileManager.default.temporaryDirectory
-            .appending(path: "sanguine-e2e-\(UUID().uuidString)", directoryHint: .isDirectory)
+            .appending(path: "sanguine-test-\(UUID().uuidString)", directoryHint: .isDirectory)
         try FileManager.default.createDirectory(
             at: folder,
             withIntermediateDirectories: true,

@@ -1,0 +1,105 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Pictures of a video", .bounded)
+struct FrameSamplerTests {
+    private static let picture: [UInt8] = [0xFF, 0xD8, 1, 0xFF, 0xD9]
+    private static let video = UpstreamPrompt.Message.Part.file(
+        name: "a.mp4",
+        type: "video/mp4",
+        bytes: [7]
+    )
+
+    private func prompt(_ parts: [UpstreamPrompt.Message.Part]) -> UpstreamRequest {
+        .prompt(UpstreamPrompt(messages: [.init(.user, parts)], maxOutputTokens: 9))
+    }
+
+    // MARK: - A prompt
+
+    @Test func `pictures stand where the video stood, and all else stays`() async throws {
+        let sampler = FrameSampler(count: 2) { video, type, count throws(FrameSampler.Failure) in
+            #expect((video, type, count) == ([7], "video/mp4", 2))
+            return [Self.picture, [3]]
+        }
+        let file = UpstreamPrompt.Message.Part.file(name: "a", type: "text/plain", bytes: [1])
+        let made = try await sampler.request(
+            prompt([.text("a"), Self.video, file, .text("b")]),
+            within: .seconds(1),
+            ManualClock()
+        )
+        let pictures = [Self.picture, [3]].map {
+            UpstreamPrompt.Message.Part.image(type: "image/jpeg", bytes: $0)
+        }
+        #expect(made == prompt([.text("a")] + pictures + [file, .text("b")]))
+    }
+
+    @Test func `what takes too long is given up`() async throws {
+        let (clock, hasEnded, never) = (ManualClock(), WatchedState(false), WatchedState(false))
+        let sampler = FrameSampler(count: 2) { _, _, _ throws(FrameSampler.Failure) in
+            try? await never.wait(for: "the cancellation") { $0 }
+            hasEnded.withLock { $0 = true }
+            throw .cancelled
+        }
+        let request = prompt([Self.video])
+        let call = Task { try await sampler.request(request, within: .seconds(5), clock) }
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(5))
+        await #expect(throws: FrameSampler.Failure.timeout) { try await call.finished() }
+        #expect(hasEnded.value)
+    }
+
+    @Test func `no more videos are read at a time than there are turns`() async throws {
+        let running = Mutex(0)
+        let most = Mutex(0)
+        let gate = WatchedState(false)
+        let sampler = FrameSampler(count: 1, atOnce: 2) { _, _, _ throws(FrameSampler.Failure) in
+            let now = running.withLock { count in
+                count += 1
+                return count
+            }
+            most.withLock { $0 = max($0, now) }
+            try? await gate.wait(for: "the gate") { $0 }
+            running.withLock { $0 -= 1 }
+            return [Self.picture]
+        }
+        let request = prompt([Self.video])
+        let calls = Task {
+            try await withThrowingTaskGroup(of: UpstreamRequest.self) { group in
+                for _ in 1...9 {
+                    group.addTask {
+                        try await sampler.request(request, within: .seconds(60), ManualClock())
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+        }
+        try await eventually("two to run") { running.withLock { $0 } == 2 }
+        gate.withLock { $0 = true }
+        #expect(try await calls.finished().count == 9)
+        #expect(most.withLock { $0 } == 2)
+    }
+
+    @Test func `a video without a picture is none`() async throws {
+        let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
+        await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {
+            try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
+        }
+    }
+
+    // MARK: - Motion JPEG
+
+    @Test func `pictures are divided at their ends, and half a picture is left out`() {
+        let other: [UInt8] = [0xFF, 0xD8, 0xFF, 0xE0, 0xFF, 0, 0xFF, 0xFF, 0xD9]
+        let pictures = [Self.picture, other]
+        #expect(JPEGSequence.pictures(in: Self.picture + other) == pictures)
+        #expect(JPEGSequence.pictures(in: Self.picture + other + [0xFF, 0xD8, 1]) == pictures)
+        #expect(JPEGSequence.pictures(in: [1, 2, 0xFF, 0xD9]) == [])
+        #expect(JPEGSequence.pictures(in: []) == [])
+    }
+}

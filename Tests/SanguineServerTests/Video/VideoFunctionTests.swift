@@ -1,0 +1,138 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// Videos of calls, and upstreams that take them or pictures alone.
+@Suite("Videos of calls", .bounded(.seconds(60)))
+struct VideoFunctionTests {
+    /// A function about a video, a token for each of the upstream's.
+    private static let rules = FunctionRules(
+        price: .usage(perMillionInput: 1_000_000, perMillionOutput: 1_000_000),
+        attachments: AttachmentRules(count: 1, types: ["video/mp4"], tokens: 100)
+    )
+
+    private static let function = FunctionSetting(
+        name: "watch",
+        kind: .upstream,
+        rules: rules,
+        inputs: [InputMember("question")],
+        prompt: "{{question}}",
+        maxOutputTokens: 10
+    )
+
+    /// What an upstream was shown: for each request, the types of the parts.
+    private let shown = WatchedState<[[String]]>([])
+    private let other = WatchedState<[[String]]>([])
+
+    /// An upstream that answers, and writes down what it was shown.
+    private static func answers(_ shown: WatchedState<[[String]]>) -> ScriptedUpstream.Script {
+        { request in
+            shown.withLock { $0.append(parts(request)) }
+            let usage = #"{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8}"#
+            return .bytes(ScriptedUpstream.completion("Seen.", usage: usage))
+        }
+    }
+
+    private static func parts(_ request: ScriptedUpstream.Request) -> [String] {
+        let body = try? JSONDecoder().decode(JSONValue.self, from: Data(request.body.utf8))
+        guard case .array(let messages) = body?["messages"],
+            case .array(let parts) = messages.last?["content"]
+        else { return [] }
+        return parts.compactMap { $0["type"]?.string }
+    }
+
+    private static func watch(_ guest: Guest) async throws -> (quote: Quote, Int) {
+        let facts = try await guest.upload(SampleFile.mp4.bytes()).decode(BlobFacts.self)
+        let body = #"{"input":{"question":"Who?"},"attachments":["\#(facts.id)"]}"#
+        let quote = try await guest.post("/v1/functions/watch/quote", body).decode(Quote.self)
+        return (quote, try await guest.post("/v1/functions/watch", body).status)
+    }
+
+    @Test func `an upstream that takes pictures alone is shown pictures, which are held for`()
+        async throws
+    {
+        try await TemporaryFolder.with { folder in
+            _ = try FFmpegTests.script(FFmpegTests.twoPictures, in: folder)
+            try await ScriptedUpstream.with(Self.answers(shown)) { upstream in
+                try await LiveServer.with {
+                    $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                    $0.settings.upstream.video = "frames"
+                    $0.settings.video.ffmpeg = folder.appending(path: "ffmpeg").path
+                    $0.settings.video.frames = 3
+                    $0.settings.accounts.grant = 1_000
+                    $0.settings.functions = [Self.function]
+                } _: { server in
+                    let guest = try await server.guest()
+                    let (quote, status) = try await Self.watch(guest)
+                    #expect(status == 200)
+                    // 3 pictures of 100, the bytes of the prompt, what surrounds it, the answer.
+                    #expect(quote.hold == 300 + 4 + 32 + 10)
+                    #expect(shown.value == [["text", "image_url", "image_url"]])
+                    #expect(try await guest.balance().available == 992)
+                }
+            }
+        }
+    }
+
+    @Test
+    func `a fall-back is shown pictures, after an upstream that was shown the file`()
+        async throws
+    {
+        try await TemporaryFolder.with { folder in
+            _ = try FFmpegTests.script(FFmpegTests.twoPictures, in: folder)
+            try await ScriptedUpstream.with({ [other] request in
+                other.withLock { $0.append(Self.parts(request)) }
+                return .bytes(ScriptedUpstream.json("{}", status: "500 Internal Server Error"))
+            }) { first in
+                try await ScriptedUpstream.with(Self.answers(shown)) { second in
+                    try await LiveServer.with {
+                        $0.settings.upstream.url = "http://127.0.0.1:\(first.port)"
+                        $0.settings.upstream.fallbacks = ["spare"]
+                        $0.settings.upstreams = [
+                            UpstreamSetting(
+                                name: "spare",
+                                url: "http://127.0.0.1:\(second.port)",
+                                video: .frames
+                            )
+                        ]
+                        $0.settings.video.ffmpeg = folder.appending(path: "ffmpeg").path
+                        $0.settings.accounts.grant = 1_000
+                        $0.settings.functions = [Self.function]
+                    } _: { server in
+                        let guest = try await server.guest()
+                        #expect(try await Self.watch(guest).1 == 200)
+                        #expect(other.value == [["text", "file"]])
+                        #expect(shown.value == [["text", "image_url", "image_url"]])
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `a video that cannot be read is the caller's to change, and costs nothing`()
+        async throws
+    {
+        try await TemporaryFolder.with { folder in
+            _ = try FFmpegTests.script("echo 'moov atom not found' >&2; exit 1", in: folder)
+            try await ScriptedUpstream.with(Self.answers(shown)) { upstream in
+                try await LiveServer.with {
+                    $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                    $0.settings.upstream.video = "frames"
+                    $0.settings.video.ffmpeg = folder.appending(path: "ffmpeg").path
+                    $0.settings.accounts.grant = 1_000
+                    $0.settings.functions = [Self.function]
+                } _: { server in
+                    let guest = try await server.guest()
+                    #expect(try await Self.watch(guest).1 == 422)
+                    #expect(shown.value.isEmpty)
+                    let balance = try await guest.balance()
+                    #expect((balance.available, balance.held) == (1_000, 0))
+                }
+            }
+        }
+    }
+}
