@@ -13,8 +13,7 @@ extension EndToEnd {
     @Suite("Streams and deaths", .bounded(.seconds(900)))
     struct StreamKillTests {
         /// Deaths that are played: `KILLS` of the environment, or 10.
-        private static let kills =
-            ProcessInfo.processInfo.environment["KILLS"].flatMap { Int($0) } ?? 10
+        private static let kills = environmentNumber("KILLS", or: 10)
         private static let streams = 6
         private static let grant: Int64 = 1_000_000
 
