@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -8,19 +9,29 @@ import Testing
 @Suite("End to end", .serialized, .bounded(.seconds(120)))
 enum EndToEnd {}
 
-/// Runs the body so many times at once, and returns what came of it, in the order of the numbers.
+/// Runs the body so many times, all at once or a few, and returns what came of it, in the order of
+/// the numbers.
 func concurrently<Value: Sendable>(
     _ count: Int,
+    atOnce: Int = .max,
     _ body: @escaping @Sendable (Int) async throws -> Value
 ) async throws -> [Value] {
     try await withThrowingTaskGroup(of: (Int, Value).self) { group in
+        var values: [Int: Value] = [:]
         for number in 0..<count {
+            if number >= atOnce, let (number, value) = try await group.next() {
+                values[number] = value
+            }
             group.addTask { (number, try await body(number)) }
         }
-        var values: [Int: Value] = [:]
         for try await (number, value) in group { values[number] = value }
         return (0..<count).compactMap { values[$0] }
     }
+}
+
+/// The number that the environment has under the name, as in `STREAMS=10000 swift test`.
+func environmentNumber<Number: FixedWidthInteger>(_ name: String, or standard: Number) -> Number {
+    ProcessInfo.processInfo.environment[name].flatMap { Number($0) } ?? standard
 }
 
 /// Something that did not happen as it must, in words.

@@ -1,8 +1,5 @@
-import AsyncHTTPClient
 import Foundation
 import HostileUpstream
-import NIOCore
-import NIOHTTP1
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -13,8 +10,7 @@ extension EndToEnd {
     @Suite("Streams and deaths", .bounded(.seconds(900)))
     struct StreamKillTests {
         /// Deaths that are played: `KILLS` of the environment, or 10.
-        private static let kills =
-            ProcessInfo.processInfo.environment["KILLS"].flatMap { Int($0) } ?? 10
+        private static let kills = environmentNumber("KILLS", or: 10)
         private static let streams = 6
         private static let grant: Int64 = 1_000_000
 
@@ -30,29 +26,6 @@ extension EndToEnd {
                 maxOutputTokens: 60
             """
 
-        /// What a reader has of a stream: its events by their ids, and its end.
-        private struct Seen: Hashable, Sendable {
-            var events: [String] = []
-            var ends = 0
-
-            var charged: Int64? {
-                guard let data = events.last?.firstRange(of: "data: ") else { return nil }
-                let text = events[events.count - 1][data.upperBound...]
-                let json = try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
-                return json?["charged"]?.integer ?? 0
-            }
-
-            init(_ text: String) {
-                for block in text.components(separatedBy: "\n\n").dropLast()
-                where !block.hasPrefix(":") {
-                    events.append(block)
-                    if block.contains("\nevent: result") || block.contains("\nevent: problem") {
-                        ends += 1
-                    }
-                }
-            }
-        }
-
         @Test func `killed in mid-stream, every key has one end, and every charge is made once`()
             async throws
         {
@@ -62,7 +35,7 @@ extension EndToEnd {
                 let data = folder.appending(path: "data")
                 try await HostileUpstream.with({ _ in .slow(.milliseconds(1)) }) { upstream in
                     var random = SplitMix64(seed: 20_261)
-                    var earlier: [String: Seen] = [:]
+                    var earlier: [String: SeenStream] = [:]
                     var charges: Int64 = 0
                     for round in 0...Self.kills {
                         let arguments = ["--upstream", upstream.url, "--config", file.path]
@@ -98,19 +71,19 @@ extension EndToEnd {
             _ server: ServeProcess,
             _ guest: API.Guest,
             _ upstream: HostileUpstream
-        ) async throws -> [String: Seen] {
+        ) async throws -> [String: SeenStream] {
             let before = upstream.total.completionTokens
-            return try await withThrowingTaskGroup(of: (String, Seen).self) { group in
+            return try await withThrowingTaskGroup(of: (String, SeenStream).self) { group in
                 for number in 0..<streams {
                     let key = "stream-\(round)-\(number)"
-                    group.addTask { (key, await read(key, server.api, guest)) }
+                    group.addTask { (key, try await read(key, server.api, guest)) }
                 }
                 try await upstream.state.when("the upstream has written \(words) words") { state in
                     let all = state.invoice.values.reduce(0) { $0 + $1.completionTokens }
                     return all - before >= words
                 }
                 server.tool.signal(SIGKILL)
-                var seen: [String: Seen] = [:]
+                var seen: [String: SeenStream] = [:]
                 for try await (key, stream) in group { seen[key] = stream }
                 #expect(try await server.tool.ended().status == -SIGKILL)
                 return seen
@@ -118,57 +91,42 @@ extension EndToEnd {
         }
 
         /// Reads a stream until it ends or breaks.
-        private static func read(_ key: String, _ api: API, _ guest: API.Guest) async -> Seen {
-            var request = HTTPClientRequest(url: api.base + "/v1/functions/ask")
-            request.method = .POST
-            request.headers.add(name: "Authorization", value: "Bearer \(guest.token)")
-            request.headers.add(name: "Idempotency-Key", value: key)
-            request.headers.add(name: "Accept", value: "text/event-stream")
-            request.headers.add(name: "Content-Type", value: "application/json")
-            let body = #"{"input":{"question":"id=\#(key) words=50"}}"#
-            request.body = .bytes(ByteBuffer(string: body))
-            var text = ""
-            do {
-                let response = try await api.http.execute(request, timeout: .seconds(30))
-                // The server's death is the bound.
-                for try await part in response.body {  // tidy: allow unbounded-wait: see above.
-                    text += String(buffer: part)
-                }
-            } catch {
-                // The server has died.
-            }
-            return Seen(text)
+        private static func read(
+            _ key: String,
+            _ api: API,
+            _ guest: API.Guest
+        ) async throws -> SeenStream {
+            var seen = SeenStream()
+            let question = "id=\(key) words=50"
+            let request = try api.streamed("ask", question, key: key, as: guest)
+            await api.read(request, into: &seen)
+            seen.cut()
+            return seen
         }
 
         /// Finds the streams again, and returns what they were charged.
         private static func check(
-            _ earlier: [String: Seen],
+            _ earlier: [String: SeenStream],
             _ api: API,
             _ guest: API.Guest
         ) async throws -> Int64 {
             var sum: Int64 = 0
             for (key, before) in earlier {
-                let answer = try await api.send(
-                    .GET,
-                    "/v1/calls/\(key)",
-                    token: guest.token,
-                    headers: [("Accept", "text/event-stream")]
-                )
-                guard answer.status == 200 else {
+                var after = SeenStream()
+                let status = await api.read(api.streamed(key: key, as: guest), into: &after)
+                guard status == 200 else {
                     // It was never accepted, or never left: whoever asks again makes a new call.
-                    #expect(answer.status == 404, "\(key)")
+                    #expect(status == 404, "\(key)")
                     #expect(before.events.isEmpty, "\(key)")
                     continue
                 }
-                let after = Seen(answer.text)
-                #expect(after.ends == 1, "\(key): \(answer.text)")
-                let ids = after.events.map { String($0.prefix { $0 != "\n" }) }
-                #expect(ids == after.events.indices.map { "id: \($0)" }, "\(key)")
-                let parts = min(before.events.count - before.ends, after.events.count - 1)
+                #expect(after.ends == 1, "\(key): \(after.text)")
+                #expect(after.ids == after.events.indices.map { "\($0)" }, "\(key)")
+                let parts = min(before.parts, after.parts)
                 #expect(before.events.prefix(parts) == after.events.prefix(parts), "\(key)")
                 if before.ends > 0 { #expect(before == after, "\(key)") }
-                let charged = try #require(after.charged)
-                #expect(charged >= Int64(after.events.count - 1), "\(key)")
+                let charged = after.charged
+                #expect(charged >= Int64(after.parts), "\(key)")
                 #expect(charged <= 60, "\(key)")
                 sum += charged
             }

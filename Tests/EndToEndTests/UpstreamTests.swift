@@ -8,132 +8,14 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Upstreams and callers that misbehave, seen on the wire (traps 26 and 31).
+    /// Upstreams that are away or late, and callers that hang up, on the wire (traps 26 and 31).
     @Suite("Upstream", .bounded(.seconds(120)))
     struct UpstreamTests {
-        /// What an upstream does, and what the caller must see of it.
-        struct Misdeed: Sendable, CustomTestStringConvertible {
-            let testDescription: String
-            let reply: ScriptedUpstream.Reply
-            let status: Int
-            var code: ProblemCode?
-            var charged: Int64 = 0
-        }
-
-        private static let half = "HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{\"choices\""
-        private static let nonsense = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-
-        private static func usage(_ prompt: String, _ completion: String) -> String {
-            #"{"prompt_tokens":\#(prompt),"completion_tokens":\#(completion)}"#
-        }
-
-        // A short question to `ask` holds 5; an answer of 5 bytes costs 1 by its length.
-        static let misdeeds = [
-            Misdeed(testDescription: "is honest", reply: .answer("Sure."), status: 200, charged: 3),
-            Misdeed(
-                testDescription: "never answers",
-                reply: .silence,
-                status: 504,
-                code: .upstreamTimeout
-            ),
-            Misdeed(
-                testDescription: "fails",
-                reply: .status(500),
-                status: 502,
-                code: .upstreamFailed
-            ),
-            Misdeed(
-                testDescription: "has enough of us",
-                reply: .status(429),
-                status: 502,
-                code: .upstreamFailed
-            ),
-            Misdeed(
-                testDescription: "hangs up at once",
-                reply: .bytesThenHangUp(""),
-                status: 502,
-                code: .upstreamFailed
-            ),
-            Misdeed(
-                testDescription: "hangs up half-way",
-                reply: .bytesThenHangUp(half),
-                status: 502,
-                code: .upstreamFailed
-            ),
-            Misdeed(
-                testDescription: "talks nonsense",
-                reply: .bytesThenHangUp(nonsense),
-                status: 502,
-                code: .upstreamFailed
-            ),
-            Misdeed(
-                testDescription: "claims to have used a billion tokens",
-                reply: .answer("Sure.", usage: usage("1000000000", "1000000000")),
-                status: 200,
-                charged: 5
-            ),
-            Misdeed(
-                testDescription: "claims to have used less than nothing",
-                reply: .answer("Sure.", usage: usage("-5", "-5")),
-                status: 200,
-                charged: 1
-            ),
-            Misdeed(
-                testDescription: "claims to have used nothing",
-                reply: .answer("Sure.", usage: usage("0", "0")),
-                status: 200,
-                charged: 1
-            ),
-            Misdeed(
-                testDescription: "does not say what it has used",
-                reply: .answer("Sure.", usage: nil),
-                status: 200,
-                charged: 1
-            ),
-        ]
-
         private static func settings(upstream url: String) -> ServerSettings {
             var settings = ServerSettings()
             settings.upstream.url = url
             settings.upstream.timeout = .milliseconds(500)
             return settings
-        }
-
-        @Test(arguments: misdeeds)
-        func `a call is settled by what the upstream did, once`(misdeed: Misdeed) async throws {
-            try await ScriptedUpstream.with { _ in
-                misdeed.reply
-            } _: { upstream in
-                try await LocalServer.with(settings: Self.settings(upstream: upstream.url)) {
-                    server in
-                    let api = server.api
-                    let guest = try await api.guest()
-                    let answer = try await api.ask("Is it late?", key: "a-key", as: guest)
-                    #expect(answer.status == misdeed.status)
-                    #expect(answer.code == misdeed.code)
-                    #expect(!answer.isReplayed)
-                    let balance = try await api.balance(of: guest)
-                    #expect(balance.available == 100 - misdeed.charged)
-                    #expect(balance.held == 0)
-                    #expect(answer.header("Sanguine-Head") == "\(balance.head)")
-                    if misdeed.status == 200 {
-                        let result = try answer.decode(FunctionResult<String>.self)
-                        #expect(result.output == "Sure.")
-                        #expect(result.charged == misdeed.charged)
-                        #expect(result.tokensRemaining == balance.available)
-                        #expect(result.head == balance.head)
-                    }
-                    let replay = try await api.ask("Is it late?", key: "a-key", as: guest)
-                    #expect(replay.status == answer.status)
-                    #expect(replay.body == answer.body)
-                    #expect(replay.isReplayed)
-                    #expect(upstream.requests.value.count == 1)
-                    let ledger = try await api.ledger(of: guest)
-                    #expect(ledger.map(\.amount).reduce(0, +) == balance.available)
-                    #expect(ledger.contains { $0.kind == .hold && $0.amount == -5 })
-                    #expect(try await server.audit().differences.isEmpty)
-                }
-            }
         }
 
         @Test func `an upstream that is not there costs nothing`() async throws {

@@ -3,9 +3,9 @@ import SanguineTesting
 extension HostileUpstream {
     /// What the upstream does to a request.
     package enum Fault: Hashable, Sendable {
-        /// A usage that nobody should believe.
+        /// A usage that nobody should believe, but for the last two: a billion, and nothing.
         package enum Usage: String, Hashable, Sendable, CaseIterable {
-            case negative, huge, text
+            case negative, huge, text, excessive, nothing
         }
 
         /// It answers as it should.

@@ -3,7 +3,9 @@
 /// The rule, which a test can follow: a word is a token. The prompt has the words of all its
 /// messages, divided by white space, and ten for every part that is no text. The answer has as many
 /// words as `words=12` in the prompt says, otherwise three to twelve, but at most `max_tokens`; the
-/// same prompt gets the same ones. In a stream, each word is one chunk.
+/// same prompt gets the same ones. In a stream, each word is one chunk. Words have three letters,
+/// so that one with the space before it has four bytes: what the server takes for a token of what
+/// nobody has reported.
 package struct HostileAnswer: Hashable, Sendable {
     /// Tokens of a part that is no text.
     package static let partTokens = 10
@@ -12,8 +14,8 @@ package struct HostileAnswer: Hashable, Sendable {
     package static let wordLimit = 100_000
 
     private static let vocabulary = [
-        "amber", "birch", "cloud", "delta", "ember", "flint", "grove", "heron", "inlet", "juniper",
-        "kelp", "larch", "meadow", "north", "otter", "pebble",
+        "ash", "bay", "cap", "dew", "elm", "fen", "gem", "hay", "ink", "jar", "kid", "log", "map",
+        "net", "oak", "pea",
     ]
 
     /// The words.

@@ -16,6 +16,9 @@ final class HostileConnection: ChannelInboundHandler {
     private let upstream: HostileUpstream
     private var head: HTTPRequestHead?
     private var body: [UInt8] = []
+    /// Words of the present answer that were written.
+    private var written = 0
+    private var present: HostileUpstream.Request?
 
     init(_ upstream: HostileUpstream) { self.upstream = upstream }
 
@@ -26,6 +29,7 @@ final class HostileConnection: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         upstream.closed()
+        if let present { upstream.forget(present.id) }
         context.fireChannelInactive()
     }
 
@@ -44,38 +48,52 @@ final class HostileConnection: ChannelInboundHandler {
             guard let head = head.take() else { return }
             let (request, fault) = upstream.take(head, body)
             body = []
-            write(HostileReply(to: request, fault), from: 0, for: request.id, context)
+            written = 0
+            present = request
+            write(HostileReply(to: request, fault), from: 0, for: request, context)
         }
     }
 
-    /// Writes the pieces from that one on: those without an interval between them at once.
+    /// Writes the pieces from that one on: those without an interval between them at once, as far
+    /// as its reader is.
     private func write(
         _ reply: HostileReply,
         from start: Int,
-        for id: String,
+        for request: HostileUpstream.Request,
         _ context: ChannelHandlerContext
     ) {
         guard context.channel.isActive else { return }
         var index = start
         var buffer = ByteBuffer()
         var words = 0
+        var turn: EventLoopFuture<Void>?
         repeat {
             guard index < reply.pieces.count else { break }
+            if reply.pieces[index].words > 0 {
+                let word = written + words
+                turn = upstream.turn(of: word, in: request, on: context.eventLoop)
+            }
+            guard turn == nil else { break }
             buffer.writeString(reply.pieces[index].bytes)
             words += reply.pieces[index].words
             index += 1
         } while !isPause(before: index, in: reply) && buffer.readableBytes < Self.batchBytes
         if buffer.readableBytes > 0 {
-            upstream.bill(words, to: id)
+            written += words
+            upstream.bill(words, to: request.id)
             let (upstream, count) = (upstream, words)
             context.writeAndFlush(wrapOutboundOut(buffer)).whenFailure { _ in
-                upstream.bill(-count, to: id)
+                upstream.bill(-count, to: request.id)
             }
         }
-        if index < reply.pieces.count {
-            later(reply, index, id, context)
+        if let turn {
+            turn.assumeIsolated().whenComplete { [index] _ in
+                self.write(reply, from: index, for: request, context)
+            }
+        } else if index < reply.pieces.count {
+            later(reply, index, request, context)
         } else {
-            end(reply, id, context)
+            end(reply, request, context)
         }
     }
 
@@ -83,7 +101,11 @@ final class HostileConnection: ChannelInboundHandler {
         index < reply.pieces.count && reply.interval > .zero && reply.pieces[index].words > 0
     }
 
-    private func end(_ reply: HostileReply, _ id: String, _ context: ChannelHandlerContext) {
+    private func end(
+        _ reply: HostileReply,
+        _ request: HostileUpstream.Request,
+        _ context: ChannelHandlerContext
+    ) {
         switch reply.ending {
         case .next, .silence: return
         case .close: context.close(promise: nil)
@@ -95,26 +117,26 @@ final class HostileConnection: ChannelInboundHandler {
             }
             context.close(promise: nil)
         case .again:
-            later(reply, reply.pieces.count - 1, id, context)
+            later(reply, reply.pieces.count - 1, request, context)
         }
     }
 
     private func later(
         _ reply: HostileReply,
         _ index: Int,
-        _ id: String,
+        _ request: HostileUpstream.Request,
         _ context: ChannelHandlerContext
     ) {
         // What the client does not take is not written: the server's memory is bounded, too.
         guard context.channel.isWritable || !context.channel.isActive else {
             upstream.stalled()
             context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) {
-                self.later(reply, index, id, context)
+                self.later(reply, index, request, context)
             }
             return
         }
         context.eventLoop.assumeIsolated().scheduleTask(in: max(reply.interval, .nanoseconds(1))) {
-            self.write(reply, from: index, for: id, context)
+            self.write(reply, from: index, for: request, context)
         }
     }
 }

@@ -235,6 +235,9 @@ struct HostileReply {
         case .wrongUsage(.huge):
             ["prompt_tokens": .integer(.max), "completion_tokens": .integer(.max)]
         case .wrongUsage(.text): ["prompt_tokens": "many", "completion_tokens": "more"]
+        case .wrongUsage(.excessive):
+            ["prompt_tokens": 1_000_000_000, "completion_tokens": 1_000_000_000]
+        case .wrongUsage(.nothing): ["prompt_tokens": 0, "completion_tokens": 0]
         default:
             [
                 "prompt_tokens": .integer(Int64(answer.promptTokens)),

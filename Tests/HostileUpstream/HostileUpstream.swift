@@ -21,7 +21,10 @@ import Synchronization
 /// status; and a token for each word whose chunk was written whole, at the moment of writing. Of an
 /// answer in one piece all words are billed once the whole is written, and none before.
 ///
-/// Mutable state: `state`, by its mutex, which tests can wait for.
+/// What is under way is known if the prompt says `ahead=8`: then a stream is at most 8 words ahead
+/// of those that ``acknowledge(_:of:)`` says were read, and goes on when that says more.
+///
+/// Mutable state: `state`, by its mutex, which tests can wait for; `acknowledged`, by its own.
 package final class HostileUpstream: Sendable {
     /// A request as it came.
     package struct Request: Sendable {
@@ -39,6 +42,9 @@ package final class HostileUpstream: Sendable {
         package let isStreamed: Bool
         /// What an honest model answers.
         package let answer: HostileAnswer
+        /// How many words the stream may be ahead of its reader, as `ahead=8` in the prompt says;
+        /// `nil` for any number.
+        package let ahead: Int?
     }
 
     /// What was billed for an id.
@@ -76,6 +82,7 @@ package final class HostileUpstream: Sendable {
 
     private let faults: @Sendable (Request) -> Fault
     private let server = Mutex<(any Channel)?>(nil)
+    private let acknowledged = Mutex(Acknowledged())
 
     private init(_ faults: @escaping @Sendable (Request) -> Fault) { self.faults = faults }
 
@@ -146,6 +153,46 @@ package final class HostileUpstream: Sendable {
         }
     }
 
+    // MARK: - What its readers have
+
+    /// So many words of an answer were read, and it may go on.
+    package func acknowledge(_ words: Int, of id: String) {
+        let waiting = acknowledged.withLock { $0.raise(id, to: words) }
+        for promise in waiting { promise.succeed() }
+    }
+
+    /// Lets a stream go on to its end, whoever reads it.
+    package func acknowledgeAll(of id: String) { acknowledge(Int.max / 2, of: id) }
+
+    /// Waits until that word may be written, and says so on the event loop.
+    ///
+    /// - Returns: `nil` if it may be written now; otherwise what to wait for.
+    func turn(of word: Int, in request: Request, on loop: any EventLoop) -> EventLoopFuture<Void>? {
+        guard let ahead = request.ahead else { return nil }
+        return acknowledged.withLock { acknowledged in
+            guard word >= acknowledged.words[request.id, default: 0] + ahead else { return nil }
+            let promise = loop.makePromise(of: Void.self)
+            acknowledged.waiting[request.id, default: []].append(promise)
+            return promise.futureResult
+        }
+    }
+
+    /// A connection has gone: nothing of its answer waits any more.
+    func forget(_ id: String) {
+        let waiting = acknowledged.withLock { $0.waiting.removeValue(forKey: id) } ?? []
+        for promise in waiting { promise.succeed() }
+    }
+
+    private struct Acknowledged {
+        var words: [String: Int] = [:]
+        var waiting: [String: [EventLoopPromise<Void>]] = [:]
+
+        mutating func raise(_ id: String, to count: Int) -> [EventLoopPromise<Void>] {
+            words[id] = max(words[id, default: 0], count)
+            return waiting.removeValue(forKey: id) ?? []
+        }
+    }
+
     // MARK: - Of the connections
 
     func opened() { state.withLock { $0.connections += 1 } }
@@ -171,7 +218,8 @@ package final class HostileUpstream: Sendable {
                 to: prompt.text,
                 otherParts: prompt.otherParts,
                 maxTokens: json["max_tokens"]?.integer.map { Int($0) }
-            )
+            ),
+            ahead: HostileAnswer.value("ahead=", in: prompt.text).flatMap { Int($0) }
         )
         let fault = faults(request)
         state.withLock { state in

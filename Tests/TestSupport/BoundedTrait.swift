@@ -6,23 +6,33 @@ package import Testing
 /// Gives each test its turn, and so much time once it has it.
 ///
 /// Tests run a few at a time: hundreds at once starve each other on a small machine, and then no
-/// bound in seconds holds. A test whose time is up fails and is cancelled; the rest goes on.
+/// bound in seconds holds. A test whose time is up fails and is cancelled; the rest goes on. Of
+/// several bounds the innermost counts: a suite in a suite may need more time than the others, or
+/// less.
 package struct BoundedTrait: SuiteTrait, TestTrait, TestScoping {
     let bound: Duration
 
     package var isRecursive: Bool { true }
+
+    /// The bound of the test that runs.
+    package static var present: Duration? { Watch.present?.bound }
 
     package func provideScope(
         for test: Test,
         testCase: Test.Case?,
         performing function: @Sendable () async throws -> Void
     ) async throws {
-        // A suite in a suite has given the turn already.
-        guard testCase != nil, !Turns.isTaken else { return try await function() }
+        guard testCase != nil else { return try await function() }
+        // The suite around this one has given the turn already.
+        if let watch = Watch.present {
+            watch.begin(bound)
+            return try await function()
+        }
         await Turns.shared.take()
         defer { Turns.shared.giveBack() }
-        try await Turns.$isTaken.withValue(true) {
-            let watch = Watch(test, bound)
+        let watch = Watch(test)
+        try await Watch.$present.withValue(watch) {
+            watch.begin(bound)
             defer { watch.end() }
             try await function()
         }
@@ -41,8 +51,6 @@ extension Trait where Self == BoundedTrait {
 ///
 /// Mutable state: `waiting` and `free`, by the lock of `state`.
 private final class Turns: Sendable {
-    @TaskLocal static var isTaken = false
-
     static let shared = Turns()
 
     private struct State {
@@ -80,19 +88,31 @@ private final class Turns: Sendable {
 
 /// Fails and cancels a test when its time is up.
 ///
-/// Mutable state: `task`, by its mutex; `nil` once the test has ended.
+/// Mutable state: `state`, by its mutex; the task is `nil` once the test has ended.
 private final class Watch: Sendable {
     // Any task may cancel another one; the mutex sees to it that it still runs.
-    private struct Running: @unchecked Sendable {
+    private struct State: @unchecked Sendable {
         var task: UnsafeCurrentTask?
+        var bound: Duration?
+        var timer: Task<Void, Never>?
     }
 
-    private let running: Mutex<Running>
-    private let timer = Mutex<Task<Void, Never>?>(nil)
+    /// That of the test that runs.
+    @TaskLocal static var present: Watch?
 
-    init(_ test: Test, _ bound: Duration) {
-        running = Mutex(Running(task: withUnsafeCurrentTask { $0 }))
-        let location = test.sourceLocation
+    private let location: SourceLocation
+    private let state: Mutex<State>
+
+    init(_ test: Test) {
+        location = test.sourceLocation
+        state = Mutex(State(task: withUnsafeCurrentTask { $0 }))
+    }
+
+    /// How long the test has, from the last ``begin(_:)`` on.
+    var bound: Duration? { state.withLock { $0.bound } }
+
+    /// Lets the time run from now on; what was before counts no more.
+    func begin(_ bound: Duration) {
         let timer = Task { [weak self] in
             var patience = Patience(bound, isPolling: false)
             while (try? await patience.rest()) == true {}
@@ -101,13 +121,19 @@ private final class Watch: Sendable {
                 "The test had \(bound), and is cancelled. What it waits for never came.",
                 sourceLocation: location
             )
-            self.running.withLock { $0.task?.cancel() }
+            state.withLock { $0.task?.cancel() }
         }
-        self.timer.withLock { $0 = timer }
+        state.withLock { state in
+            state.timer?.cancel()
+            state.timer = timer
+            state.bound = bound
+        }
     }
 
     func end() {
-        running.withLock { $0.task = nil }
-        timer.withLock { $0?.cancel() }
+        state.withLock { state in
+            state.task = nil
+            state.timer?.cancel()
+        }
     }
 }

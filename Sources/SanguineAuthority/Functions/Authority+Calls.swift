@@ -56,7 +56,7 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
         _ body: @escaping CallEnd.Body
-    ) async throws(Problem) -> Answer {
+    ) async throws(Problem) -> (Answer, run: Identifier?) {
         try await perform(calls.answer(account, submission, body))
     }
 

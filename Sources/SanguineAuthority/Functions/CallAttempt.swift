@@ -130,20 +130,21 @@ struct CallAttempt: Sendable {
     private func answer(with row: ResultRow) async throws(Problem) -> CallReply {
         let charge = rules.price.cached ?? 0
         let terms = terms(hold: charge, operation: Identifier(at: authority.clock.now()))
-        let answer = try await authority.answer(
+        let (answer, run) = try await authority.answer(
             identity.account,
             submission.with(.success(terms))
         ) { balance, quota in
             AnswerEncoder.result(row.output, charge, true, terms.operation, balance, quota)
         }
-        guard !answer.replayed else { return reply(answer, run: nil, .replayed) }
+        // What its readers have seen before has the parts of its run.
+        guard !answer.replayed else { return reply(answer, run: run, .replayed) }
         let now = authority.clock.now()
         let origin = CallReply.Origin.cache(
             age: max(.zero, now - row.madeAt),
             rest: row.expiresAt == .never ? nil : max(.zero, row.expiresAt - now)
         )
         services.reports.answered(function.name, origin)
-        return reply(answer, run: nil, origin)
+        return reply(answer, run: run, origin)
     }
 
     private func reply(

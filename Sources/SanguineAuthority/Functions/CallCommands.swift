@@ -77,17 +77,19 @@ struct CallCommands: Sendable {
     }
 
     /// Answers a call with what is known already, for the price of the terms.
+    ///
+    /// One that was answered before is given that again, with the run that has its parts.
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
         _ body: @escaping CallEnd.Body
-    ) -> Command<Answer> {
+    ) -> Command<(Answer, run: Identifier?)> {
         let operationKey = Key.operation(account, key: submission.key)
         return Command(keys: [.balance(account), operationKey]) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
-                return Decision(Answer(answer, replayed: true))
+                return Decision((Answer(answer, replayed: true), run: row?.run))
             }
             let terms = try submission.content.get()
             var draft = LedgerDraft(balance, now: now)
@@ -106,7 +108,10 @@ struct CallCommands: Sendable {
                 at: now,
                 run: terms.run
             )
-            return Decision(Answer(answer), changes: draft.changes + [.put(.operation(done))])
+            return Decision(
+                (Answer(answer), run: terms.run),
+                changes: draft.changes + [.put(.operation(done))]
+            )
         }
     }
 

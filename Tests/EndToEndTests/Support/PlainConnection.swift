@@ -15,9 +15,27 @@ final class PlainConnection: Sendable {
     deinit { channel.close(promise: nil) }
 
     /// Connects to the port from 127.0.0.`address`.
-    static func open(_ port: Int, from address: Int = 1) async throws -> PlainConnection {
+    ///
+    /// - Parameters:
+    ///   - port: The port.
+    ///   - address: The last number of the address. Default: 1.
+    ///   - reads: Whether what comes is read. Default: yes; otherwise the peer can write no more
+    ///     than a small buffer takes.
+    /// - Returns: The connection.
+    /// - Throws: What keeps it from being made.
+    static func open(
+        _ port: Int,
+        from address: Int = 1,
+        reads: Bool = true
+    ) async throws -> PlainConnection {
         let received = Watched("")
-        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+        var bootstrap = ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+        if !reads {
+            bootstrap = bootstrap.channelOption(.autoRead, value: false)
+                .channelOption(.socketOption(.so_rcvbuf), value: 4_096)
+        }
+        let channel =
+            try await bootstrap
             .bind(to: SocketAddress(ipAddress: "127.0.0.\(address)", port: 0))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -238,6 +238,22 @@ struct StreamedCallTests {
         #expect(found.texts == heard.texts && found.endIndex == 3)
     }
 
+    @Test func `a stream whose answer is kept is given again in the same parts`() async throws {
+        let rules = FunctionRules(price: .fixed(5), cache: .forever, streams: true)
+        let world = CallWorld(function(10, rules))
+        let who = try await world.account()
+        steps.allow(11)
+        let first = try await world.stream(who, "k").read()
+        #expect(first.texts == texts(0..<10))
+        #expect(try await world.stream(who, "k").read() == first)
+        #expect(try await world.stream(who, "k", after: 3).read().texts == texts(4..<10))
+        // Another key is answered from what is kept: in one piece, whoever asks.
+        let kept = try await world.stream(who, "other").read()
+        #expect(kept.texts == [texts(0..<10).joined()])
+        #expect(try await world.stream(who, "other").read() == kept)
+        #expect(try await world.find(who, "other").read() == kept)
+    }
+
     @Test func `only the owner finds a call, by any door`() async throws {
         let world = CallWorld(function())
         let (who, other) = (try await world.account(1), try await world.account(2))

@@ -48,6 +48,23 @@ struct HostileUpstreamTests {
         }
     }
 
+    @Test func `a stream is ahead of what was read by so many words as the prompt says`()
+        async throws
+    {
+        try await UpstreamWorld.with(.none) { world in
+            let hostile = world.upstreams[0]
+            async let asked = world.ask("id=a words=5 ahead=2")
+            for read in 0...3 {
+                try await hostile.state.wait(for: "\(read + 2) words") {
+                    $0.invoice["a"]?.completionTokens == read + 2
+                }
+                hostile.acknowledge(read + 1, of: "a")
+            }
+            #expect(await asked.pieces.count == 5)
+            #expect(hostile.invoice["a"]?.completionTokens == 5)
+        }
+    }
+
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
     func `what comes is never more than what is billed`(seed: UInt64) async throws {
         try await UpstreamWorld.with([HostileUpstream.Fault.seeded(seed)]) { world in
