@@ -21,7 +21,8 @@ demo: packages ## Play a guest's first minutes against a server of this machine.
 	$(SWIFT) build --product sanguine
 	.build/debug/sanguine demo
 
-test: packages ## Build everything and run all tests.
+test: ## Build everything and run all tests.
+	@Scripts/install-missing.sh tests
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build
 

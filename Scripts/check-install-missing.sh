@@ -40,7 +40,7 @@ play() {
     : >"$work/calls"
     status=0
     output=$(PATH="$work/bin" INSTALL_MISSING_ROOT="$work/root" \
-        "$work/bin/bash" "$here/install-missing.sh" 2>&1) || status=$?
+        "$work/bin/bash" "$here/install-missing.sh" "$@" 2>&1) || status=$?
     calls=$(cat "$work/calls")
 }
 
@@ -69,6 +69,14 @@ play
 expect "what is missing is installed, and no more" 0 "Installing: libsqlite3-dev libcurl4" \
     "install -y --no-install-recommends libsqlite3-dev libcurl4"
 case $calls in *sudo*) echo "install-missing.sh: root needs no sudo" >&2 && exit 1 ;; esac
+
+start
+play tests
+expect "tests need more than a build" 0 "Installing: ffmpeg" "--no-install-recommends ffmpeg"
+
+start
+play everything
+expect "a purpose that is none is refused" 2 "or with 'tests'" ""
 
 start
 rm "$work/root/usr/include/zlib.h"

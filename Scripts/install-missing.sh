@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the system packages that a build needs and that are not there.
+# Installs the system packages that a build needs and that are not there; with `tests`, also those
+# that tests run against.
 #
 # Does nothing, says nothing and asks no network when all of them are there. Never installs Swift:
 # says what to do when it is missing or too old.
@@ -9,6 +10,8 @@ readonly needed_major=6 needed_minor=3
 
 # Where to look for files; empty for the system itself. The script's own check sets it.
 readonly root=${INSTALL_MISSING_ROOT:-}
+
+readonly purpose=${1:-build}
 
 # One line each: Debian package | Homebrew formula, or - where the SDK has it | what shows that it
 # is there: a command, or files of which one must exist.
@@ -26,7 +29,18 @@ libncurses6     | -    | /usr/lib/*/libncurses.so.6 /usr/lib*/libncurses.so.6 /l
 libuuid1        | -    | /usr/lib/*/libuuid.so.1 /usr/lib*/libuuid.so.1 /lib/*/libuuid.so.1
 libxml2         | -    | /usr/lib/*/libxml2.so.* /usr/lib*/libxml2.so.*
 TABLE
+    if [ "$purpose" = tests ]; then
+        echo 'ffmpeg | ffmpeg | command ffmpeg'
+    fi
 }
+
+case $purpose in
+build | tests) ;;
+*)
+    echo "install-missing.sh: call it alone, or with 'tests': not with '$purpose'." >&2
+    exit 2
+    ;;
+esac
 
 say() { printf '%s\n' "$*" >&2; }
 

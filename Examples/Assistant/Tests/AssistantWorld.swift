@@ -20,13 +20,17 @@ struct AssistantWorld: Sendable {
     /// Runs both for as long as the body takes.
     static func with(
         latency: Duration = .zero,
+        wordInterval: Duration = .zero,
         _ body: @escaping @Sendable (AssistantWorld) async throws -> Void
     ) async throws {
         let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
         defer { try? FileManager.default.removeItem(at: root) }
         let (clock, registry) = (ManualClock(), OpenMetricsRegistry())
-        try await RunningServer.withStandIn(latency: latency, wordInterval: .zero, clock: clock) {
-            model in
+        try await RunningServer.withStandIn(
+            latency: latency,
+            wordInterval: wordInterval,
+            clock: clock
+        ) { model in
             var settings = ServerSettings()
             settings.upstream.url = model
             let folder = root.appending(path: "server")

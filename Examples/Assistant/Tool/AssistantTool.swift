@@ -13,7 +13,7 @@ struct AssistantTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "Assistant",
         abstract: "An assistant that counts its tokens; without a server it brings one along.",
-        subcommands: [Ask.self, Show.self, Serve.self],
+        subcommands: [Ask.self, Resume.self, Show.self, Serve.self],
         defaultSubcommand: Ask.self
     )
 }
@@ -105,38 +105,31 @@ extension AssistantTool {
                     }
                 let held = screen.balance.map { "\($0.available) tokens, \($0.held) held" }
                 try say(held ?? "The balance is not known yet.")
-                try await Self.write(answer)
-                guard let result = answer.result else {
-                    throw answer.error ?? ValidationError("There is no answer. Ask again.")
-                }
+                let result = try await write(answer)
                 try say("\n\(result.charged) charged, \(predicted.expected) predicted")
                 try say("\(result.tokensRemaining) tokens")
             }
         }
 
-        /// Writes the answer as it grows.
-        @MainActor
-        private static func write(_ answer: AnswerModel<String>) async throws {
-            var written = 0
-            while true {
-                let more = Data(answer.text.utf8.dropFirst(written))
-                try FileHandle.standardOutput.write(contentsOf: more)
-                written += more.count
-                guard answer.phase == .waiting || answer.phase == .answering else { return }
-                await change { _ = (answer.text, answer.phase) }
-            }
-        }
-
-        /// Returns when something that the body reads has changed.
-        @MainActor
-        private static func change(_ body: () -> Void) async {
-            await withCheckedContinuation { continuation in
-                withObservationTracking(body) { continuation.resume() }
-            }
-        }
-
         private static func file(_ path: String) -> RequestBody {
             .file(URL(filePath: path))
+        }
+    }
+
+    struct Resume: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Read the answers that were on their way when the app ended."
+        )
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { _, screen in
+                screen.resume()
+                for turn in screen.turns {
+                    let result = try await write(turn.answer)
+                    try say("\n\(result.charged) charged")
+                }
+            }
         }
     }
 
@@ -185,6 +178,31 @@ extension AssistantTool {
                 ) { server in try await server.serve() }
             }
         }
+    }
+}
+
+/// Writes the answer as it grows.
+@MainActor
+private func write(_ answer: AnswerModel<String>) async throws -> FunctionResult<String> {
+    var written = 0
+    while true {
+        let more = Data(answer.text.utf8.dropFirst(written))
+        try FileHandle.standardOutput.write(contentsOf: more)
+        written += more.count
+        guard answer.phase == .waiting || answer.phase == .answering else { break }
+        await change { _ = (answer.text, answer.phase) }
+    }
+    guard let result = answer.result else {
+        throw answer.error ?? ValidationError("There is no answer. Ask again.")
+    }
+    return result
+}
+
+/// Returns when something that the body reads has changed.
+@MainActor
+private func change(_ body: () -> Void) async {
+    await withCheckedContinuation { continuation in
+        withObservationTracking(body) { continuation.resume() }
     }
 }
 

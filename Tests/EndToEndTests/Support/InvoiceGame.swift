@@ -6,6 +6,7 @@ import Sanguine
 import SanguineModel
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 /// Streams of a real server that are cut as planned, in rounds that end with a stop of the server.
