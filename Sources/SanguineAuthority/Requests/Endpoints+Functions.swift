@@ -33,10 +33,9 @@ extension Endpoints {
         let reader = try CallReader(request)
         let admitted = try await admission.submit(
             request,
-            as: FunctionRequest<JSONValue>.self
-        ) {
-            String(decoding: AnswerEncoder.encode($0), as: UTF8.self)
-        }
+            as: FunctionRequest<JSONValue>.self,
+            meaning: Self.meaning
+        )
         return .reply(
             try await calls.call(
                 request.parameter("name") ?? "",
@@ -46,6 +45,11 @@ extension Endpoints {
                 as: reader
             )
         )
+    }
+
+    /// What the fingerprint of a call is taken of.
+    static func meaning(_ request: FunctionRequest<JSONValue>) -> String {
+        String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
     }
 
     @Sendable
