@@ -24,7 +24,7 @@ enum LiteLLMBenchmarks {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let upstream = try FunctionServers.upstream()
         defer { upstream.end() }
-        let bare = try FunctionServers.bare()
+        let bare = try FunctionServers.bare(before: upstream.port)
         defer { bare.end() }
         let port = try await freePort(group)
         let proxy = try start(port, before: upstream.port, in: folder)
