@@ -131,15 +131,19 @@ extension WireAnswer {
     fileprivate static func openAI(_ reply: CallReply) -> WireAnswer {
         switch reply {
         case .answer(let answer, _):
-            let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max)).value
-            guard answer.stored.status == 200, let output = json?["output"] else {
+            // It was written as it is to be read: what is around it is left out.
+            guard answer.stored.status == 200,
+                let output = JSONParser.range(of: "output", in: answer.stored.body)
+            else {
+                let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max))
+                    .value
                 let problem = Problem(stored: json, status: answer.stored.status)
                 var wire = openAIRefusal(problem)
                 if answer.replayed { wire.fields.append((.idempotencyReplayed, "true")) }
                 return wire
             }
             var wire = WireAnswer.answer(answer)
-            wire.body = AnswerEncoder.encode(output)
+            wire.body = Array(answer.stored.body[output])
             return wire
         case .events(let events, _):
             var wire = WireAnswer(
