@@ -165,6 +165,7 @@ let package = Package(
                 server("NIOCore", "swift-nio"),
                 server("NIOHTTP1", "swift-nio"),
                 server("NIOHTTP2", "swift-nio-http2"),
+                server("NIOPosix", "swift-nio"),
                 server("NIOTLS", "swift-nio"),
                 server("NIOHTTPTypes", "swift-nio-extras"),
                 server("NIOHTTPTypesHTTP1", "swift-nio-extras"),

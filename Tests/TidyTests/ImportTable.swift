@@ -49,9 +49,9 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
-                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOSSL",
-                "NIOTLS", "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "SystemZlib",
-                "UnixSignals",
+                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
+                "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority", "SanguineModel",
+                "ServiceLifecycle", "SystemZlib", "UnixSignals",
             ]
         ),
 

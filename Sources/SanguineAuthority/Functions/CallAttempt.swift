@@ -205,10 +205,11 @@ struct CallAttempt: Sendable {
             leader: running,
             caller: caller,
             isSent: terms.isSent,
-            acceptedAt: services.uptime()
+            acceptedAt: services.uptime(),
+            executor: services.executor()
         )
         // Unstructured on purpose: the charge must not be cancelled with the request.
-        Task {
+        Task(executorPreference: run.executor) {
             await run.perform(slot)
             places.call?.leave()
             places.files?.leave()
@@ -259,7 +260,7 @@ struct CallAttempt: Sendable {
             cost: prepared.chargeWhenCut
         )
         let answer = begin(running, places, .shared)
-        Task {
+        Task(executorPreference: services.executor()) {
             let end = await flight.ending.wait()
             services.end(running, with: await services.settle(running, end))
             places.call?.leave()

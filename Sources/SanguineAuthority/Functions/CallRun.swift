@@ -16,6 +16,8 @@ struct RunServices: Sendable {
     let keptBytes: Int
     /// The time on a clock that never goes back.
     let uptime: @Sendable () -> Duration
+    /// Where a run goes on that is begun on this thread; anywhere if `nil`.
+    let executor: @Sendable () -> (any TaskExecutor)?
 }
 
 /// One run of a function, with the call that leads it: waits for its turn, leaves for the upstream,
@@ -36,6 +38,8 @@ struct CallRun: Sendable {
     let isSent: Bool
     /// When the leader was accepted, by ``RunServices/uptime``.
     let acceptedAt: Duration
+    /// Where it runs; anywhere if `nil`.
+    let executor: (any TaskExecutor)?
 
     private var flight: Flight { leader.flight }
     private var authority: Authority { services.authority }
@@ -44,7 +48,7 @@ struct CallRun: Sendable {
     ///
     /// - Parameter slot: The right to run, if the call has it already.
     func perform(_ slot: CallQueue.Slot?) async {
-        let end = await flight.begin { await run(slot) }
+        let end = await flight.begin(on: executor) { await run(slot) }
         flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)

@@ -113,6 +113,7 @@ package final class CallRunner: Sendable {
     ///   - limits: How much is taken at a time.
     ///   - expiryInterval: How often holds are looked at whose time is over.
     ///   - delay: The clock that waits.
+    ///   - executor: Where a run goes on that is begun on this thread. Default: anywhere.
     ///   - reports: What is told of calls. Default: nothing.
     package init(
         authority: Authority,
@@ -120,6 +121,7 @@ package final class CallRunner: Sendable {
         limits: Limits,
         expiryInterval: Duration,
         delay: any Clock<Duration>,
+        executor: @escaping @Sendable () -> (any TaskExecutor)? = { nil },
         reports: Reports = Reports()
     ) {
         self.functions = functions
@@ -143,7 +145,8 @@ package final class CallRunner: Sendable {
             reports: reports,
             queueTime: limits.queueTime,
             keptBytes: limits.keptBytes,
-            uptime: Self.uptime(delay)
+            uptime: Self.uptime(delay),
+            executor: executor
         )
     }
 

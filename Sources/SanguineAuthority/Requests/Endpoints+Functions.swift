@@ -4,11 +4,11 @@ import SanguineModel
 extension Endpoints {
     var functions: [Endpoint] {
         [
-            Endpoint("GET", "functions", descriptions),
-            Endpoint("POST", "functions/:name/quote", quote),
-            Endpoint("POST", "functions/:name", call),
-            Endpoint("GET", "calls/:key", findCall),
-            Endpoint("DELETE", "calls/:key", cancelCall),
+            Endpoint("GET", "functions", descriptions).brief,
+            Endpoint("POST", "functions/:name/quote", quote).brief,
+            Endpoint("POST", "functions/:name", call).brief,
+            Endpoint("GET", "calls/:key", findCall).brief,
+            Endpoint("DELETE", "calls/:key", cancelCall).brief,
         ]
     }
 

@@ -55,6 +55,7 @@ struct FunctionRunner: Service {
             ),
             expiryInterval: Housekeeping.interval,
             delay: delay,
+            executor: { LoopExecutor.current },
             reports: reports
         )
     }

@@ -19,9 +19,9 @@ struct OpenAIDoor: Sendable {
     /// What is served.
     var endpoints: [Endpoint] {
         [
-            Endpoint("POST", "chat/completions", door(chat)),
-            Endpoint("POST", "embeddings", door(embeddings)),
-            Endpoint("GET", "models", door(listModels)),
+            Endpoint("POST", "chat/completions", door(chat)).brief,
+            Endpoint("POST", "embeddings", door(embeddings)).brief,
+            Endpoint("GET", "models", door(listModels)).brief,
         ]
     }
 
