@@ -76,15 +76,8 @@ struct OpenAIDoor: Sendable {
         let admitted = try await admission.submit(request, as: JSONValue.self, keyIfNone: key) {
             String(decoding: $0.canonical, as: UTF8.self)
         }
-        let submission = admitted.submission
-        return Admitted(
-            identity: admitted.identity,
-            submission: Submission(
-                key: submission.key,
-                fingerprint: submission.fingerprint,
-                content: submission.content.map { FunctionRequest(input: $0) }
-            )
-        )
+        let submission = admitted.submission.map { FunctionRequest(input: $0) }
+        return Admitted(identity: admitted.identity, submission: submission)
     }
 
     private func call(
