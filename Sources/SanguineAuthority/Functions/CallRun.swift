@@ -16,6 +16,8 @@ struct RunServices: Sendable {
     let keptBytes: Int
     /// The time on a clock that never goes back.
     let uptime: @Sendable () -> Duration
+    /// The waits of streams.
+    let deadlines: Deadlines
     /// Where a run goes on that is begun on this thread; anywhere if `nil`.
     let executor: @Sendable () -> (any TaskExecutor)?
 }
@@ -75,7 +77,8 @@ struct CallRun: Sendable {
         }
         defer { turn.leave() }
         if let end = await leave() { return end }
-        let writer = flight.isStreamed ? Task { await storeParts() } : nil
+        let writer =
+            flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
         let end = await made()
         // What it is about to store must not come after the end, which may have more of the same.
         writer?.cancel()
@@ -157,7 +160,7 @@ struct CallRun: Sendable {
 
     private func storeParts() async {
         while !Task.isCancelled {
-            try? await services.delay.sleep(for: Self.storeInterval)
+            await services.deadlines.sleep(for: Self.storeInterval)
             guard !Task.isCancelled, let parts = unstored else { continue }
             let cost = prepared.chargeWhenCut(flight.log.progress)
             do throws(Problem) {

@@ -145,15 +145,10 @@ package final class CallRunner: Sendable {
             reports: reports,
             queueTime: limits.queueTime,
             keptBytes: limits.keptBytes,
-            uptime: Self.uptime(delay),
+            uptime: Stopwatch(delay).elapsed,
+            deadlines: Deadlines(delay),
             executor: executor
         )
-    }
-
-    /// The time on a clock that never goes back, from now on.
-    private static func uptime(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 
     private var authority: Authority { services.authority }
@@ -405,6 +400,7 @@ extension CallRunner {
             authority,
             place,
             pingInterval: limits.pingInterval,
+            deadlines: services.deadlines,
             delay: services.delay
         )
     }

@@ -56,14 +56,3 @@ final class AttemptProgress: Sendable {
         }
     }
 }
-
-/// The time on a clock that never goes back, since this was created.
-struct Stopwatch: Sendable {
-    /// The time that has passed.
-    let elapsed: @Sendable () -> Duration
-
-    init(_ clock: some Clock<Duration>) {
-        let start = clock.now
-        elapsed = { start.duration(to: clock.now) }
-    }
-}

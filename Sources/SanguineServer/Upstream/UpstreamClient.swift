@@ -2,6 +2,7 @@ public import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import SanguineAuthority
 public import SanguineModel
 
 /// Calls a language model behind any server that speaks OpenAI's API.
@@ -33,7 +34,6 @@ public struct UpstreamClient: Sendable {
     public let configuration: UpstreamConfiguration
 
     private let httpClient: HTTPClient
-    private let clock: any Clock<Duration>
     private let wallClock: any WallClock
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
@@ -55,7 +55,6 @@ public struct UpstreamClient: Sendable {
     ) {
         self.configuration = configuration
         self.httpClient = httpClient
-        self.clock = clock
         self.wallClock = wallClock
         stopwatch = Stopwatch(clock)
         deadlines = Deadlines(clock)
@@ -127,12 +126,17 @@ public struct UpstreamClient: Sendable {
 
     /// Reads the rest of a body for a while, so that its connection can be used again.
     private func linger(_ rest: BodyRest) async {
-        await withTaskGroup { group in
-            group.addTask { await rest.read(upTo: Self.lingerBytes) }
-            group.addTask { [clock] in try? await clock.sleep(for: Self.lingerTime) }
-            await group.next()
-            group.cancelAll()
+        let end = deadlines.moment(after: Self.lingerTime)
+        let reading = Task(executorPreference: LoopExecutor.current) {
+            await rest.read(upTo: Self.lingerBytes)
         }
+        let deadline = deadlines.add(at: end) { reading.cancel() }
+        await withTaskCancellationHandler {
+            await reading.value
+        } onCancel: {
+            reading.cancel()
+        }
+        deadlines.leave(deadline)
     }
 
     private func httpRequest(

@@ -2,11 +2,11 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-@testable import SanguineServer
+@testable import SanguineAuthority
 
 @Suite("Deadlines", .bounded)
 struct DeadlinesTests {
-    private let clock = ManualClock()
+    private let clock = DelayClock()
     private let called = WatchedState<[Int]>([])
 
     private func add(_ seconds: Int, to deadlines: Deadlines) -> Deadlines.Ticket {
@@ -82,6 +82,38 @@ struct DeadlinesTests {
         let deadlines = Deadlines(clock)
         _ = add(0, to: deadlines)
         try await wait(for: [0])
+        #expect(deadlines.count == 0)
+    }
+
+    @Test func `a wait ends with its time, or with its task`() async throws {
+        let deadlines = Deadlines(clock)
+        let first = Task { await deadlines.sleep(for: .seconds(5)) }
+        let second = Task { await deadlines.sleep(for: .seconds(9)) }
+        try await eventually("both wait") { deadlines.count == 2 }
+        second.cancel()
+        try await second.finished("the wait that was cancelled")
+        #expect(deadlines.count == 1)
+        clock.advance(by: .seconds(5))
+        try await first.finished("the wait whose time is over")
+        #expect(deadlines.count == 0)
+    }
+
+    @Test func `of deadlines that are close together those behind the first wait for each other`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        let second = Duration.seconds(1)
+        for number in 0..<3 {
+            _ = deadlines.add(at: second + .microseconds(number)) { [called] in
+                called.withLock { $0.append(number) }
+            }
+        }
+        try await clock.waitForSleepers(1)
+        clock.advance(by: second)
+        try await wait(for: [0])
+        try await eventually("the next sleep") { clock.timeToNextWake == Deadlines.spacing }
+        clock.advance(by: Deadlines.spacing)
+        try await wait(for: [0, 1, 2])
         #expect(deadlines.count == 0)
     }
 }

@@ -2,18 +2,18 @@ import Synchronization
 
 /// Calls back at moments, for which one task sleeps, however many they are.
 ///
-/// A task for each would cost a call more than its upstream's client does, and would be left to the
-/// system's timers until its time is over, also where the call ended long before.
+/// A task that sleeps for each would cost a call more than all else that it does here, and would be
+/// left to the system's timers until its time is over, also where the call ended long before.
 ///
 /// Invariants:
 /// 1. A deadline is called back once at most, at its moment or later, and not after it was left.
-/// 2. While there are deadlines, one task sleeps, and no longer than until the first of them. It
-///    may find that this one was left: nobody is woken for that.
+/// 2. While there are deadlines, one task sleeps, and no longer than until the first of them, or
+///    for ``spacing`` after it woke. It may find that this one was left: nobody is woken for that.
 ///
 /// Mutable state: `state`, by its mutex. Who is called back is called outside of it.
-final class Deadlines: Sendable {
+package final class Deadlines: Sendable {
     /// One moment.
-    struct Ticket: Sendable {
+    package struct Ticket: Sendable {
         fileprivate let number: UInt64
     }
 
@@ -30,12 +30,17 @@ final class Deadlines: Sendable {
         var sleeper: Task<Void, Never>?
     }
 
+    /// How long the task sleeps at least between deadlines: 2 ms.
+    ///
+    /// They may be so much late.
+    package static let spacing = Duration.milliseconds(2)
+
     private let clock: any Clock<Duration>
     private let now: @Sendable () -> Duration
     private let state = Mutex(State())
 
     /// Creates a list of none.
-    init(_ clock: any Clock<Duration>) {
+    package init(_ clock: any Clock<Duration>) {
         self.clock = clock
         now = Stopwatch(clock).elapsed
     }
@@ -43,13 +48,13 @@ final class Deadlines: Sendable {
     deinit { state.withLock { $0.sleeper }?.cancel() }
 
     /// How many there are.
-    var count: Int { state.withLock { $0.entries.count } }
+    package var count: Int { state.withLock { $0.entries.count } }
 
     /// The moment that is so far away.
-    func moment(after time: Duration) -> Duration { now() + time }
+    package func moment(after time: Duration) -> Duration { now() + time }
 
     /// Calls back at a moment, on any thread; soon if it is past.
-    func add(at moment: Duration, _ callBack: @escaping @Sendable () -> Void) -> Ticket {
+    package func add(at moment: Duration, _ callBack: @escaping @Sendable () -> Void) -> Ticket {
         state.withLock { state in
             state.lastNumber += 1
             state.entries[state.lastNumber] = Entry(moment: moment, callBack: callBack)
@@ -59,7 +64,20 @@ final class Deadlines: Sendable {
     }
 
     /// Does not call back any more.
-    func leave(_ ticket: Ticket) { state.withLock { $0.entries[ticket.number] = nil } }
+    package func leave(_ ticket: Ticket) { state.withLock { $0.entries[ticket.number] = nil } }
+
+    /// Waits for a time, or until the task is cancelled.
+    package func sleep(for time: Duration) async {
+        let moment = moment(after: time)
+        let wait = OneAnswer<Void>()
+        let ticket = add(at: moment) { wait.resolve(()) }
+        await withTaskCancellationHandler {
+            await wait.wait()
+        } onCancel: {
+            wait.resolve(())
+        }
+        leave(ticket)
+    }
 
     private func sleep(until moment: Duration, _ state: inout State) {
         state.sleeper?.cancel()
@@ -76,9 +94,12 @@ final class Deadlines: Sendable {
             // Another task has taken over.
             guard state.wake == moment else { return [] }
             (state.wake, state.sleeper) = (nil, nil)
-            let due = state.entries.filter { $0.value.moment <= moment }
+            let now = max(moment, now())
+            let due = state.entries.filter { $0.value.moment <= now }
             for number in due.keys { state.entries[number] = nil }
-            if let next = state.entries.values.map(\.moment).min() { sleep(until: next, &state) }
+            if let next = state.entries.values.map(\.moment).min() {
+                sleep(until: max(next, now + Self.spacing), &state)
+            }
             return due.values.sorted { $0.moment < $1.moment }
         }
         for entry in due { entry.callBack() }
