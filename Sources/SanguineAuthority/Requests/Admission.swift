@@ -205,7 +205,8 @@ package struct Admission: Sendable {
     }
 
     private func bearer(_ request: any WireRequest) throws(Problem) -> String {
-        guard let header = request.field(.authorization), header.prefix(7).lowercased() == "bearer "
+        guard let header = request.field(.authorization),
+            header.hasPrefix("Bearer ") || header.prefix(7).lowercased() == "bearer "
         else {
             throw Problem(
                 .unauthenticated,

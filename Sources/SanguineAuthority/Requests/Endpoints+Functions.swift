@@ -78,8 +78,9 @@ extension CallReader {
     /// How a request wants its answer: in parts if it accepts server-sent events, from the one on
     /// that follows `Last-Event-ID`.
     init(_ request: any WireRequest) throws(Problem) {
-        let accepted = request.field(.accept)?.lowercased() ?? ""
-        guard accepted.contains(WireAnswer.eventStream) else {
+        let accepted = request.field(.accept) ?? WireAnswer.json
+        guard accepted != WireAnswer.json, accepted.lowercased().contains(WireAnswer.eventStream)
+        else {
             self = .plain
             return
         }

@@ -24,7 +24,9 @@ struct HTTPWireRequest: WireRequest {
     func field(_ field: WireField) -> String? { request.headers[field.name] }
 
     func parameter(_ name: String) -> String? {
-        context.parameters.get(name)?.removingPercentEncoding
+        guard let text = context.parameters.get(name) else { return nil }
+        // Most are as they are meant, and a decoder copies them several times.
+        return text.utf8.contains(UInt8(ascii: "%")) ? text.removingPercentEncoding : text
     }
 
     func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
