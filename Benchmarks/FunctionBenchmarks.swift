@@ -48,7 +48,7 @@ struct FunctionBenchmarks {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let upstream = try FunctionServers.upstream()
         defer { upstream.end() }
-        let bare = try FunctionServers.bare()
+        let bare = try FunctionServers.bare(before: upstream.port)
         defer { bare.end() }
         let passed = try FunctionServers.server(before: upstream.port, .disk, door: .passed)
         defer { FunctionServers.end(passed) }
@@ -100,7 +100,8 @@ struct FunctionBenchmarks {
         }
         let ways =
             onDisk + [
-                calls("call metered, without the disk", Kind.metered.rawValue, of: inMemory)
+                calls("call metered, without the disk", Kind.metered.rawValue, of: inMemory),
+                measurement.proxied("call of a bare proxy"),
             ]
         let comparison = try await measurement.latencies(ways)
         return ProxyMeasurement.added(ways, comparison) + [
@@ -126,11 +127,11 @@ struct FunctionBenchmarks {
                     Kind.metered.rawValue,
                     of: inMemory,
                     isStreamed: true
-                )
+                ), measurement.proxied("first event of a bare proxy", isStreamed: true),
             ]
         let comparison = try await measurement.firstEvents(ways)
         return ProxyMeasurement.added(ways, comparison)
-            + zip(ways, comparison.ways).map { way, latencies in
+            + zip(ways, comparison.ways).dropLast().map { way, latencies in
                 Figure(
                     cost: "\(way.name): added, p50",
                     latencies.added(to: comparison.direct, 50),

@@ -1,7 +1,9 @@
+import AsyncHTTPClient
 import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import NIOHTTP1
 import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
@@ -38,8 +40,11 @@ enum FunctionServers {
     /// Starts a model that answers at once.
     static func upstream() throws -> LiveServers.Child { try .init(upstreamArgument) }
 
-    /// Starts a bare Hummingbird server: `GET /` answers, `GET /stream` says one event and waits.
-    static func bare() throws -> LiveServers.Child { try .init(bareArgument) }
+    /// Starts a bare Hummingbird server: `GET /` answers, `GET /stream` says one event and waits,
+    /// and chat completions are sent on to the model and given back as they come.
+    static func bare(before upstream: Int) throws -> LiveServers.Child {
+        try .init("\(bareArgument)=\(upstream)")
+    }
 
     /// Starts a server before the model.
     ///
@@ -74,7 +79,7 @@ enum FunctionServers {
             try await channel.closeFuture.get()
         case bareArgument:
             LiveServers.raiseDescriptorLimit()
-            try await serveBare()
+            try await serveBare(before: Int(argument.dropFirst(bareArgument.count + 1)) ?? 0)
         case serverArgument:
             LiveServers.raiseDescriptorLimit()
             let words = argument.dropFirst(serverArgument.count + 1).split(separator: ",")
@@ -97,8 +102,24 @@ enum FunctionServers {
         FileManager.default.temporaryDirectory.appending(path: "sanguine-functions-\(process)")
     }
 
-    private static func serveBare() async throws {
+    private static func serveBare(before upstream: Int) async throws {
         let router = Router()
+        let client = HTTPClient(eventLoopGroupProvider: .singleton)
+        router.post("/v1/chat/completions") { request, _ in
+            var forwarded = HTTPClientRequest(
+                url: "http://127.0.0.1:\(upstream)/v1/chat/completions"
+            )
+            forwarded.method = .POST
+            forwarded.headers.add(name: "Content-Type", value: "application/json")
+            forwarded.body = .bytes(try await request.body.collect(upTo: 1 << 20))
+            let answer = try await client.execute(forwarded, timeout: .seconds(600))
+            let type = answer.headers.first(name: "Content-Type") ?? ""
+            let body =
+                type == "text/event-stream"
+                ? ResponseBody(asyncSequence: answer.body)
+                : ResponseBody(byteBuffer: try await answer.body.collect(upTo: 1 << 20))
+            return Response(status: .ok, headers: [.contentType: type], body: body)
+        }
         router.get("/") { _, _ in "Hello, world" }
         router.get("/stream") { _, _ in
             Response(
@@ -118,6 +139,7 @@ enum FunctionServers {
             logger: BenchmarkedServer.quiet
         )
         try await application.run()
+        try await client.shutdown()
     }
 
     private static func serve(before upstream: Int, _ store: Store, door: Kind) async throws {

@@ -9,6 +9,11 @@ import NIOPosix
 enum LiteLLMBenchmarks {
     /// Where `Scripts/bench-litellm.sh` installs it.
     private static let program = ".build-litellm/python/bin/litellm"
+    /// Where its process id is while it runs: whoever has started this process ends it, should this
+    /// process not come to that.
+    private static let processFile = ".build-litellm/proxy.pid"
+    /// How long it has to end by itself, in tries of a tenth of a second.
+    private static let ends = 50
     /// The key that its callers send.
     private static let key = "sk-bench"
     /// How long it may take to start, in tries of a tenth of a second.
@@ -24,14 +29,11 @@ enum LiteLLMBenchmarks {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let upstream = try FunctionServers.upstream()
         defer { upstream.end() }
-        let bare = try FunctionServers.bare()
+        let bare = try FunctionServers.bare(before: upstream.port)
         defer { bare.end() }
         let port = try await freePort(group)
         let proxy = try start(port, before: upstream.port, in: folder)
-        defer {
-            proxy.terminate()
-            proxy.waitUntilExit()
-        }
+        defer { end(proxy) }
         try await waitUntilReady(port, proxy)
         let measurement = ProxyMeasurement(
             group: group,
@@ -95,7 +97,17 @@ enum LiteLLMBenchmarks {
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try process.run()
+        try Data("\(process.processIdentifier)\n".utf8).write(to: URL(filePath: processFile))
         return process
+    }
+
+    /// Ends it: it waits for its connections when it is asked to, so it is killed after a while.
+    private static func end(_ proxy: Process) {
+        proxy.terminate()
+        for _ in 0..<ends where proxy.isRunning { Thread.sleep(forTimeInterval: 0.1) }
+        if proxy.isRunning { kill(proxy.processIdentifier, SIGKILL) }
+        proxy.waitUntilExit()
+        try? FileManager.default.removeItem(atPath: processFile)
     }
 
     private static func waitUntilReady(_ port: Int, _ proxy: Process) async throws {

@@ -1,8 +1,9 @@
 import Foundation
 import NIOCore
 
-/// Measures servers that stand before a language model, against the model asked directly and a bare
-/// Hummingbird route.
+/// Measures servers that stand before a language model, against the model asked directly, a bare
+/// Hummingbird route, and a bare proxy: a Hummingbird route that sends its body on with
+/// AsyncHTTPClient and gives back what comes, and does nothing else.
 ///
 /// Model, servers and load are processes of their own and share the machine. So calls per second
 /// are those of all together; calls per second *and core* are one second of processor time divided
@@ -34,6 +35,7 @@ struct ProxyMeasurement {
 
     static let directly = "the model asked directly"
     static let bareRoute = "bare Hummingbird route"
+    static let bareProxy = "bare proxy"
     /// The baseline of a figure that is measured against what it should be.
     static let aim = "the aim"
     /// Callers at a time, where there are many.
@@ -50,6 +52,13 @@ struct ProxyMeasurement {
 
     private var direct: Way {
         Way(name: Self.directly, endpoint: upstream) { _, _, _ in FunctionRequests.chat("none") }
+    }
+
+    /// The model behind a bare proxy.
+    func proxied(_ name: String, isStreamed: Bool = false) -> Way {
+        Way(name: name, endpoint: bare) { _, _, _ in
+            FunctionRequests.chat("none", isStreamed: isStreamed)
+        }
     }
 
     private var bareGet: Way {
@@ -154,11 +163,13 @@ struct ProxyMeasurement {
     ///   - way: What is asked.
     ///   - perCore: The calls per second and core that it should serve; `nil` for one that is only
     ///     watched.
-    /// - Returns: The rows: calls per second, processor time, calls per second and core.
+    /// - Returns: The rows: calls per second, processor time, calls per second and core, and what
+    ///   part that is of a bare proxy's.
     /// - Throws: ``BenchmarkError`` if a call is refused.
     func rates(_ way: Way, perCore: Double?) async throws -> [Figure] {
-        let (ours, direct, bare) = try await measured(way)
+        let (ours, direct, bare, proxy) = try await measured(way)
         let cost = ours.map(\.serverTime).median
+        let proxyRate = 1_000_000 / proxy.map(\.serverTime).median
         let name = "\(way.name), \(Self.callers) callers"
         let figures = [
             Figure(
@@ -189,13 +200,22 @@ struct ProxyMeasurement {
                 perCore ?? 1_000_000 / bare.map(\.serverTime).median,
                 ratio: rate / (perCore ?? 1_000_000 / bare.map(\.serverTime).median),
                 atLeast: perCore.map { _ in 1 }
-            )
+            ),
+            Figure(
+                rate: "\(name): a core",
+                rate,
+                unit: "1/s",
+                of: Self.bareProxy,
+                proxyRate,
+                ratio: rate / proxyRate,
+                atLeast: nil
+            ),
         ]
     }
 
     /// Calls per second as a share of the bare route's.
     func share(_ way: Way) async throws -> Figure {
-        let (ours, _, bare) = try await measured(way)
+        let (ours, _, bare, _) = try await measured(way)
         return Figure(
             rate: "\(way.name), \(Self.callers) callers",
             ours.map(\.perSecond).median,
@@ -209,16 +229,20 @@ struct ProxyMeasurement {
 
     private typealias Rounds = [LoadGenerator.Outcome]
 
-    private func measured(_ way: Way) async throws -> (Rounds, direct: Rounds, bare: Rounds) {
-        var all: (ours: Rounds, direct: Rounds, bare: Rounds) = ([], [], [])
+    private typealias Measured = (ours: Rounds, direct: Rounds, bare: Rounds, proxy: Rounds)
+
+    private func measured(_ way: Way) async throws -> Measured {
+        var all: Measured = ([], [], [], [])
         for round in 0...Self.rounds {
             let ours = try await load(way, callers: Self.callers)
             let direct = try await load(direct, callers: Self.callers)
             let bare = try await load(bareGet, callers: Self.callers)
+            let proxy = try await load(proxied(Self.bareProxy), callers: Self.callers)
             guard round > 0 else { continue }
             all.ours.append(ours)
             all.direct.append(direct)
             all.bare.append(bare)
+            all.proxy.append(proxy)
         }
         return all
     }

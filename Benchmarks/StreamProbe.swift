@@ -97,45 +97,33 @@ struct StreamProbe {
         typealias InboundIn = ByteBuffer
 
         private let reader: Reader
-        private var received = ByteBuffer()
-        private var hasEvent = false
+        private var answer = StreamedAnswer()
 
         init(_ reader: Reader) { self.reader = reader }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            var bytes = unwrapInboundIn(data)
-            received.writeBuffer(&bytes)
             guard let promises = reader.waiting.value else { return }
-            if !hasEvent, isRefused {
-                promises.first.fail(BenchmarkError.refused(1))
-                promises.end.fail(BenchmarkError.refused(1))
-                return
+            do throws(BenchmarkError) {
+                let hadEvent = answer.hasEvent
+                try answer.read(unwrapInboundIn(data))
+                if answer.hasEvent, !hadEvent { promises.first.succeed(.now) }
+                guard answer.isWhole else { return }
+                guard answer.hasEvent else { throw .refused(1) }
+                answer = StreamedAnswer()
+                reader.waiting.value = nil
+                promises.end.succeed()
+            } catch {
+                end(error)
+                context.close(promise: nil)
             }
-            if !hasEvent, Self.has("data:", received) {
-                hasEvent = true
-                promises.first.succeed(.now)
-            }
-            // The last chunk of RFC 9112, section 7.1.
-            guard hasEvent, received.readableBytesView.suffix(5).elementsEqual("0\r\n\r\n".utf8)
-            else { return }
-            hasEvent = false
-            received.clear()
-            promises.end.succeed()
         }
 
-        func channelInactive(context: ChannelHandlerContext) {
-            reader.waiting.value?.first.fail(ChannelError.eof)
-            reader.waiting.value?.end.fail(ChannelError.eof)
+        func channelInactive(context: ChannelHandlerContext) { end(ChannelError.eof) }
+
+        private func end(_ error: any Error) {
+            reader.waiting.value?.first.fail(error)
+            reader.waiting.value?.end.fail(error)
             reader.waiting.value = nil
-        }
-
-        private var isRefused: Bool {
-            received.readableBytes >= 12
-                && !received.readableBytesView.starts(with: "HTTP/1.1 200".utf8)
-        }
-
-        private static func has(_ text: String, _ bytes: ByteBuffer) -> Bool {
-            String(buffer: bytes).contains(text)
         }
     }
 }

@@ -22,4 +22,35 @@ if [ ! -x "$work/python/bin/litellm" ]; then
 fi
 
 "${SWIFT:-swift}" build --configuration release --scratch-path .build-release --product Benchmarks
-.build-release/release/Benchmarks --only=litellm "$@"
+
+.build-release/release/Benchmarks --only=litellm "$@" &
+readonly benchmarks=$!
+
+# Ends a process by its id: it has five seconds, and is killed then.
+end() {
+    kill -TERM "$1" 2>/dev/null || return 0
+    for _ in $(seq 50); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -KILL "$1" 2>/dev/null || true
+}
+
+# Whatever becomes of the measurement, nothing that it has started is left: neither the proxy, whose
+# id it writes down, nor the model.
+end_all() {
+    local process=""
+    [ -f "$work/proxy.pid" ] && process=$(cat "$work/proxy.pid")
+    rm -f "$work/proxy.pid"
+    pkill -TERM -P "$benchmarks" 2>/dev/null || true
+    end "$benchmarks"
+    # Another program may have its number by now.
+    if [ -n "$process" ] && ps -p "$process" -o args= 2>/dev/null | grep -q litellm; then
+        end "$process"
+    fi
+}
+trap end_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+wait "$benchmarks"

@@ -69,6 +69,18 @@ public struct Identifier: Hashable, Sendable {
         (high, low) = halves
     }
 
+    /// Creates an id from its 16 bytes where they are, or returns `nil` if there are more or fewer.
+    package init?(copying bytes: UnsafeRawBufferPointer) {
+        guard bytes.count == 16 else { return nil }
+        high = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
+        low = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+    }
+
+    /// Gives the 16 bytes, most significant first, for as long as the closure runs.
+    package func withBytes<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        withUnsafeBytes(of: (high.bigEndian, low.bigEndian), body)
+    }
+
     /// The 16 bytes, most significant first.
     public var bytes: [UInt8] {
         [UInt8](unsafeUninitializedCapacity: 16) { buffer, count in

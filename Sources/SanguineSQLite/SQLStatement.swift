@@ -49,7 +49,7 @@ final class SQLStatement {
     }
 
     func bind(_ id: Identifier) {
-        bind(id.bytes)
+        id.withBytes { bind($0) }
     }
 
     func bind(_ id: Identifier?) {
@@ -57,22 +57,17 @@ final class SQLStatement {
     }
 
     func bind(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { bind($0) }
+    }
+
+    private func bind(_ buffer: UnsafeRawBufferPointer) {
         let index = next()
-        bytes.withUnsafeBytes { buffer in
-            // A missing address would bind NULL instead of no bytes.
-            if buffer.isEmpty {
-                note(sqlite3_bind_zeroblob(handle, index, 0))
-            } else {
-                note(
-                    sqlite3_bind_blob64(
-                        handle,
-                        index,
-                        buffer.baseAddress,
-                        UInt64(buffer.count),
-                        Self.transient
-                    )
-                )
-            }
+        // A missing address would bind NULL instead of no bytes.
+        if buffer.isEmpty {
+            note(sqlite3_bind_zeroblob(handle, index, 0))
+        } else {
+            let count = UInt64(buffer.count)
+            note(sqlite3_bind_blob64(handle, index, buffer.baseAddress, count, Self.transient))
         }
     }
 
@@ -199,9 +194,15 @@ final class SQLStatement {
     }
 
     func identifier(_ column: Int32) throws(SQLFailure) -> Identifier {
-        guard let id = Identifier(bytes: bytes(column)) else {
-            throw .unreadable("An id")
-        }
+        // Read where SQLite has it: its memory lasts until the next step.
+        guard let start = sqlite3_column_blob(handle, column),
+            let id = Identifier(
+                copying: UnsafeRawBufferPointer(
+                    start: start,
+                    count: Int(sqlite3_column_bytes(handle, column))
+                )
+            )
+        else { throw .unreadable("An id") }
         return id
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -71,5 +72,45 @@ struct AnswerEncoderTests {
             try answer.message(JSONValue.self)
                 == JSONDecoder().decode(JSONValue.self, from: Data(AnswerEncoder.encode(expected)))
         )
+    }
+
+    /// What Foundation's encoder makes of a value.
+    private func encoded(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+
+    private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    @Test(arguments: 1...20)
+    func `what is written by hand has the bytes that Foundation's encoder makes`(
+        seed: UInt64
+    ) throws {
+        var random = SplitMix64(seed: seed)
+        for _ in 0..<200 {
+            let value = JSONValue.any(&random)
+            let parts = (0..<Int.random(in: 0...3, using: &random)).map { _ in
+                JSONValue.anyText(&random)
+            }
+            var request = FunctionRequest(input: value)
+            if Bool.random(using: &random) { request.thread = .numbered(seed) }
+            if Bool.random(using: &random) { request.attachments = parts }
+            let delta = FunctionDelta(text: parts.joined())
+
+            #expect(text(AnswerEncoder.encode(value)) == (try encoded(value)))
+            #expect(text(AnswerEncoder.encode(parts)) == (try encoded(parts)))
+            #expect(text(AnswerEncoder.encode(request)) == (try encoded(request)))
+            #expect(text(AnswerEncoder.encode(delta)) == (try encoded(delta)))
+        }
+        #expect(random.next() != seed)
+    }
+
+    @Test(arguments: [0.0, -0.0, 1, -1, 1e15, 1e16, 1e21, 0.1, .leastNonzeroMagnitude, .pi])
+    func `a number that code has made is written as Foundation's encoder writes it`(
+        number: Double
+    ) throws {
+        let value = JSONValue.number(number)
+        #expect(text(AnswerEncoder.encode(value)) == (try encoded(value)))
     }
 }

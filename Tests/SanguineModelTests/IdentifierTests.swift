@@ -102,4 +102,15 @@ struct IdentifierTests {
 
         #expect(Identifier(bytes: framed[3..<19]) == id)
     }
+
+    @Test func `an id is copied from bytes where they are, and given out as them`() {
+        let id = Identifier(at: Timestamp(millisecondsSince1970: 1_795_262_400_000))
+        #expect(id.withBytes { Array($0) } == id.bytes)
+        // Not where a number of 64 bits would begin.
+        ([7] + id.bytes + [7]).withUnsafeBytes { bytes in
+            #expect(Identifier(copying: UnsafeRawBufferPointer(rebasing: bytes[1..<17])) == id)
+            #expect(Identifier(copying: UnsafeRawBufferPointer(rebasing: bytes[1..<16])) == nil)
+            #expect(Identifier(copying: bytes) == nil)
+        }
+    }
 }

@@ -49,6 +49,21 @@ struct JSONParserTests {
         #expect(throws: JSONParser.Fault.self) { try JSONParser.parse(bytes) }
     }
 
+    @Test(arguments: [
+        (#"{"a":1}"#, "1"), (#" { "b" : "a" , "a" : [1, {"a":2}] , "c":3"#, "[1, {\"a\":2}]"),
+        (#"{"b":{"a":1},"\u0061":"x\"}"}"#, #""x\"}""#), (#"{"b":[{}],"a":-1.5e2 }"#, "-1.5e2"),
+    ])
+    func `a member's value is found where it stands`(text: String, value: String) throws {
+        let bytes = Array(text.utf8)
+        let range = try #require(JSONParser.range(of: "a", in: bytes))
+        #expect(String(decoding: bytes[range], as: UTF8.self) == value)
+    }
+
+    @Test(arguments: ["", "[]", "{}", #""a""#, #"{"b":{"a":1}}"#, #"{"a"}"#, #"{"b":nul,"a":1}"#])
+    func `a member that is not there is not found`(text: String) {
+        #expect(JSONParser.range(of: "a", in: Array(text.utf8)) == nil)
+    }
+
     @Test func `members of one name are refused, and those that are canonically equal`() {
         #expect(throws: JSONParser.Fault.sameName("a")) { try parse(#"{"a":1,"b":2,"a":1}"#) }
         #expect(throws: JSONParser.Fault.sameName("é")) {

@@ -49,10 +49,10 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
-                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOSSL",
-                "NIOTLS", "SanguineAuthority", "SanguineModel", "ServiceLifecycle", "Subprocess",
-                "System",
-                "SystemPackage", "SystemZlib", "UnixSignals",
+                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
+                "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority", "SanguineModel",
+                "ServiceLifecycle", "Subprocess", "System", "SystemPackage", "SystemZlib",
+                "UnixSignals",
             ]
         ),
 

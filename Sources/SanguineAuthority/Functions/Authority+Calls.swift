@@ -10,14 +10,26 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<CallTerms>
     ) async throws(Problem) -> CallStart {
-        try await perform(calls.start(account, submission))
+        let command = calls.start(account, submission)
+        guard (try? submission.content.get())?.isStoredFromStart ?? true else {
+            return try await outcome(of: command)
+        }
+        return try await perform(command)
+    }
+
+    /// What a command that changes nothing comes to, as of now.
+    private func outcome<Outcome>(
+        of command: Command<Outcome>
+    ) async throws(Problem) -> Outcome {
+        try command.decide(try await load(command.keys), MemoryRecords()).outcome
     }
 
     /// Records that the call leaves for the upstream now: from here on its expiry charges it.
     ///
     /// - Returns: Whether it may leave. Its hold may have expired meanwhile.
     public func markSent(_ call: AcceptedCall) async throws(Problem) -> Bool {
-        try await perform(calls.markSent(call))
+        guard call.hold != nil else { return true }
+        return try await perform(calls.markSent(call))
     }
 
     /// Takes back a call that was accepted and has not left.
@@ -25,6 +37,7 @@ extension Authority {
     /// Releases its hold and forgets its key, so that it can be made again. Does nothing to a call
     /// that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
+        guard call.record == .fromStart else { return }
         try await perform(calls.withdraw(call))
     }
 
@@ -46,7 +59,9 @@ extension Authority {
         parts: Int64? = nil,
         with changes: [Change] = []
     ) async throws(Problem) -> Answer {
-        try await perform(calls.settle(call, end, parts: parts, with: changes))
+        let command = calls.settle(call, end, parts: parts, with: changes)
+        guard call.record != .nothing else { return try await outcome(of: command) }
+        return try await perform(command)
     }
 
     /// Answers a call with what is known already, for the price of the terms.

@@ -19,6 +19,9 @@ struct CallAttempt: Sendable {
         CallQueue.Caller(account: identity.account, address: address)
     }
     private var isStreamed: Bool { reader.wantsParts && rules.streams }
+    private var position: OperationPosition {
+        OperationPosition(account: identity.account, key: submission.key)
+    }
 
     /// What a call takes for its time; what is not there is why it cannot run now.
     private struct Places {
@@ -38,6 +41,7 @@ struct CallAttempt: Sendable {
     }
 
     func perform() async throws(Problem) -> CallReply {
+        try services.calls.check(position, submission.fingerprint)
         let question: Question
         do throws(Problem) {
             // Whoever has read some of an answer must not get the rest of another one.
@@ -168,15 +172,8 @@ struct CallAttempt: Sendable {
         let slot =
             places.unavailable == nil
             ? services.queue.tryEnter(caller, function.name, rules.limits) : nil
-        var terms = terms(hold: prepared.hold, operation: flight.id)
-        terms.quota = rules.price.quota
-        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: slot == nil))
-        terms.isSent = slot != nil && prepared.isSent
+        var terms = terms(prepared, of: flight, mayWait: slot == nil)
         terms.unavailable = places.unavailable
-        if isStreamed {
-            terms.run = flight.id
-            terms.chargeWhenCut = prepared.isSent ? prepared.chargeWhenCut(CallProgress()) : nil
-        }
         var isAccepted = false
         defer { if !isAccepted, let repetition { runner.takeBack(repetition) } }
         let call: AcceptedCall
@@ -206,10 +203,11 @@ struct CallAttempt: Sendable {
             leader: running,
             caller: caller,
             isSent: terms.isSent,
-            acceptedAt: services.uptime()
+            acceptedAt: services.uptime(),
+            executor: services.executor()
         )
         // Unstructured on purpose: the charge must not be cancelled with the request.
-        Task {
+        Task(executorPreference: run.executor) {
             await run.perform(slot)
             places.call?.leave()
             places.files?.leave()
@@ -260,7 +258,7 @@ struct CallAttempt: Sendable {
             cost: prepared.chargeWhenCut
         )
         let answer = begin(running, places, .shared)
-        Task {
+        Task(executorPreference: services.executor()) {
             let end = await flight.ending.wait()
             services.end(running, with: await services.settle(running, end))
             places.call?.leave()
@@ -277,6 +275,19 @@ struct CallAttempt: Sendable {
             hold: hold,
             life: authority.settings.holdLife
         )
+    }
+
+    /// The terms of a call that leads a run, and leaves at once unless it may have to wait.
+    private func terms(_ prepared: PreparedCall, of flight: Flight, mayWait: Bool) -> CallTerms {
+        var terms = terms(hold: prepared.hold, operation: flight.id)
+        terms.quota = rules.price.quota
+        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: mayWait))
+        terms.isSent = !mayWait && prepared.isSent
+        if isStreamed {
+            terms.run = flight.id
+            terms.chargeWhenCut = prepared.isSent ? prepared.chargeWhenCut(CallProgress()) : nil
+        }
+        return terms
     }
 
     /// How long a call takes at most.
@@ -306,17 +317,30 @@ struct CallAttempt: Sendable {
 
     /// Accepts the call, or finds the answer that it had before.
     private func start(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
+        if submission.mayComeAgain, let terms = try? terms.get(), !terms.isStoredFromStart {
+            return try await reserved(terms)
+        }
         do throws(Problem) {
             return try await authority.start(identity.account, submission.with(terms))
         } catch {
             // The acceptance may have been stored: nothing but this ends it soon.
             if error.code == .internalFault, let terms = try? terms.get(),
-                terms.isSent || !terms.holds
+                terms.isStoredFromStart, terms.isSent || !terms.holds
             {
                 await withdraw(terms)
             }
             throw error
         }
+    }
+
+    /// Accepts a call of which nothing is stored before it ends: its key is reserved until then.
+    private func reserved(_ terms: CallTerms) async throws(Problem) -> CallStart {
+        try services.calls.reserve(position, submission.fingerprint)
+        var isAccepted = false
+        defer { if !isAccepted { services.calls.giveBack(position) } }
+        let start = try await authority.start(identity.account, submission.with(.success(terms)))
+        if case .accepted = start { isAccepted = true }
+        return start
     }
 
     /// Takes back a call whose acceptance may have been stored, and which does not leave.
@@ -357,13 +381,10 @@ struct CallAttempt: Sendable {
 extension CallTerms {
     /// Whether something is held for the call.
     var holds: Bool { hold > 0 || quota != nil }
-}
 
-extension Submission {
-    /// The same submission with another content.
-    fileprivate func with<Other: Sendable>(_ content: Result<Other, Problem>) -> Submission<Other> {
-        Submission<Other>(key: key, fingerprint: fingerprint, content: content)
-    }
+    /// Whether the call is stored from its acceptance on: what is held must not be forgotten, nor
+    /// that a reader may have seen parts.
+    var isStoredFromStart: Bool { holds || run != nil }
 }
 
 extension Problem {

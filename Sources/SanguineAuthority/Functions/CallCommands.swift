@@ -5,6 +5,8 @@ import SanguineModel
 /// Invariants:
 ///
 /// 1. An operation that runs has an open hold, unless its function is free and takes of no quota.
+///    Such a one is stored only once it has ended, if its answer comes in one piece; see
+///    ``AcceptedCall/Record``.
 /// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
 ///    finds it settled and moves nothing.
 /// 3. A hold whose call was sent upstream is charged on expiry, that of a stream with what is
@@ -20,9 +22,9 @@ struct CallCommands: Sendable {
         _ account: Identifier,
         _ submission: Submission<CallTerms>
     ) -> Command<CallStart> {
-        let operationKey = Key.operation(account, key: submission.key)
         let quota = (try? submission.content.get())?.quota
-        let keys = [.balance(account), operationKey] + Self.keys(quota?.name, account)
+        var keys = [Key.balance(account)] + Self.keys(quota?.name, account)
+        if submission.mayComeAgain { keys.append(.operation(account, key: submission.key)) }
         return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
             let row = loaded.operation(account, key: submission.key)
@@ -44,22 +46,16 @@ struct CallCommands: Sendable {
                 rows.append(.quota(period))
             }
             if terms.holds {
-                let hold = HoldRow(
-                    id: call.operation,
-                    account: account,
-                    amount: terms.hold,
-                    expiresAt: now + terms.life,
-                    reason: terms.function,
-                    operation: submission.key,
-                    sent: terms.isSent,
-                    quota: call.quota,
-                    chargeWhenCut: terms.chargeWhenCut.map { min($0, terms.hold) }
-                )
+                let hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
                 try draft.hold(hold.amount, reason: hold.reason)
                 rows.append(.hold(hold))
                 call.hold = hold.id
             }
             if let problem = terms.unavailable { throw problem }
+            guard terms.isStoredFromStart else {
+                call.record = submission.mayComeAgain ? .end(submission.fingerprint) : .nothing
+                return Decision(.accepted(call))
+            }
             rows.append(
                 .operation(
                     OperationRow(
@@ -175,14 +171,12 @@ struct CallCommands: Sendable {
     ) -> Command<Answer> {
         Command(keys: keys(of: call)) { loaded throws(Problem) in
             guard let balance = loaded.balance(call.account) else { throw .noAccount }
-            guard var operation = loaded.operation(call.account, key: call.key) else {
-                throw .callExpired
-            }
+            var operation: OperationRow
+            switch try running(call, loaded) {
+            case .running(let row): operation = row
             // Settled before, by the expiry or by a settlement whose answer was lost.
-            if case .done(let answer) = operation.state {
-                return Decision(Answer(answer), changes: others)
+            case .ended(let answer): return Decision(Answer(answer), changes: others)
             }
-            guard operation.state == .running(hold: call.hold) else { throw .callExpired }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
             if let id = call.hold {
@@ -211,6 +205,28 @@ struct CallCommands: Sendable {
                 changes: draft.changes + rows.map(Change.put) + others
             )
         }
+    }
+
+    /// What is stored of a call that is to be settled.
+    private enum Stored {
+        case running(OperationRow)
+        case ended(StoredAnswer)
+    }
+
+    /// - Throws: `upstream_timeout` for a call whose hold has expired; `idempotency_mismatch` if
+    ///   another request has got the key meanwhile, of a call that was not stored.
+    private func running(_ call: AcceptedCall, _ loaded: Loaded) throws(Problem) -> Stored {
+        let row = loaded.operation(call.account, key: call.key)
+        if case .end(let fingerprint) = call.record,
+            let answer = try Idempotency.replay(row, fingerprint: fingerprint)
+        {
+            return .ended(answer)
+        }
+        if case .done(let answer) = row?.state { return .ended(answer) }
+        guard let row = row ?? call.unstored(at: now), row.state == .running(hold: call.hold) else {
+            throw .callExpired
+        }
+        return .running(row)
     }
 
     /// Ends a hold whose time is over, or whose call is known to have died before it was sent.
@@ -260,6 +276,43 @@ struct CallCommands: Sendable {
     }
 }
 
+extension HoldRow {
+    /// What is held for a call.
+    fileprivate init(of call: AcceptedCall, _ terms: CallTerms, expiresAt end: Timestamp) {
+        self.init(
+            id: call.operation,
+            account: call.account,
+            amount: terms.hold,
+            expiresAt: end,
+            reason: terms.function,
+            operation: call.key,
+            sent: terms.isSent,
+            quota: call.quota,
+            chargeWhenCut: terms.chargeWhenCut.map { min($0, terms.hold) }
+        )
+    }
+}
+
+extension AcceptedCall {
+    /// The row of a call that is stored once it has ended; `nil` for any other.
+    fileprivate func unstored(at now: Timestamp) -> OperationRow? {
+        var bytes: [UInt8] = []
+        switch record {
+        case .fromStart: return nil
+        case .end(let fingerprint): bytes = fingerprint.bytes
+        case .nothing: break
+        }
+        return OperationRow(
+            account: account,
+            key: key,
+            fingerprint: bytes,
+            state: .running(hold: nil),
+            at: now,
+            run: nil
+        )
+    }
+}
+
 // Holds, with what they hold of a quota.
 extension CallCommands {
     private static func keys(_ quota: String?, _ account: Identifier) -> [Key] {
@@ -267,7 +320,8 @@ extension CallCommands {
     }
 
     private func keys(of call: AcceptedCall) -> [Key] {
-        [.balance(call.account), .operation(call.account, key: call.key)]
+        guard call.record != .nothing else { return [.balance(call.account)] }
+        return [.balance(call.account), .operation(call.account, key: call.key)]
             + (call.hold.map { [.hold($0)] } ?? [])
             + Self.keys(call.quota?.name, call.account)
     }

@@ -49,7 +49,7 @@ package final class CallEvents: Sendable {
     private let authority: Authority
     private let place: SharedPool.Place?
     private let delay: any Clock<Duration>
-    private let ping: Task<Void, Never>?
+    private let ping: Ping?
     private let number: UInt64
     private let state: Mutex<State>
 
@@ -60,6 +60,7 @@ package final class CallEvents: Sendable {
         _ authority: Authority,
         _ place: SharedPool.Place,
         pingInterval: Duration,
+        deadlines: Deadlines,
         delay: any Clock<Duration>
     ) {
         source = .live(call)
@@ -71,12 +72,7 @@ package final class CallEvents: Sendable {
         let log = call.flight.log
         let number = log.makeNumber()
         self.number = number
-        ping = Task {
-            while !Task.isCancelled {
-                try? await delay.sleep(for: pingInterval)
-                log.beQuiet(number)
-            }
-        }
+        ping = Ping(every: pingInterval, deadlines) { log.beQuiet(number) }
     }
 
     /// Gives a call that has ended.
@@ -236,4 +232,48 @@ package final class CallEvents: Sendable {
     private static let rowsAtOnce = 16
     /// How long a storage that cannot be read is left alone.
     private static let restTime = Duration.seconds(1)
+}
+
+/// Calls back again and again, until it is cancelled.
+///
+/// Mutable state: `ticket`, guarded by the mutex; `nil` once it is cancelled.
+private final class Ping: Sendable {
+    private let interval: Duration
+    private let deadlines: Deadlines
+    private let callBack: @Sendable () -> Void
+    private let ticket = Mutex<Deadlines.Ticket?>(nil)
+
+    init(
+        every interval: Duration,
+        _ deadlines: Deadlines,
+        _ callBack: @escaping @Sendable () -> Void
+    ) {
+        self.interval = interval
+        self.deadlines = deadlines
+        self.callBack = callBack
+        ticket.withLock { $0 = next() }
+    }
+
+    deinit { cancel() }
+
+    func cancel() {
+        let last = ticket.withLock { ticket in
+            defer { ticket = nil }
+            return ticket
+        }
+        if let last { deadlines.leave(last) }
+    }
+
+    private func next() -> Deadlines.Ticket {
+        deadlines.add(at: deadlines.moment(after: interval)) { [weak self] in self?.ring() }
+    }
+
+    private func ring() {
+        let goesOn = ticket.withLock { ticket in
+            guard ticket != nil else { return false }
+            ticket = next()
+            return true
+        }
+        if goesOn { callBack() }
+    }
 }

@@ -62,6 +62,23 @@ public struct AcceptedCall: Hashable, Sendable {
     public var hold: Identifier?
     /// What it takes of a daily quota, or `nil` for nothing.
     public var quota: QuotaHold?
+    /// What is stored of it under its key.
+    ///
+    /// Default: that it runs, and then how it has ended.
+    public var record = Record.fromStart
+
+    /// What is stored of a call under its key.
+    public enum Record: Hashable, Sendable {
+        /// That it runs, and then how it has ended.
+        case fromStart
+        /// How it has ended, for a request with this fingerprint.
+        ///
+        /// It is free, and in one piece: if the process dies before, nothing has happened, and it
+        /// can be made again.
+        case end(Fingerprint)
+        /// Nothing: it is free, in one piece, and cannot be asked for again.
+        case nothing
+    }
 
     /// Where the operation stands.
     public var position: OperationPosition { OperationPosition(account: account, key: key) }

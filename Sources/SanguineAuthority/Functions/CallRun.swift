@@ -16,6 +16,10 @@ struct RunServices: Sendable {
     let keptBytes: Int
     /// The time on a clock that never goes back.
     let uptime: @Sendable () -> Duration
+    /// The waits of streams.
+    let deadlines: Deadlines
+    /// Where a run goes on that is begun on this thread; anywhere if `nil`.
+    let executor: @Sendable () -> (any TaskExecutor)?
 }
 
 /// One run of a function, with the call that leads it: waits for its turn, leaves for the upstream,
@@ -36,6 +40,8 @@ struct CallRun: Sendable {
     let isSent: Bool
     /// When the leader was accepted, by ``RunServices/uptime``.
     let acceptedAt: Duration
+    /// Where it runs; anywhere if `nil`.
+    let executor: (any TaskExecutor)?
 
     private var flight: Flight { leader.flight }
     private var authority: Authority { services.authority }
@@ -44,7 +50,7 @@ struct CallRun: Sendable {
     ///
     /// - Parameter slot: The right to run, if the call has it already.
     func perform(_ slot: CallQueue.Slot?) async {
-        let end = await flight.begin { await run(slot) }
+        let end = await flight.begin(on: executor) { await run(slot) }
         flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)
@@ -71,7 +77,8 @@ struct CallRun: Sendable {
         }
         defer { turn.leave() }
         if let end = await leave() { return end }
-        let writer = flight.isStreamed ? Task { await storeParts() } : nil
+        let writer =
+            flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
         let end = await made()
         // What it is about to store must not come after the end, which may have more of the same.
         writer?.cancel()
@@ -153,7 +160,7 @@ struct CallRun: Sendable {
 
     private func storeParts() async {
         while !Task.isCancelled {
-            try? await services.delay.sleep(for: Self.storeInterval)
+            await services.deadlines.sleep(for: Self.storeInterval)
             guard !Task.isCancelled, let parts = unstored else { continue }
             let cost = prepared.chargeWhenCut(flight.log.progress)
             do throws(Problem) {

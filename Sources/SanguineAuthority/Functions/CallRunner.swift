@@ -113,6 +113,7 @@ package final class CallRunner: Sendable {
     ///   - limits: How much is taken at a time.
     ///   - expiryInterval: How often holds are looked at whose time is over.
     ///   - delay: The clock that waits.
+    ///   - executor: Where a run goes on that is begun on this thread. Default: anywhere.
     ///   - reports: What is told of calls. Default: nothing.
     package init(
         authority: Authority,
@@ -120,6 +121,7 @@ package final class CallRunner: Sendable {
         limits: Limits,
         expiryInterval: Duration,
         delay: any Clock<Duration>,
+        executor: @escaping @Sendable () -> (any TaskExecutor)? = { nil },
         reports: Reports = Reports()
     ) {
         self.functions = functions
@@ -143,14 +145,10 @@ package final class CallRunner: Sendable {
             reports: reports,
             queueTime: limits.queueTime,
             keptBytes: limits.keptBytes,
-            uptime: Self.uptime(delay)
+            uptime: Stopwatch(delay).elapsed,
+            deadlines: Deadlines(delay),
+            executor: executor
         )
-    }
-
-    /// The time on a clock that never goes back, from now on.
-    private static func uptime(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
-        let start = clock.now
-        return { start.duration(to: clock.now) }
     }
 
     private var authority: Authority { services.authority }
@@ -402,6 +400,7 @@ extension CallRunner {
             authority,
             place,
             pingInterval: limits.pingInterval,
+            deadlines: services.deadlines,
             delay: services.delay
         )
     }

@@ -89,9 +89,12 @@ final class Flight: Sendable {
         }
     }
 
-    /// Begins the run.
-    func begin(_ body: @escaping @Sendable () async -> FlightEnd) async -> FlightEnd {
-        let task = Task { await body() }
+    /// Begins the run, there or anywhere.
+    func begin(
+        on executor: (any TaskExecutor)? = nil,
+        _ body: @escaping @Sendable () async -> FlightEnd
+    ) async -> FlightEnd {
+        let task = Task(executorPreference: executor) { await body() }
         let isCancelled = state.withLock { state in
             state.task = task
             return state.cutReason != nil

@@ -6,11 +6,15 @@ import Synchronization
 /// Invariants:
 /// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
 /// 2. After ``abandon()`` nobody waits: whoever comes is told that the server stops.
+/// 3. A key is reserved from before its call is accepted until the call is no longer here, if
+///    nothing of the call is stored in between.
 ///
 /// Mutable state: `state`, guarded by the mutex.
 final class LiveCalls: Sendable {
     private struct State {
         var calls: [OperationPosition: RunningCall] = [:]
+        /// The keys of calls of which the storage knows nothing, with their fingerprints.
+        var reserved: [OperationPosition: Fingerprint] = [:]
         var isStopped = false
         /// How many requests of this process are about a call now: its run and its repetitions.
         var present: [OperationPosition: Int] = [:]
@@ -43,6 +47,7 @@ final class LiveCalls: Sendable {
             // Its key may have been forgotten, and used again before this.
             if state.calls[call.call.position] === call {
                 state.calls[call.call.position] = nil
+                if case .end = call.call.record { state.reserved[call.call.position] = nil }
             }
             guard state.calls.isEmpty else { return [] }
             defer { state.whenIdle = [] }
@@ -77,6 +82,40 @@ final class LiveCalls: Sendable {
             }
             if isIdle { continuation.resume() }
         }
+    }
+
+    // MARK: - Keys
+
+    /// Refuses a request whose key is reserved, as the storage would if it knew of the call.
+    ///
+    /// - Throws: `idempotency_mismatch`, `operation_in_progress`.
+    func check(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
+        try Self.check(state.withLock { $0.reserved[position] }, fingerprint)
+    }
+
+    /// Reserves a key for a call of which nothing is stored before it ends.
+    ///
+    /// - Throws: As ``check(_:_:)`` does.
+    func reserve(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
+        let reserved = state.withLock { state in
+            let reserved = state.reserved[position]
+            if reserved == nil { state.reserved[position] = fingerprint }
+            return reserved
+        }
+        try Self.check(reserved, fingerprint)
+    }
+
+    /// Gives back the key of a call that was not accepted.
+    func giveBack(_ position: OperationPosition) {
+        state.withLock { $0.reserved[position] = nil }
+    }
+
+    private static func check(
+        _ reserved: Fingerprint?,
+        _ fingerprint: Fingerprint
+    ) throws(Problem) {
+        guard let reserved else { return }
+        throw reserved == fingerprint ? .stillRuns : .otherRequest
     }
 
     // MARK: - Requests

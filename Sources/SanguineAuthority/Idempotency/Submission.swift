@@ -12,12 +12,28 @@ public struct Submission<Content: Sendable>: Sendable {
     public var fingerprint: Fingerprint
     /// What is asked for, or why that cannot be made out.
     public var content: Result<Content, Problem>
+    /// Whether it may come again; not if nobody but the server knows the key.
+    ///
+    /// Default: it may.
+    public var mayComeAgain = true
 
     /// Creates a submission.
     public init(key: String, fingerprint: Fingerprint, content: Result<Content, Problem>) {
         self.key = key
         self.fingerprint = fingerprint
         self.content = content
+    }
+
+    /// The same submission with another content.
+    package func with<Other>(_ content: Result<Other, Problem>) -> Submission<Other> {
+        var other = Submission<Other>(key: key, fingerprint: fingerprint, content: content)
+        other.mayComeAgain = mayComeAgain
+        return other
+    }
+
+    /// The same submission with what its content is made into.
+    package func map<Other>(_ transform: (Content) -> Other) -> Submission<Other> {
+        with(content.map(transform))
     }
 }
 
@@ -65,20 +81,13 @@ enum Idempotency {
     ) throws(Problem) -> StoredAnswer? {
         guard let row else { return nil }
         guard row.fingerprint == fingerprint.bytes else {
-            throw Problem(
-                .idempotencyMismatch,
-                "Choose a new Idempotency-Key: this one was used for a request with other content."
-            )
+            throw .otherRequest
         }
         switch row.state {
         case .done(let answer):
             return answer
         case .running:
-            throw Problem(
-                .operationInProgress,
-                "Wait, then send the same request with the same key to get its answer.",
-                retryAfter: 1
-            )
+            throw .stillRuns
         case .forgotten, .pushed:
             throw Problem(
                 .idempotencyExpired,
@@ -88,5 +97,22 @@ enum Idempotency {
                 """
             )
         }
+    }
+}
+
+extension Problem {
+    static var otherRequest: Problem {
+        Problem(
+            .idempotencyMismatch,
+            "Choose a new Idempotency-Key: this one was used for a request with other content."
+        )
+    }
+
+    static var stillRuns: Problem {
+        Problem(
+            .operationInProgress,
+            "Wait, then send the same request with the same key to get its answer.",
+            retryAfter: 1
+        )
     }
 }

@@ -64,7 +64,7 @@ package struct Admission: Sendable {
     ///   - type: What its body is.
     ///   - keyIfNone: The key of a request that has none. Default: it is refused.
     ///   - meaning: What the fingerprint is taken of.
-    /// - Returns: Who sends it, and what.
+    /// - Returns: Who sends it, and what; one without a key cannot come again.
     /// - Throws: What the wire contract refuses before an endpoint is asked.
     package func submit<Content: Codable & Sendable>(
         _ request: any WireRequest,
@@ -75,7 +75,10 @@ package struct Admission: Sendable {
         let hasKey = request.field(.idempotencyKey) != nil || keyIfNone == nil
         let key = hasKey ? try idempotencyKey(request) : keyIfNone ?? ""
         let identity = try await read(request)
-        let submission = try await submission(request, key, as: type, meaning: meaning)
+        // Nothing has to be told from what cannot come again.
+        let meaning = hasKey ? meaning : { _ in "" }
+        var submission = try await submission(request, key, as: type, meaning: meaning)
+        submission.mayComeAgain = hasKey
         return Admitted(identity: identity, submission: submission)
     }
 
@@ -202,7 +205,8 @@ package struct Admission: Sendable {
     }
 
     private func bearer(_ request: any WireRequest) throws(Problem) -> String {
-        guard let header = request.field(.authorization), header.prefix(7).lowercased() == "bearer "
+        guard let header = request.field(.authorization),
+            header.hasPrefix("Bearer ") || header.prefix(7).lowercased() == "bearer "
         else {
             throw Problem(
                 .unauthenticated,

@@ -12,12 +12,24 @@ package struct Endpoint: Sendable {
     package let path: String
     /// Answers a request.
     package let handler: Handler
+    /// Whether its handler waits much and computes little, so that it can share a thread with
+    /// connections.
+    ///
+    /// Default: it does not.
+    package private(set) var isBrief = false
 
     /// Creates an endpoint.
     package init(_ method: String, _ path: String, _ handler: @escaping Handler) {
         self.method = method
         self.path = path
         self.handler = handler
+    }
+
+    /// The same endpoint, which computes little.
+    package var brief: Endpoint {
+        var endpoint = self
+        endpoint.isBrief = true
+        return endpoint
     }
 }
 

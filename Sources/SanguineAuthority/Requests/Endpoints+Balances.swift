@@ -4,13 +4,13 @@ package import SanguineModel
 extension Endpoints {
     var balances: [Endpoint] {
         [
-            Endpoint("GET", "balance", balance),
-            Endpoint("GET", "quotas", quotas),
-            Endpoint("POST", "quotas/:name/consume", consume),
-            Endpoint("POST", "spend", spend),
-            Endpoint("POST", "holds", hold),
-            Endpoint("POST", "holds/:id/capture", capture),
-            Endpoint("POST", "holds/:id/release", release),
+            Endpoint("GET", "balance", balance).brief,
+            Endpoint("GET", "quotas", quotas).brief,
+            Endpoint("POST", "quotas/:name/consume", consume).brief,
+            Endpoint("POST", "spend", spend).brief,
+            Endpoint("POST", "holds", hold).brief,
+            Endpoint("POST", "holds/:id/capture", capture).brief,
+            Endpoint("POST", "holds/:id/release", release).brief,
             Endpoint("GET", "ledger", ledger),
         ]
     }

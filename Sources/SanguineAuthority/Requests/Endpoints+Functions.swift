@@ -4,11 +4,11 @@ import SanguineModel
 extension Endpoints {
     var functions: [Endpoint] {
         [
-            Endpoint("GET", "functions", descriptions),
-            Endpoint("POST", "functions/:name/quote", quote),
-            Endpoint("POST", "functions/:name", call),
-            Endpoint("GET", "calls/:key", findCall),
-            Endpoint("DELETE", "calls/:key", cancelCall),
+            Endpoint("GET", "functions", descriptions).brief,
+            Endpoint("POST", "functions/:name/quote", quote).brief,
+            Endpoint("POST", "functions/:name", call).brief,
+            Endpoint("GET", "calls/:key", findCall).brief,
+            Endpoint("DELETE", "calls/:key", cancelCall).brief,
         ]
     }
 
@@ -33,10 +33,9 @@ extension Endpoints {
         let reader = try CallReader(request)
         let admitted = try await admission.submit(
             request,
-            as: FunctionRequest<JSONValue>.self
-        ) {
-            String(decoding: AnswerEncoder.encode($0), as: UTF8.self)
-        }
+            as: FunctionRequest<JSONValue>.self,
+            meaning: Self.meaning
+        )
         return .reply(
             try await calls.call(
                 request.parameter("name") ?? "",
@@ -46,6 +45,11 @@ extension Endpoints {
                 as: reader
             )
         )
+    }
+
+    /// What the fingerprint of a call is taken of.
+    static func meaning(_ request: FunctionRequest<JSONValue>) -> String {
+        String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
     }
 
     @Sendable
@@ -74,8 +78,9 @@ extension CallReader {
     /// How a request wants its answer: in parts if it accepts server-sent events, from the one on
     /// that follows `Last-Event-ID`.
     init(_ request: any WireRequest) throws(Problem) {
-        let accepted = request.field(.accept)?.lowercased() ?? ""
-        guard accepted.contains(WireAnswer.eventStream) else {
+        let accepted = request.field(.accept) ?? WireAnswer.json
+        guard accepted != WireAnswer.json, accepted.lowercased().contains(WireAnswer.eventStream)
+        else {
             self = .plain
             return
         }

@@ -84,6 +84,38 @@ package struct JSONParser {
         return try result.get()
     }
 
+    /// Where the value of a member of an object stands, which is passed over and not made.
+    ///
+    /// - Parameters:
+    ///   - name: The member's name.
+    ///   - bytes: The object, which is read no further than to the member's end.
+    /// - Returns: The place, without space around it; `nil` if there is no such member, or no
+    ///   object.
+    package static func range(of name: String, in bytes: [UInt8]) -> Range<Int>? {
+        bytes.withUnsafeBufferPointer { bytes in
+            var parser = JSONParser(bytes, Limits(nesting: .max, values: .max))
+            return try? parser.range(of: name)
+        }
+    }
+
+    private mutating func range(of wanted: String) throws(Fault) -> Range<Int>? {
+        skipSpace()
+        guard take(UInt8(ascii: "{")) else { return nil }
+        repeat {
+            skipSpace()
+            guard peek() == UInt8(ascii: "\"") else { return nil }
+            let name = try string()
+            skipSpace()
+            guard take(UInt8(ascii: ":")) else { throw malformed }
+            skipSpace()
+            let start = index
+            try skip()
+            if name == wanted { return start..<index }
+            skipSpace()
+        } while take(UInt8(ascii: ","))
+        return nil
+    }
+
     private init(_ bytes: UnsafeBufferPointer<UInt8>, _ limits: Limits) {
         self.bytes = bytes
         self.limits = limits

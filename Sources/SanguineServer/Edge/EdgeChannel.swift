@@ -65,6 +65,12 @@ struct EdgeChannel: HTTPChannelHandler {
     }
 
     func handle(value: Value, logger: Logger) async {
+        await withTaskExecutorPreference(LoopExecutor.of(value.channel.eventLoop)) {
+            await serve(value, logger)
+        }
+    }
+
+    private func serve(_ value: Value, _ logger: Logger) async {
         do {
             switch try await value.agreed.get() {
             case .http1(let http1): await handleHTTP(asyncChannel: http1, logger: logger)

@@ -28,6 +28,10 @@ public enum EdgeLimits {
     public static let compressedBytes = 1 << 22
     /// Requests of a connection of HTTP/2 at a time: 100.
     public static let streams = 100
+    /// Bytes of a body that is read on its connection's own thread: 16 KiB.
+    ///
+    /// A longer one would keep others waiting who share the thread.
+    public static let shortBodyBytes = 1 << 14
     /// Bytes of a request's header fields over HTTP/2: 16 KiB.
     public static let http2HeaderBytes = 1 << 14
     /// Requests that a client may cancel in 30 s over one connection of HTTP/2: 200.

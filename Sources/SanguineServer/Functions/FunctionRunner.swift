@@ -33,21 +33,10 @@ struct FunctionRunner: Service {
             settings.functions.map { $0.function(surroundings) }
             + registered.map { $0.make(surroundings) }
         var reports = CallRunner.Reports()
-        reports.ended = { function, outcome in
-            let labels = [("function", function), ("outcome", outcome)]
-            Counter(label: "function_calls", dimensions: labels, factory: metrics).increment()
-        }
-        reports.answered = { function, origin in
-            let labels = [("function", function), ("from", origin.label)]
-            Counter(label: "function_answers", dimensions: labels, factory: metrics).increment()
-        }
-        reports.began = { function, time in
-            Timer(
-                label: "function_first_part_seconds",
-                dimensions: [("function", function)],
-                factory: metrics
-            ).recordNanoseconds(time.wholeNanoseconds)
-        }
+        let instruments = FunctionMetrics(metrics)
+        reports.ended = { instruments.ended($0, $1) }
+        reports.answered = { instruments.answered($0, $1.label) }
+        reports.began = { instruments.began($0, $1) }
         reports.notStored = { problem, attempt in
             let metadata: Logger.Metadata = [
                 "code": "\(problem.code.rawValue)", "attempt": "\(attempt)",
@@ -66,6 +55,7 @@ struct FunctionRunner: Service {
             ),
             expiryInterval: Housekeeping.interval,
             delay: delay,
+            executor: { LoopExecutor.current },
             reports: reports
         )
     }

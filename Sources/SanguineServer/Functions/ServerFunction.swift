@@ -327,7 +327,8 @@ extension ComputedFunction {
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         try await withThrowingTaskGroup(of: Value?.self) { group in
-            group.addTask { try await body() }
+            // It may compute for long, and connections share their threads.
+            group.addTask(executorPreference: globalConcurrentExecutor) { try await body() }
             group.addTask {
                 try await clock.sleep(for: timeout)
                 return nil

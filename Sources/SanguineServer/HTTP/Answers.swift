@@ -33,6 +33,17 @@ extension HTTPFields {
     }
 }
 
+extension Channel {
+    /// Adds a watch, without a wait where that is the thread of the connection.
+    fileprivate func watch(_ watch: CloseWatch) async throws {
+        if eventLoop.inEventLoop {
+            try pipeline.syncOperations.addHandler(watch, position: .first)
+        } else {
+            try await pipeline.addHandler(watch, position: .first)
+        }
+    }
+}
+
 /// The body of an answer that cannot be read to its end.
 private struct BodyBrokeOff: Error {}
 
@@ -45,7 +56,7 @@ extension Response {
             // A client that hangs up is noticed while nothing is written.
             let watch = CloseWatch { stream.close() }
             do {
-                try await channel.pipeline.addHandler(watch, position: .first)
+                try await channel.watch(watch)
                 defer {
                     channel.pipeline.removeHandler(watch, promise: nil)
                     stream.close()

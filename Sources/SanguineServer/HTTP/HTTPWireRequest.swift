@@ -24,7 +24,9 @@ struct HTTPWireRequest: WireRequest {
     func field(_ field: WireField) -> String? { request.headers[field.name] }
 
     func parameter(_ name: String) -> String? {
-        context.parameters.get(name)?.removingPercentEncoding
+        guard let text = context.parameters.get(name) else { return nil }
+        // Most are as they are meant, and a decoder copies them several times.
+        return text.utf8.contains(UInt8(ascii: "%")) ? text.removingPercentEncoding : text
     }
 
     func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
@@ -75,15 +77,35 @@ extension [Endpoint] {
             guard let method = HTTPRequest.Method(rawValue: endpoint.method) else {
                 preconditionFailure("'\(endpoint.method)' is a token of RFC 9110.")
             }
-            let handler = endpoint.handler
             routes.on(RouterPath(endpoint.path), method: method) { request, context in
-                let request = HTTPWireRequest(request: request, context: context, gate: gate)
-                let answer = try await handler(request)
+                let answer = try await endpoint.answer(
+                    HTTPWireRequest(request: request, context: context, gate: gate)
+                )
                 if let stream = answer.stream, stream.length != nil {
                     context.exchange.streamedBytes = stream.pieceBytes
                 }
                 return Response(answer, on: context.channel)
             }
         }
+    }
+}
+
+extension Endpoint {
+    /// Answers a request on the thread of its connection if that is soon done, or anywhere.
+    fileprivate func answer(_ request: HTTPWireRequest) async throws(Problem) -> WireAnswer {
+        if isBrief, request.isShort { return try await handler(request) }
+        return try await withTaskExecutorPreference(globalConcurrentExecutor) {
+            () async throws(Problem) in try await handler(request)
+        }
+    }
+}
+
+extension HTTPWireRequest {
+    /// Whether the body is read in no time.
+    fileprivate var isShort: Bool {
+        guard let length = request.headers[.contentLength] else {
+            return request.headers[.transferEncoding] == nil
+        }
+        return Int(length).map { $0 <= EdgeLimits.shortBodyBytes } ?? false
     }
 }

@@ -1,7 +1,6 @@
 import HTTPTypes
 import Metrics
 import SanguineModel
-import Synchronization
 
 /// Counts and times requests, by method, route template and status; and counts problems by code.
 ///
@@ -18,13 +17,17 @@ final class RequestMetrics: Sendable {
         let duration: Timer
     }
 
-    // Instruments are made once and kept: making one takes the registry's lock and allocates.
     // Bounded by routes × methods × statuses, all of which are ours; other methods are "other".
-    private let instruments = Mutex<[Series: Instruments]>([:])
-    private let problems = Mutex<[String: Counter]>([:])
-    private let factory: any MetricsFactory
+    private let instruments: KeptInstruments<Series, Instruments>
+    private let problems: KeptInstruments<String, Counter>
 
-    init(factory: any MetricsFactory) { self.factory = factory }
+    init(factory: any MetricsFactory) {
+        instruments = KeptInstruments { Self.make($0, factory) }
+        problems = KeptInstruments { code in
+            let labels = [("code", code)]
+            return Counter(label: "http_server_problems", dimensions: labels, factory: factory)
+        }
+    }
 
     func record(
         _ method: HTTPRequest.Method,
@@ -34,7 +37,7 @@ final class RequestMetrics: Sendable {
     ) {
         let name = Self.methods.contains(method) ? method.rawValue : "other"
         let series = Series(method: name, route: route, status: status.code)
-        let found = instruments.withLock { $0[series] } ?? make(series)
+        let found = instruments[series]
         found.count.increment()
         found.duration.recordNanoseconds(duration.wholeNanoseconds)
     }
@@ -42,25 +45,18 @@ final class RequestMetrics: Sendable {
     /// Counts a refusal or failure; codes of apps are one, so that no app makes series without end.
     func record(_ problem: Problem) {
         let code = problem.code.isDefined ? problem.code.rawValue : "other"
-        let found = problems.withLock { problems in
-            if let known = problems[code] { return known }
-            let labels = [("code", code)]
-            let made = Counter(label: "http_server_problems", dimensions: labels, factory: factory)
-            problems[code] = made
-            return made
-        }
-        found.increment()
+        problems[code].increment()
     }
 
     private static let methods: Set<HTTPRequest.Method> = [
         .get, .head, .post, .put, .patch, .delete, .options,
     ]
 
-    private func make(_ series: Series) -> Instruments {
+    private static func make(_ series: Series, _ factory: any MetricsFactory) -> Instruments {
         let labels = [
             ("method", series.method), ("route", series.route), ("status", String(series.status)),
         ]
-        let made = Instruments(
+        return Instruments(
             count: Counter(label: "http_server_requests", dimensions: labels, factory: factory),
             duration: Timer(
                 label: "http_server_request_duration_seconds",
@@ -68,10 +64,5 @@ final class RequestMetrics: Sendable {
                 factory: factory
             )
         )
-        return instruments.withLock { known in
-            // Two requests may make the same instruments; the registry gives both the same series.
-            known[series] = made
-            return made
-        }
     }
 }

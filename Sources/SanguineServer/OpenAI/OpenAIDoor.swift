@@ -19,9 +19,9 @@ struct OpenAIDoor: Sendable {
     /// What is served.
     var endpoints: [Endpoint] {
         [
-            Endpoint("POST", "chat/completions", door(chat)),
-            Endpoint("POST", "embeddings", door(embeddings)),
-            Endpoint("GET", "models", door(listModels)),
+            Endpoint("POST", "chat/completions", door(chat)).brief,
+            Endpoint("POST", "embeddings", door(embeddings)).brief,
+            Endpoint("GET", "models", door(listModels)).brief,
         ]
     }
 
@@ -76,15 +76,8 @@ struct OpenAIDoor: Sendable {
         let admitted = try await admission.submit(request, as: JSONValue.self, keyIfNone: key) {
             String(decoding: $0.canonical, as: UTF8.self)
         }
-        let submission = admitted.submission
-        return Admitted(
-            identity: admitted.identity,
-            submission: Submission(
-                key: submission.key,
-                fingerprint: submission.fingerprint,
-                content: submission.content.map { FunctionRequest(input: $0) }
-            )
-        )
+        let submission = admitted.submission.map { FunctionRequest(input: $0) }
+        return Admitted(identity: admitted.identity, submission: submission)
     }
 
     private func call(
@@ -131,15 +124,19 @@ extension WireAnswer {
     fileprivate static func openAI(_ reply: CallReply) -> WireAnswer {
         switch reply {
         case .answer(let answer, _):
-            let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max)).value
-            guard answer.stored.status == 200, let output = json?["output"] else {
+            // It was written as it is to be read: what is around it is left out.
+            guard answer.stored.status == 200,
+                let output = JSONParser.range(of: "output", in: answer.stored.body)
+            else {
+                let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max))
+                    .value
                 let problem = Problem(stored: json, status: answer.stored.status)
                 var wire = openAIRefusal(problem)
                 if answer.replayed { wire.fields.append((.idempotencyReplayed, "true")) }
                 return wire
             }
             var wire = WireAnswer.answer(answer)
-            wire.body = AnswerEncoder.encode(output)
+            wire.body = Array(answer.stored.body[output])
             return wire
         case .events(let events, _):
             var wire = WireAnswer(

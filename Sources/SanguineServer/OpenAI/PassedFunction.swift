@@ -89,11 +89,8 @@ extension UpstreamAnswer {
     fileprivate var passedOn: JSONValue {
         get throws(Problem) {
             if body.isEmpty { return .string(text) }
-            let limits = JSONParser.Limits(values: .max)
-            guard let value = try? JSONParser.parse(body, limits: limits).value else {
-                throw .upstreamFailed
-            }
-            return value
+            guard let json else { throw .upstreamFailed }
+            return json
         }
     }
 }

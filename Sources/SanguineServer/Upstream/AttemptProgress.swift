@@ -8,6 +8,7 @@ final class AttemptProgress: Sendable {
         var isSent = false
         var hasGiven = false
         var couldNotConnect = false
+        var isTimeUp = false
         var firstHeard: Duration?
         var lastHeard: Duration?
     }
@@ -33,6 +34,9 @@ final class AttemptProgress: Sendable {
     /// Whether no connection could be made in time.
     var couldNotConnect: Bool { state.withLock { $0.couldNotConnect } }
 
+    /// Whether its time was over before it had ended.
+    var isTimeUp: Bool { state.withLock { $0.isTimeUp } }
+
     /// The time from the beginning to the first byte of the answer; `nil` if none came.
     var timeToFirstByte: Duration? { state.withLock { $0.firstHeard }.map { $0 - start } }
 
@@ -41,6 +45,7 @@ final class AttemptProgress: Sendable {
 
     func sent() { state.withLock { $0.isSent = true } }
     func gave() { state.withLock { $0.hasGiven = true } }
+    func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }
     func failedToConnect() { state.withLock { $0.couldNotConnect = true } }
 
     func heard() {
@@ -49,16 +54,5 @@ final class AttemptProgress: Sendable {
             state.lastHeard = moment
             if state.firstHeard == nil { state.firstHeard = moment }
         }
-    }
-}
-
-/// The time on a clock that never goes back, since this was created.
-struct Stopwatch: Sendable {
-    /// The time that has passed.
-    let elapsed: @Sendable () -> Duration
-
-    init(_ clock: some Clock<Duration>) {
-        let start = clock.now
-        elapsed = { start.duration(to: clock.now) }
     }
 }

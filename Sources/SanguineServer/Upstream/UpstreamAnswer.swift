@@ -64,9 +64,7 @@ extension UpstreamEvent {
     /// The one piece of an answer that did not come in pieces, as the chunk that a stream would
     /// have.
     init?(whole answer: UpstreamAnswer) {
-        let limits = JSONParser.Limits(values: .max)
-        guard case .object(var members) = try? JSONParser.parse(answer.body, limits: limits).value,
-            case .array(let choices) = members["choices"]
+        guard case .object(var members) = answer.json, case .array(let choices) = members["choices"]
         else { return nil }
         let pieces = choices.map { choice -> JSONValue in
             guard case .object(var piece) = choice else { return choice }
@@ -94,6 +92,20 @@ public struct UpstreamAnswer: Hashable, Sendable {
     public let body: [UInt8]
     /// Why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream does not say.
     public let finishReason: String?
+    /// What the body says, if it was read already; no more than that.
+    private(set) var json: JSONValue?
+
+    /// Whether both say the same.
+    public static func == (lhs: UpstreamAnswer, rhs: UpstreamAnswer) -> Bool {
+        lhs.text == rhs.text && lhs.usage == rhs.usage && lhs.body == rhs.body
+            && lhs.finishReason == rhs.finishReason
+    }
+
+    /// Hashes what both say.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(text)
+        hasher.combine(body)
+    }
 
     /// Creates an answer.
     public init(
@@ -120,6 +132,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
             guard case .array = json["data"] else { return nil }
             let usage = UpstreamUsage(json["usage"], isEmbedding: true)
             self.init(text: "", usage: usage, body: body)
+            self.json = json
             return
         }
         guard case .array(let choices) = json["choices"], let choice = choices.first,
@@ -133,5 +146,6 @@ public struct UpstreamAnswer: Hashable, Sendable {
             body: body,
             finishReason: choice["finish_reason"]?.string
         )
+        self.json = json
     }
 }

@@ -2,6 +2,7 @@ public import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import SanguineAuthority
 public import SanguineModel
 
 /// Calls a language model behind any server that speaks OpenAI's API.
@@ -26,20 +27,16 @@ public struct UpstreamClient: Sendable {
 
     typealias Outcome = Result<UpstreamAnswer, UpstreamError>
 
-    private enum Event: Sendable {
-        case ended(Outcome, rest: BodyRest?)
-        case timeIsUp
-        case givenUp
-        case lingered
-    }
+    /// How a request has ended, with what is left of the answer's body.
+    private typealias End = (outcome: Outcome, rest: BodyRest?)
 
     /// What is called.
     public let configuration: UpstreamConfiguration
 
     private let httpClient: HTTPClient
-    private let clock: any Clock<Duration>
     private let wallClock: any WallClock
     private let stopwatch: Stopwatch
+    private let deadlines: Deadlines
 
     /// Creates a client.
     ///
@@ -58,9 +55,9 @@ public struct UpstreamClient: Sendable {
     ) {
         self.configuration = configuration
         self.httpClient = httpClient
-        self.clock = clock
         self.wallClock = wallClock
         stopwatch = Stopwatch(clock)
+        deadlines = Deadlines(clock)
     }
 
     /// Asks the model, and returns its whole answer.
@@ -99,61 +96,47 @@ public struct UpstreamClient: Sendable {
         let body = request.body(model: configuration.model, streamed: isStreamed)
         let address = request.canStream ? configuration.endpoint : configuration.embeddings
         let http = httpRequest(address, body, isStreamed, progress)
-        return await withTaskGroup(of: Event.self) { group in
-            group.addTask {
-                guard isStreamed else { return await self.read(http, for: request, progress) }
-                return await self.stream(http, for: request, progress, onEvent)
-            }
-            group.addTask { [clock] in
-                do {
-                    try await clock.sleep(for: timeout)
-                    return .timeIsUp
-                } catch {
-                    return .givenUp
+        // Before the request may leave.
+        let end = deadlines.moment(after: timeout)
+        // Unstructured, because the end of its time cancels it alone.
+        let work = Task(executorPreference: LoopExecutor.current) { () -> Outcome in
+            let ended =
+                if isStreamed {
+                    await self.stream(http, for: request, progress, onEvent)
+                } else {
+                    await self.read(http, for: request, progress)
                 }
+            if case .failure = ended.outcome, progress.isTimeUp {
+                return .failure(.timeout(mayHaveBeenSent: progress.isSent))
             }
-            return await self.firstEnd(of: &group, progress)
+            if let rest = ended.rest { await self.linger(rest) }
+            return ended.outcome
+        }
+        let deadline = deadlines.add(at: end) {
+            progress.ranOutOfTime()
+            work.cancel()
+        }
+        defer { deadlines.leave(deadline) }
+        return await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            work.cancel()
         }
     }
 
-    /// What comes first, the answer or the end of the time; then both tasks have ended.
-    private func firstEnd(
-        of group: inout TaskGroup<Event>,
-        _ progress: AttemptProgress
-    ) async -> Outcome {
-        var isTimeUp = false
-        var answered: Outcome?
-        for await event in group {
-            switch event {
-            case .ended(.failure, _) where isTimeUp:
-                return .failure(.timeout(mayHaveBeenSent: progress.isSent))
-            case .ended(let outcome, nil):
-                group.cancelAll()
-                return outcome
-            case .ended(let outcome, let rest?):
-                answered = outcome
-                group.addTask {
-                    await rest.read(upTo: Self.lingerBytes)
-                    return .lingered
-                }
-                group.addTask { [clock] in
-                    try? await clock.sleep(for: Self.lingerTime)
-                    return .lingered
-                }
-            case .timeIsUp:
-                isTimeUp = true
-                group.cancelAll()
-            case .lingered:
-                guard let answered else { continue }
-                group.cancelAll()
-                return answered
-            case .givenUp:
-                // The request hears of it as well, and may just have been answered.
-                continue
-            }
+    /// Reads the rest of a body for a while, so that its connection can be used again.
+    private func linger(_ rest: BodyRest) async {
+        let end = deadlines.moment(after: Self.lingerTime)
+        let reading = Task(executorPreference: LoopExecutor.current) {
+            await rest.read(upTo: Self.lingerBytes)
         }
-        guard let answered else { preconditionFailure("The request's own task always ends.") }
-        return answered
+        let deadline = deadlines.add(at: end) { reading.cancel() }
+        await withTaskCancellationHandler {
+            await reading.value
+        } onCancel: {
+            reading.cancel()
+        }
+        deadlines.leave(deadline)
     }
 
     private func httpRequest(
@@ -180,7 +163,7 @@ public struct UpstreamClient: Sendable {
         _ http: HTTPClientRequest,
         for request: UpstreamRequest,
         _ progress: AttemptProgress
-    ) async -> Event {
+    ) async -> End {
         do {
             // The deadline is the sleeping task's: this one would end with the answer's head.
             let response = try await httpClient.execute(http, deadline: .distantFuture)
@@ -190,11 +173,11 @@ public struct UpstreamClient: Sendable {
             progress.heard()
             let bytes = Array(body.readableBytesView)
             guard let answer = UpstreamAnswer(body: bytes, to: request) else {
-                return .ended(.failure(unlessCancelled(.unreadable, progress)), rest: nil)
+                return (.failure(unlessCancelled(.unreadable, progress)), nil)
             }
-            return .ended(.success(answer), rest: nil)
+            return (.success(answer), nil)
         } catch {
-            return .ended(.failure(self.error(error, progress)), rest: nil)
+            return (.failure(self.error(error, progress)), nil)
         }
     }
 
@@ -204,7 +187,7 @@ public struct UpstreamClient: Sendable {
         for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
-    ) async -> Event {
+    ) async -> End {
         do {
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             guard response.status == .ok else {
@@ -227,7 +210,7 @@ public struct UpstreamClient: Sendable {
                     try Task.checkCancellation()
                 }
                 guard !stream.isDone else {
-                    return .ended(.success(stream.answer), rest: BodyRest(body))
+                    return (.success(stream.answer), BodyRest(body))
                 }
             }
             try Task.checkCancellation()
@@ -235,9 +218,9 @@ public struct UpstreamClient: Sendable {
                 progress.gave()
                 await onEvent(event)
             }
-            return .ended(.success(stream.answer), rest: nil)
+            return (.success(stream.answer), nil)
         } catch {
-            return .ended(.failure(self.error(error, progress)), rest: nil)
+            return (.failure(self.error(error, progress)), nil)
         }
     }
 
@@ -247,7 +230,7 @@ public struct UpstreamClient: Sendable {
         for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
-    ) async throws -> Event {
+    ) async throws -> End {
         let body = try await response.body.collect(upTo: configuration.answerBytes)
         progress.heard()
         let bytes = Array(body.readableBytesView)
@@ -261,10 +244,10 @@ public struct UpstreamClient: Sendable {
             usage: answer.usage,
             finishReason: answer.finishReason
         )
-        return .ended(.success(streamed), rest: nil)
+        return (.success(streamed), nil)
     }
 
-    private func refusal(_ response: HTTPClientResponse) -> Event {
+    private func refusal(_ response: HTTPClientResponse) -> End {
         let now = wallClock.now()
         let seconds = response.headers.first(name: "Retry-After")
             .flatMap { RetryAfter.seconds($0, now: now) }
@@ -272,7 +255,7 @@ public struct UpstreamClient: Sendable {
             status: Int(response.status.code),
             retryAfterSeconds: seconds.flatMap { (0...86_400).contains($0) ? $0 : nil }
         )
-        return .ended(.failure(error), rest: BodyRest(response.body.makeAsyncIterator()))
+        return (.failure(error), BodyRest(response.body.makeAsyncIterator()))
     }
 
     private func error(_ error: any Error, _ progress: AttemptProgress) -> UpstreamError {

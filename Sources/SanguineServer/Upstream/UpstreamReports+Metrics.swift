@@ -1,19 +1,31 @@
 import Logging
 import Metrics
 
+/// What tells attempts at upstreams apart.
+private struct AttemptSeries: Hashable {
+    var upstream: String
+    var outcome: UpstreamReports.Outcome
+}
+
 extension UpstreamReports {
     /// Counts attempts, measures the time to the first byte, and shows and logs the breakers.
     static func metrics(_ factory: any MetricsFactory, _ logger: Logger) -> UpstreamReports {
         var reports = UpstreamReports()
-        reports.attempt = { upstream, outcome, firstByte in
-            let labels = [("upstream", upstream), ("outcome", outcome.rawValue)]
-            Counter(label: "upstream_attempts", dimensions: labels, factory: factory).increment()
-            guard let firstByte else { return }
+        let attempts = KeptInstruments<AttemptSeries, Counter> { series in
+            let labels = [("upstream", series.upstream), ("outcome", series.outcome.rawValue)]
+            return Counter(label: "upstream_attempts", dimensions: labels, factory: factory)
+        }
+        let firstBytes = KeptInstruments<String, Timer> { upstream in
             Timer(
                 label: "upstream_first_byte_seconds",
                 dimensions: [("upstream", upstream)],
                 factory: factory
-            ).recordNanoseconds(firstByte.wholeNanoseconds)
+            )
+        }
+        reports.attempt = { upstream, outcome, firstByte in
+            attempts[AttemptSeries(upstream: upstream, outcome: outcome)].increment()
+            guard let firstByte else { return }
+            firstBytes[upstream].recordNanoseconds(firstByte.wholeNanoseconds)
         }
         reports.breakerChanged = { upstream, phase in
             Counter(

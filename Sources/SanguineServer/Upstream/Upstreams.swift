@@ -1,3 +1,4 @@
+import SanguineAuthority
 public import SanguineModel
 
 /// An upstream with the name by which settings, metrics and functions speak of it.

@@ -232,7 +232,7 @@ struct CallCutTests {
         steps.allow(stored)
         _ = try await events.read(stored)
         if stored > 0 {
-            try await world.delay.waitForSleepers(2)
+            try await world.waitForWaits(2)
             world.delay.advance(by: CallRun.storeInterval)
             try await world.storage.state.wait(for: "the parts to be stored") { !$0.parts.isEmpty }
         }
@@ -305,7 +305,7 @@ struct CallCutTests {
         let events = try await world.stream(who, "k")
         steps.allow(3)
         _ = try await events.read(3)
-        try await world.delay.waitForSleepers(2)
+        try await world.waitForWaits(2)
         world.delay.advance(by: CallRun.storeInterval)
         try await world.storage.state.wait(for: "the parts to be stored") { !$0.parts.isEmpty }
         world.storage.fail { _, isCommit in isCommit ? .failed("no") : nil }

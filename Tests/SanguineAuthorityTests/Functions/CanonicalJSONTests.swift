@@ -107,43 +107,13 @@ struct CanonicalJSONTests {
         #expect(try value(#""e\u0301""#).canonical != value(#""\u00e9""#).canonical)
     }
 
-    /// A value that is not too deep.
-    private func any(_ random: inout SplitMix64, depth: Int = 0) -> JSONValue {
-        switch Int.random(in: 0..<(depth < 4 ? 8 : 6), using: &random) {
-        case 0: return .null
-        case 1: return .bool(.random(using: &random))
-        case 2: return .integer(.random(in: .min ... .max, using: &random))
-        case 3: return .integer(.random(in: -1_000...1_000, using: &random))
-        case 4:
-            let number = Double(bitPattern: random.next())
-            let isWhole = number.rounded() == number && number.magnitude < 1e19
-            return number.isFinite && !isWhole ? .number(number) : .number(0.5)
-        case 5: return .string(text(&random))
-        case 6:
-            let count = Int.random(in: 0...4, using: &random)
-            return .array((0..<count).map { _ in any(&random, depth: depth + 1) })
-        default:
-            let count = Int.random(in: 0...4, using: &random)
-            let members = (0..<count).map { _ in (text(&random), any(&random, depth: depth + 1)) }
-            return .object(Dictionary(members) { first, _ in first })
-        }
-    }
-
-    private func text(_ random: inout SplitMix64) -> String {
-        let scalars = (0..<Int.random(in: 0...6, using: &random)).compactMap { _ in
-            let most: UInt32 = Bool.random(using: &random) ? 0x80 : 0x11_0000
-            return UnicodeScalar(UInt32.random(in: 0..<most, using: &random))
-        }
-        return String(String.UnicodeScalarView(scalars))
-    }
-
     @Test(arguments: 1...20)
     func `what is written reads back as the same value, and is written the same again`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
         for _ in 0..<500 {
-            let value = any(&random)
+            let value = JSONValue.any(&random)
             let bytes = value.canonical
             let read = try JSONParser.parse(bytes, limits: .init(values: .max)).value
             guard read == value, read.canonical == bytes else {
@@ -157,7 +127,9 @@ struct CanonicalJSONTests {
     @Test(arguments: 1...10)
     func `the order in which members were added changes nothing`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
-        let members = (0..<50).map { (text(&random) + "\($0)", any(&random)) }
+        let members = (0..<50).map { number in
+            (JSONValue.anyText(&random) + "\(number)", JSONValue.any(&random))
+        }
         let texts = (0..<10).map { _ in
             var object: [String: JSONValue] = [:]
             for (name, value) in members.shuffled(using: &random) { object[name] = value }

@@ -149,7 +149,7 @@ struct StreamedCallTests {
         for number in 1...500 {
             steps.allow(number)
             _ = try await events.read(1)
-            try await world.delay.waitForSleepers(2)
+            try await world.waitForWaits(2)
             world.delay.advance(by: .milliseconds(10))
         }
         let commits = world.storage.commits - before
@@ -176,9 +176,9 @@ struct StreamedCallTests {
                 try? await gate.wait(for: "the slow disk") { $0 }
             }
         }
-        try await world.delay.waitForSleepers(2)
+        try await world.waitForWaits(2)
         world.delay.advance(by: CallRun.storeInterval)
-        try await eventually("the parts are on their way") { world.delay.sleeperCount == 1 }
+        try await world.waitForWaits(1)
         steps.allow(11)
         let all = try await events.read(10, into: some)
         #expect(all.texts.count == 10)
@@ -312,7 +312,7 @@ struct StreamedCallTests {
         let who = try await world.account()
         let events = try await world.stream(who, "k")
         let quiet = Task { await events.next() }
-        try await world.delay.waitForSleepers(2)
+        try await world.waitForWaits(2)
         world.delay.advance(by: .seconds(20))
         guard case .quiet = try await quiet.finished() else {
             Issue.record("Something came.")

@@ -53,6 +53,14 @@ final class CallWorld: Sendable {
         )
     }
 
+    /// Returns when so many waits of streams are under way: the pings of a reader are one, and what
+    /// stores the parts of a run is another.
+    func waitForWaits(_ count: Int) async throws {
+        try await eventually("\(count) waits") { [runner] in
+            runner.services.deadlines.count == count
+        }
+    }
+
     // MARK: - Accounts
 
     /// A new account with so many tokens, and a session of it.

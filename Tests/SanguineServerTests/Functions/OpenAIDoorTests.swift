@@ -90,6 +90,36 @@ struct OpenAIDoorTests {
         }
     }
 
+    @Test(arguments: [nil, "k"])
+    func `a free completion is stored if it has a key under which it may come again`(
+        key: String?
+    ) async throws {
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        }) { upstream in
+            let commits = WatchedState(0)
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.functions[1].rules.price = .free
+                $0.storage = FaultyStorage { keys in
+                    let isCommit = keys.contains { if case .operation = $0 { true } else { false } }
+                    if isCommit { commits.withLock { $0 += 1 } }
+                    return nil
+                }
+            } _: { server in
+                let guest = try await server.guest()
+                let reply = try await ask(guest, key: key)
+                #expect(reply.status == 200 && reply["Idempotency-Replayed"] == nil)
+                let text = try reply.json["choices"]
+                #expect(text != nil)
+                #expect((commits.value > 0) == (key != nil))
+                let again = try await ask(guest, key: key)
+                #expect((again["Idempotency-Replayed"] == "true") == (key != nil))
+                #expect(again.body == reply.body)
+            }
+        }
+    }
+
     @Test func `what the model refuses of a request is the caller's to change`() async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.json("{}", status: "400 Bad Request"))

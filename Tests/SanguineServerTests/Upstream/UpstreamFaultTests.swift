@@ -152,7 +152,9 @@ struct UpstreamFaultTests {
     @Test func `a body that stays open after DONE is not waited for`() async throws {
         try await UpstreamWorld.with(.hangsAfterDone) { world in
             async let asked = world.ask()
-            try await world.clock.waitForSleepers(2)
+            try await eventually("the wait for the body's end") {
+                world.clock.timeToNextWake == UpstreamClient.lingerTime
+            }
             world.clock.advance(by: UpstreamClient.lingerTime)
             #expect(await asked.answer?.text == Self.honest.text)
             try await world.upstreams[0].state.wait(for: "a closed connection") { $0.closed == 1 }

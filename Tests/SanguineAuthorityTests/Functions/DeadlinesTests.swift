@@ -1,0 +1,119 @@
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Deadlines", .bounded)
+struct DeadlinesTests {
+    private let clock = DelayClock()
+    private let called = WatchedState<[Int]>([])
+
+    private func add(_ seconds: Int, to deadlines: Deadlines) -> Deadlines.Ticket {
+        deadlines.add(at: deadlines.moment(after: .seconds(seconds))) { [called] in
+            called.withLock { $0.append(seconds) }
+        }
+    }
+
+    private func wait(for seconds: [Int]) async throws {
+        try await called.wait(for: "\(seconds)", found: { "\($0)" }) { $0 == seconds }
+    }
+
+    @Test func `one task sleeps for any number of deadlines, and each is called back in its turn`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        let tickets = [30, 10, 20, 20].map { add($0, to: deadlines) }
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(10))
+        try await wait(for: [10])
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(20))
+        try await wait(for: [10, 20, 20, 30])
+        #expect(deadlines.count == 0)
+        for ticket in tickets { deadlines.leave(ticket) }
+        #expect(clock.sleeperCount == 0)
+    }
+
+    @Test func `a deadline that was left is not called back`() async throws {
+        let deadlines = Deadlines(clock)
+        let first = add(10, to: deadlines)
+        let second = add(20, to: deadlines)
+        deadlines.leave(first)
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(20))
+        try await wait(for: [20])
+        deadlines.leave(second)
+        #expect(deadlines.count == 0)
+    }
+
+    @Test func `whoever sleeps for a deadline that was left sleeps for the next one, too`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        deadlines.leave(add(10, to: deadlines))
+        let later = add(20, to: deadlines)
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(10))
+        try await clock.waitForSleepers(1)
+        #expect(called.value.isEmpty)
+        clock.advance(by: .seconds(10))
+        try await wait(for: [20])
+        // An earlier one is not slept past.
+        _ = add(20, to: deadlines)
+        _ = add(5, to: deadlines)
+        clock.advance(by: .seconds(5))
+        try await wait(for: [20, 5])
+        deadlines.leave(later)
+    }
+
+    @Test func `nobody sleeps when all were called back, or left until somebody woke`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        deadlines.leave(add(10, to: deadlines))
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(10))
+        try await clock.waitForNoSleepers()
+        #expect(called.value.isEmpty && deadlines.count == 0)
+    }
+
+    @Test func `a time that is over already is called back`() async throws {
+        let deadlines = Deadlines(clock)
+        _ = add(0, to: deadlines)
+        try await wait(for: [0])
+        #expect(deadlines.count == 0)
+    }
+
+    @Test func `a wait ends with its time, or with its task`() async throws {
+        let deadlines = Deadlines(clock)
+        let first = Task { await deadlines.sleep(for: .seconds(5)) }
+        let second = Task { await deadlines.sleep(for: .seconds(9)) }
+        try await eventually("both wait") { deadlines.count == 2 }
+        second.cancel()
+        try await second.finished("the wait that was cancelled")
+        #expect(deadlines.count == 1)
+        clock.advance(by: .seconds(5))
+        try await first.finished("the wait whose time is over")
+        #expect(deadlines.count == 0)
+    }
+
+    @Test func `of deadlines that are close together those behind the first wait for each other`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        let second = Duration.seconds(1)
+        for number in 0..<3 {
+            _ = deadlines.add(at: second + .microseconds(number)) { [called] in
+                called.withLock { $0.append(number) }
+            }
+        }
+        try await clock.waitForSleepers(1)
+        clock.advance(by: second)
+        try await wait(for: [0])
+        try await eventually("the next sleep") { clock.timeToNextWake == Deadlines.spacing }
+        clock.advance(by: Deadlines.spacing)
+        try await wait(for: [0, 1, 2])
+        #expect(deadlines.count == 0)
+    }
+}

@@ -1,0 +1,88 @@
+import NIOCore
+import NIOPosix
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+@Suite("Tasks on event loops", .bounded)
+struct LoopExecutorTests {
+    private struct Words: Codable, Sendable { var text: String }
+
+    /// A call that is computed.
+    private struct Place: FunctionCall {
+        typealias Output = Bool
+        static let name = "place"
+        static let rules = FunctionRules(price: .free)
+        var input: Words
+    }
+
+    /// A call for which a model is asked.
+    private struct Question: FunctionCall {
+        typealias Output = String
+        static let name = "question"
+        static let rules = FunctionRules(price: .free)
+        var input: Words
+    }
+
+    @Test func `a task stays on the thread of its loop, and what it begins there does, too`()
+        async throws
+    {
+        let loop = MultiThreadedEventLoopGroup.singleton.any()
+        let executor = try #require(LoopExecutor.of(loop))
+        #expect(LoopExecutor.of(loop) === executor)
+        let places = await withTaskExecutorPreference(executor) {
+            var places = [loop.inEventLoop, LoopExecutor.current === executor]
+            try? await loop.submit {}.get()
+            places.append(loop.inEventLoop)
+            async let child = loop.inEventLoop
+            places.append(await child)
+            let run = Task(executorPreference: LoopExecutor.current) { loop.inEventLoop }
+            if let place = try? await run.finished("the task on the loop") { places.append(place) }
+            return places
+        }
+        #expect(places == [true, true, true, true, true])
+        #expect(LoopExecutor.current == nil)
+    }
+
+    @Test func `a loop of another group, which may end, has none`() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        #expect(LoopExecutor.of(group.next()) == nil)
+        try await group.shutdownGracefully()
+    }
+
+    @Test func `a short call runs on its connection's thread, and a long one leaves it`()
+        async throws
+    {
+        let places = Mutex<[Bool]>([])
+        try await LiveServer.with {
+            $0.functions = [
+                ServerFunction(asking: Question.self) { input in
+                    places.withLock { $0.append(LoopExecutor.current != nil) }
+                    return Prompt(input.text)
+                }
+            ]
+        } _: { server in
+            let guest = try await server.guest()
+            for length in [10, EdgeLimits.shortBodyBytes] {
+                let text = String(repeating: "a", count: length)
+                let body = #"{"input":{"text":"\#(text)"}}"#
+                #expect(try await guest.post("/v1/functions/question", body).status == 503)
+            }
+        }
+        #expect(places.withLock { $0 } == [true, false])
+    }
+
+    @Test func `what a server's own code computes keeps no connection waiting`() async throws {
+        try await LiveServer.with {
+            $0.functions = [ServerFunction(Place.self) { _ in LoopExecutor.current != nil }]
+        } _: { server in
+            let guest = try await server.guest()
+            let reply = try await guest.post("/v1/functions/place", #"{"input":{"text":"a"}}"#)
+            #expect(try reply.decode(FunctionResult<Bool>.self).output == false)
+        }
+    }
+}
