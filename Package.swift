@@ -121,6 +121,7 @@ let package = Package(
             name: "SanguineAuthority",
             dependencies: [
                 "SanguineModel",
+                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 testKit("Crypto", "swift-crypto"),
                 testKit("JWTKit", "jwt-kit"),

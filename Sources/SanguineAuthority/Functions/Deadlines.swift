@@ -1,3 +1,4 @@
+import HeapModule
 import Synchronization
 
 /// Calls back at moments, for which one task sleeps, however many they are.
@@ -17,13 +18,20 @@ package final class Deadlines: Sendable {
         fileprivate let number: UInt64
     }
 
-    private struct Entry {
+    private struct Turn: Comparable {
         var moment: Duration
-        var callBack: @Sendable () -> Void
+        var number: UInt64
+
+        static func < (lhs: Turn, rhs: Turn) -> Bool {
+            (lhs.moment, lhs.number) < (rhs.moment, rhs.number)
+        }
     }
 
     private struct State {
-        var entries: [UInt64: Entry] = [:]
+        /// Whom to call back, by number.
+        var callBacks: [UInt64: @Sendable () -> Void] = [:]
+        /// The turns of these, and of some that were left since.
+        var turns = Heap<Turn>()
         var lastNumber: UInt64 = 0
         /// When the task wakes that sleeps; `nil` if none does.
         var wake: Duration?
@@ -48,7 +56,7 @@ package final class Deadlines: Sendable {
     deinit { state.withLock { $0.sleeper }?.cancel() }
 
     /// How many there are.
-    package var count: Int { state.withLock { $0.entries.count } }
+    package var count: Int { state.withLock { $0.callBacks.count } }
 
     /// The moment that is so far away.
     package func moment(after time: Duration) -> Duration { now() + time }
@@ -57,14 +65,23 @@ package final class Deadlines: Sendable {
     package func add(at moment: Duration, _ callBack: @escaping @Sendable () -> Void) -> Ticket {
         state.withLock { state in
             state.lastNumber += 1
-            state.entries[state.lastNumber] = Entry(moment: moment, callBack: callBack)
+            state.callBacks[state.lastNumber] = callBack
+            state.turns.insert(Turn(moment: moment, number: state.lastNumber))
             if state.wake.map({ moment < $0 }) ?? true { sleep(until: moment, &state) }
             return Ticket(number: state.lastNumber)
         }
     }
 
     /// Does not call back any more.
-    package func leave(_ ticket: Ticket) { state.withLock { $0.entries[ticket.number] = nil } }
+    package func leave(_ ticket: Ticket) {
+        state.withLock { state in
+            state.callBacks[ticket.number] = nil
+            // Most are left long before their turn.
+            guard state.turns.count > 2 * state.callBacks.count + Self.turnsLeft else { return }
+            let numbers = state.callBacks
+            state.turns = Heap(state.turns.unordered.filter { numbers[$0.number] != nil })
+        }
+    }
 
     /// Waits for a time, or until the task is cancelled.
     package func sleep(for time: Duration) async {
@@ -90,18 +107,27 @@ package final class Deadlines: Sendable {
 
     /// Calls back those whose moment has come, and sleeps until the next one.
     private func wake(at moment: Duration) {
-        let due = state.withLock { state -> [Entry] in
+        let due = state.withLock { state -> [@Sendable () -> Void] in
             // Another task has taken over.
             guard state.wake == moment else { return [] }
             (state.wake, state.sleeper) = (nil, nil)
             let now = max(moment, now())
-            let due = state.entries.filter { $0.value.moment <= now }
-            for number in due.keys { state.entries[number] = nil }
-            if let next = state.entries.values.map(\.moment).min() {
-                sleep(until: max(next, now + Self.spacing), &state)
+            var due: [@Sendable () -> Void] = []
+            while let turn = state.turns.min {
+                let callBack = state.callBacks[turn.number]
+                guard callBack == nil || turn.moment <= now else { break }
+                state.turns.removeMin()
+                state.callBacks[turn.number] = nil
+                if let callBack { due.append(callBack) }
             }
-            return due.values.sorted { $0.moment < $1.moment }
+            if let next = state.turns.min {
+                sleep(until: max(next.moment, now + Self.spacing), &state)
+            }
+            return due
         }
-        for entry in due { entry.callBack() }
+        for callBack in due { callBack() }
     }
+
+    /// Turns of deadlines that were left, which are kept at least.
+    private static let turnsLeft = 64
 }

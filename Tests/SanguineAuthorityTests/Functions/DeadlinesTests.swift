@@ -35,6 +35,28 @@ struct DeadlinesTests {
         #expect(clock.sleeperCount == 0)
     }
 
+    @Test func `thousands of deadlines, most of them left, are called back in their order`()
+        async throws
+    {
+        let deadlines = Deadlines(clock)
+        var random = SplitMix64(seed: 11)
+        var kept: [Int] = []
+        for _ in 1...5_000 {
+            let seconds = Int.random(in: 1...1_000, using: &random)
+            let ticket = add(seconds, to: deadlines)
+            if Int.random(in: 0..<10, using: &random) == 0 {
+                kept.append(seconds)
+            } else {
+                deadlines.leave(ticket)
+            }
+        }
+        #expect(deadlines.count == kept.count)
+        try await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1_000))
+        try await wait(for: kept.sorted())
+        #expect(deadlines.count == 0)
+    }
+
     @Test func `a deadline that was left is not called back`() async throws {
         let deadlines = Deadlines(clock)
         let first = add(10, to: deadlines)
