@@ -204,7 +204,8 @@ struct CallAttempt: Sendable {
             caller: caller,
             isSent: terms.isSent,
             acceptedAt: services.uptime(),
-            executor: services.executor()
+            // Files are read and written out for the upstream, which takes long.
+            executor: prepared.attachments.isEmpty ? services.executor() : nil
         )
         // Unstructured on purpose: the charge must not be cancelled with the request.
         Task(executorPreference: run.executor) {
