@@ -371,11 +371,15 @@ struct CallAttempt: Sendable {
     ) -> () async throws(Problem) -> CallReply {
         services.calls.add(call)
         services.reports.answered(function.name, origin)
+        let ifNotKept = origin == .run(isKept: true) ? .missed : origin
         if let place = places.reader {
             let events = runner.follow(call, after: nil, place)
-            return { .events(events, origin) }
+            return { .events(events, ifNotKept) }
         }
-        return { () async throws(Problem) in .answer(try await call.ending.wait().get(), origin) }
+        return { () async throws(Problem) in
+            let answer = try await call.ending.wait().get()
+            return .answer(answer, call.flight.isKept ? origin : ifNotKept)
+        }
     }
 }
 

@@ -54,7 +54,10 @@ struct CallRun: Sendable {
         flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)
-        if let row = changes.row, case .success = result { services.tier.add(row) }
+        if let row = changes.row, case .success = result {
+            services.tier.add(row)
+            flight.keep()
+        }
         report(end)
         // Whoever looks from now on finds the kept answer.
         if let key { services.flights.remove(key, flight) }

@@ -39,6 +39,7 @@ final class Flight: Sendable {
         var isSent = false
         var hasEnded = false
         var cutReason: Problem?
+        var isKept = false
         /// The place of a run that goes on although nobody reads it.
         var drain: DrainPool.Place?
     }
@@ -78,6 +79,12 @@ final class Flight: Sendable {
 
     /// Whether it has left for the upstream.
     var isSent: Bool { state.withLock { $0.isSent } }
+
+    /// Whether its result is kept for later calls.
+    var isKept: Bool { state.withLock { $0.isKept } }
+
+    /// Its result is kept.
+    func keep() { state.withLock { $0.isKept = true } }
 
     /// It leaves for the upstream now, unless it was cut short before.
     ///
