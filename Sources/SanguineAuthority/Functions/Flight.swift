@@ -96,6 +96,9 @@ final class Flight: Sendable {
         }
     }
 
+    /// It ends without having left, although it was about to.
+    func didNotLeave() { state.withLock { $0.isSent = false } }
+
     /// Begins the run, there or anywhere.
     func begin(
         on executor: (any TaskExecutor)? = nil,

@@ -249,6 +249,7 @@ struct ModelCall: Sendable {
                 isStreamed: context.isStreamed
             )
         } catch {
+            if !error.mayHaveBeenSent { context.askedNobody() }
             logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
             if isCallersOwn, case .refused(let status, _) = error,
                 [400, 413, 422].contains(status)
