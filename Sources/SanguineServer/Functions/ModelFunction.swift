@@ -230,6 +230,7 @@ struct ModelCall: Sendable {
             let answer = try await upstreams.answer(
                 request,
                 among: names,
+                for: context.account,
                 within: timeout,
                 streamed: context.isStreamed
             ) { event in
