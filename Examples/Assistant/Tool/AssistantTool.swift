@@ -94,7 +94,14 @@ extension AssistantTool {
         func run() async throws {
             try await options.withScreen { client, screen in
                 _ = try await client.value(of: .balance)
-                let predicted = screen.cost
+                let predicted =
+                    if video != nil {
+                        client.predictedCost(of: AskVideo.self)
+                    } else if !image.isEmpty {
+                        client.predictedCost(of: AskImage.self)
+                    } else {
+                        screen.cost
+                    }
                 let answer =
                     if let video {
                         try await screen.ask(question, about: Self.file(video))

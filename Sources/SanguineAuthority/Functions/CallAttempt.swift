@@ -204,7 +204,8 @@ struct CallAttempt: Sendable {
             caller: caller,
             isSent: terms.isSent,
             acceptedAt: services.uptime(),
-            executor: services.executor()
+            // Files are read and written out for the upstream, which takes long.
+            executor: prepared.attachments.isEmpty ? services.executor() : nil
         )
         // Unstructured on purpose: the charge must not be cancelled with the request.
         Task(executorPreference: run.executor) {
@@ -370,11 +371,15 @@ struct CallAttempt: Sendable {
     ) -> () async throws(Problem) -> CallReply {
         services.calls.add(call)
         services.reports.answered(function.name, origin)
+        let ifNotKept = origin == .run(isKept: true) ? .missed : origin
         if let place = places.reader {
             let events = runner.follow(call, after: nil, place)
-            return { .events(events, origin) }
+            return { .events(events, ifNotKept) }
         }
-        return { () async throws(Problem) in .answer(try await call.ending.wait().get(), origin) }
+        return { () async throws(Problem) in
+            let answer = try await call.ending.wait().get()
+            return .answer(answer, call.flight.isKept ? origin : ifNotKept)
+        }
     }
 }
 

@@ -57,7 +57,7 @@ package final class CallQueue: Sendable {
     }
 
     /// How many calls run, and how many wait.
-    var counts: (running: Int, waiting: Int) {
+    package var counts: (running: Int, waiting: Int) {
         guarded.withLock { ($0.state.running, $0.waiting.count) }
     }
 

@@ -20,6 +20,8 @@ package enum CallReply: Sendable {
         case cache(age: Duration, rest: Duration?)
         /// From a run of its own, whose result is kept or is not.
         case run(isKept: Bool)
+        /// From a run of its own, whose result is not kept although its function's are, or not yet.
+        case missed
         /// From the run of another call.
         case shared
         /// It was given before.

@@ -54,7 +54,10 @@ struct CallRun: Sendable {
         flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)
-        if let row = changes.row, case .success = result { services.tier.add(row) }
+        if let row = changes.row, case .success = result {
+            services.tier.add(row)
+            flight.keep()
+        }
         report(end)
         // Whoever looks from now on finds the kept answer.
         if let key { services.flights.remove(key, flight) }
@@ -92,8 +95,12 @@ struct CallRun: Sendable {
             let charge = min(max(0, outcome.charge), prepared.hold)
             return .made(output: AnswerEncoder.encode(outcome.output), charge: charge)
         } catch {
-            if let reason = flight.cutReason { return .cut(reason, wasSent: true) }
-            guard flight.log.progress.parts > 0 else { return .failed(error) }
+            let progress = flight.log.progress
+            if let reason = flight.cutReason {
+                let hasMade = progress.parts > 0 || progress.usage != nil
+                return .cut(reason, wasSent: flight.isSent || hasMade)
+            }
+            guard progress.parts > 0 else { return .failed(error) }
             return .cut(services.calls.isStopped ? .interrupted : error.afterParts, wasSent: true)
         }
     }
@@ -144,6 +151,7 @@ struct CallRun: Sendable {
                 await flight.log.room()
             },
             report: { [flight] in flight.log.report($0) },
+            askedNobody: { [flight] in flight.didNotLeave() },
             attachment: { [authority, prepared] file async throws(Problem) in
                 guard prepared.attachments.contains(file), let id = BlobID(file.id) else {
                     throw Problem(.notFound, "Read a file that the call has brought.")

@@ -7,7 +7,8 @@ import Synchronization
 /// left to the system's timers until its time is over, also where the call ended long before.
 ///
 /// Invariants:
-/// 1. A deadline is called back once at most, at its moment or later, and not after it was left.
+/// 1. A deadline is called back once at most, at its moment or later. One that is left before its
+///    moment is not; one that is left at its moment may just be called back.
 /// 2. While there are deadlines, one task sleeps, and no longer than until the first of them, or
 ///    for ``spacing`` after it woke. It may find that this one was left: nobody is woken for that.
 ///

@@ -39,6 +39,7 @@ final class Flight: Sendable {
         var isSent = false
         var hasEnded = false
         var cutReason: Problem?
+        var isKept = false
         /// The place of a run that goes on although nobody reads it.
         var drain: DrainPool.Place?
     }
@@ -79,6 +80,12 @@ final class Flight: Sendable {
     /// Whether it has left for the upstream.
     var isSent: Bool { state.withLock { $0.isSent } }
 
+    /// Whether its result is kept for later calls.
+    var isKept: Bool { state.withLock { $0.isKept } }
+
+    /// Its result is kept.
+    func keep() { state.withLock { $0.isKept = true } }
+
     /// It leaves for the upstream now, unless it was cut short before.
     ///
     /// - Returns: Why it does not, or `nil`.
@@ -88,6 +95,9 @@ final class Flight: Sendable {
             return state.cutReason
         }
     }
+
+    /// It ends without having left, although it was about to.
+    func didNotLeave() { state.withLock { $0.isSent = false } }
 
     /// Begins the run, there or anywhere.
     func begin(

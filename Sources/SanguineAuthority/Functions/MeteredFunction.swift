@@ -80,6 +80,9 @@ package struct CallContext: Sendable {
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
     /// Takes note of what the upstream says to have used so far.
     package var report: @Sendable (Usage) -> Void
+    /// Takes note that the function fails without having asked an upstream: a call that was cut
+    /// short costs nothing then.
+    package var askedNobody: @Sendable () -> Void
     /// Reads a file of the call.
     package var attachment: @Sendable (BlobFacts) async throws(Problem) -> [UInt8]
 
@@ -90,6 +93,7 @@ package struct CallContext: Sendable {
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
         report: @escaping @Sendable (Usage) -> Void = { _ in },
+        askedNobody: @escaping @Sendable () -> Void = {},
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in
             throw Problem(.notFound, "Upload the file again: it is not there.")
@@ -100,6 +104,7 @@ package struct CallContext: Sendable {
         self.isStreamed = isStreamed
         self.write = write
         self.report = report
+        self.askedNobody = askedNobody
         self.attachment = attachment
     }
 }

@@ -132,6 +132,7 @@ extension CallReply.Origin {
                 (.cacheStatus, "sanguine; hit\(life)"), (.age, String(age.components.seconds)),
             ]
         case .run(isKept: true): return [(.cacheStatus, "sanguine; fwd=miss; stored")]
+        case .missed: return [(.cacheStatus, "sanguine; fwd=miss")]
         case .run(isKept: false): return [(.cacheStatus, "sanguine; fwd=bypass")]
         case .shared: return [(.cacheStatus, "sanguine; fwd=miss; collapsed")]
         case .replayed: return [(.cacheStatus, "sanguine; fwd=bypass; detail=replayed")]

@@ -95,7 +95,7 @@ extension CallReply.Origin {
     fileprivate var label: String {
         switch self {
         case .cache: "cache"
-        case .run: "run"
+        case .run, .missed: "run"
         case .shared: "shared"
         case .replayed: "replayed"
         }

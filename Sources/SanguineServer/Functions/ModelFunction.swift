@@ -230,6 +230,7 @@ struct ModelCall: Sendable {
             let answer = try await upstreams.answer(
                 request,
                 among: names,
+                for: context.account,
                 within: timeout,
                 streamed: context.isStreamed
             ) { event in
@@ -249,6 +250,7 @@ struct ModelCall: Sendable {
                 isStreamed: context.isStreamed
             )
         } catch {
+            if !error.mayHaveBeenSent { context.askedNobody() }
             logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
             if isCallersOwn, case .refused(let status, _) = error,
                 [400, 413, 422].contains(status)

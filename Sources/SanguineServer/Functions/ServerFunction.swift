@@ -111,7 +111,8 @@ public struct ServerFunction: Sendable {
     ///   - inputs: The members of its input by name and type. Default: found by decoding.
     ///   - prompt: What the model is asked. It is given the input, and those members of the
     ///     account's settings that the cache declares by `untilChange(of:)`. A `Refusal` that it
-    ///     throws refuses the call, before anything is held.
+    ///     throws refuses the call, before anything is held. It runs on a thread that connections
+    ///     share, and so does the decoding of the output: neither must take long.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,

@@ -204,11 +204,13 @@ private struct FunctionReader {
         setting.model = members[.model]
         let onlyUpstream: [Field] = [
             .prompt, .systemPrompt, .model, .upstreams, .attachmentCount, .maxOutputTokens,
-            .timeout,
-            .cacheFacts,
+            .timeout, .cacheFacts,
         ]
         if kind == .echo {
-            for field in onlyUpstream where members[field] != nil { refuse(field) }
+            for field in onlyUpstream {
+                guard let value = members[field] else { continue }
+                refuse(field.rawValue, "none for kind echo", value: value)
+            }
             if let input = inputs.keys.min() { refuse("inputs.\(input)", "none for kind echo") }
         }
         return setting

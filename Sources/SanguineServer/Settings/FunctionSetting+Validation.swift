@@ -12,6 +12,7 @@ extension FunctionSetting {
         for fault in rules.faults { refuse(fault.field, fault.value) }
         if kind == .echo, price.kind == .usage { refuse(.price, "usage") }
         if kind == .echo, rules.attachments != nil { refuse(.attachmentCount, "…") }
+        if kind == .echo, let timeout = rules.limits.timeout { refuse(.timeout, "\(timeout)") }
         if !Field.outputTokens.contains(Int64(maxOutputTokens)) {
             refuse(.maxOutputTokens, String(maxOutputTokens))
         }

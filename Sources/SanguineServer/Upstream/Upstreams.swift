@@ -175,6 +175,8 @@ public struct Upstreams: Sendable {
     /// - Parameters:
     ///   - request: What is asked.
     ///   - names: The upstreams that may be asked, in order. Default: all.
+    ///   - account: Who asks: accounts take turns where pictures are made of videos. Default:
+    ///     nobody in particular.
     ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
     ///     attempt gets what is left, at most its upstream's own timeout.
     ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
@@ -185,6 +187,7 @@ public struct Upstreams: Sendable {
     public func answer(
         _ request: UpstreamRequest,
         among names: [String] = [],
+        for account: Identifier? = nil,
         within timeout: Duration,
         streamed: Bool = false,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
@@ -200,7 +203,7 @@ public struct Upstreams: Sendable {
                     if let asFrames {
                         asked = asFrames
                     } else {
-                        asked = try await makeFrames(of: request, within: end - now())
+                        asked = try await makeFrames(of: request, account, within: end - now())
                         asFrames = asked
                     }
                 } catch {
@@ -251,11 +254,12 @@ public struct Upstreams: Sendable {
 
     private func makeFrames(
         of request: UpstreamRequest,
+        _ account: Identifier?,
         within timeout: Duration
     ) async throws(UpstreamError) -> UpstreamRequest {
         guard let frames else { return request }
         do throws(FrameSampler.Failure) {
-            return try await frames.request(request, within: timeout, clock)
+            return try await frames.request(request, of: account, within: timeout, clock)
         } catch {
             switch error {
             case .unreadable(let reason): throw .videoUnreadable(reason)

@@ -61,12 +61,13 @@ struct FFmpeg: Sendable {
             throw .noProgram("no temporary file can be made: \(error)")
         }
         let input = ["-protocol_whitelist", "file", "-f", format, "-i", "/dev/stdin"]
-        var question = ["-v", "error"] + input
+        var question = ["-v", "error"] + Self.bounds + input
         question += ["-show_entries", "format=duration", "-of", "csv=p=0"]
         let length = try await run(ffprobe, question, file, limit: Self.reportBytes)
         let text = String(decoding: length, as: UTF8.self)
         let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
-        var arguments = ["-v", "error", "-nostdin", "-threads", "1"] + Self.bounds + input
+        // Of a damaged video each fault would be told, although pictures can be taken.
+        var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"] + Self.bounds + input
         arguments += ["-map", "0:v:0", "-vf", Self.filter(count, seconds)]
         arguments += [
             "-fps_mode", "passthrough", "-frames:v", "\(count)", "-c:v", "mjpeg", "-q:v", "4",
@@ -105,8 +106,9 @@ struct FFmpeg: Sendable {
             guard result.terminationStatus.isSuccess else {
                 // It was ended with the task.
                 try Task.checkCancellation()
+                let complaint = String(result.standardError.prefix(200))
                 throw FrameSampler.Failure.unreadable(
-                    String(result.standardError.prefix(200))
+                    complaint.isEmpty ? "\(Self.name(program)) fails" : complaint
                 )
             }
             return result.standardOutput
@@ -116,9 +118,14 @@ struct FFmpeg: Sendable {
             throw .cancelled
         } catch {
             if Task.isCancelled { throw .cancelled }
-            throw .noProgram("\(program.lastComponent?.string ?? ""): \(error)")
+            if (error as? SubprocessError)?.code == .outputLimitExceeded {
+                throw .unreadable("\(Self.name(program)) says too much")
+            }
+            throw .noProgram("\(Self.name(program)): \(error)")
         }
     }
+
+    private static func name(_ program: FilePath) -> String { program.lastComponent?.string ?? "" }
 
     private static func probe(_ ffmpeg: FilePath) -> FilePath {
         ffmpeg.removingLastComponent().appending("ffprobe")

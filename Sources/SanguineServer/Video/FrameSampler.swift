@@ -18,10 +18,8 @@ struct FrameSampler: Sendable {
         case cancelled
     }
 
-    /// Calls of all accounts stand in one line here; they had their turns before.
-    private static let anybody = CallQueue.Caller(
-        account: Identifier(at: Timestamp(millisecondsSince1970: 0))
-    )
+    /// Who asks if nobody is named.
+    private static let nobody = Identifier(at: Timestamp(millisecondsSince1970: 0))
 
     /// The pictures of a video, oldest first: JPEG, at most so many.
     typealias Sample =
@@ -49,18 +47,24 @@ struct FrameSampler: Sendable {
         turns = CallQueue(limit: atOnce, accountShare: atOnce)
     }
 
+    /// How many videos wait for their turn, for tests.
+    var waiting: Int { turns.counts.waiting }
+
     /// The request with pictures in the place of its videos.
     ///
-    /// A request that the caller has written is left as it is.
+    /// A request that the caller has written is left as it is. Accounts take turns, so that one
+    /// with many videos delays another's first by one.
     ///
     /// - Parameters:
     ///   - request: What is asked.
+    ///   - account: Who asks. Default: nobody in particular.
     ///   - timeout: The longest time that it may take, with the wait for a turn.
     ///   - clock: The clock that measures it.
     /// - Returns: What is asked instead.
     /// - Throws: ``Failure``.
     func request(
         _ request: UpstreamRequest,
+        of account: Identifier? = nil,
         within timeout: Duration,
         _ clock: any Clock<Duration>
     ) async throws(Failure) -> UpstreamRequest {
@@ -72,7 +76,7 @@ struct FrameSampler: Sendable {
                     parts.append(part)
                     continue
                 }
-                let pictures = try await pictures(bytes, type, within: timeout, clock)
+                let pictures = try await pictures(bytes, type, of: account, within: timeout, clock)
                 parts += pictures.map { .image(type: "image/jpeg", bytes: $0) }
             }
             prompt.messages[turn].content = parts
@@ -86,12 +90,14 @@ struct FrameSampler: Sendable {
     private func pictures(
         _ video: [UInt8],
         _ type: String,
+        of account: Identifier?,
         within timeout: Duration,
         _ clock: any Clock<Duration>
     ) async throws(Failure) -> [[UInt8]] {
+        let caller = CallQueue.Caller(account: account ?? Self.nobody)
         let first = await withTaskGroup(of: Result<[[UInt8]], Failure>.self) { group in
             group.addTask {
-                guard let turn = await turns.enter(Self.anybody, "", FunctionLimits()) else {
+                guard let turn = await turns.enter(caller, "", FunctionLimits()) else {
                     return .failure(.cancelled)
                 }
                 defer { turn.leave() }

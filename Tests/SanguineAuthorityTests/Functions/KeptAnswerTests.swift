@@ -210,7 +210,9 @@ struct KeptAnswerTests {
         let limits = CallRunner.Limits(running: 8, keptBytes: 100)
         let world = CallWorld(function, limits: limits)
         let who = try await world.account()
-        #expect(await world.answer(who, "a").status == 200)
+        let first = await world.answer(who, "a")
+        #expect(first.status == 200 && first.origin == .missed)
+        #expect(first.origin?.fields.map(\.value) == ["sanguine; fwd=miss"])
         #expect(await world.answer(who, "b").charged == 5)
         #expect(function.runCount == 2)
     }

@@ -75,7 +75,7 @@ struct SharedCallTests {
     @Test func `a leader whose client is gone is charged, and nobody else notices`() async throws {
         let function = function()
         let world = CallWorld(function, limits: roomy)
-        let (people, tasks) = try await start(50, in: world, function)
+        let (people, tasks) = try await start(1_000, in: world, function)
         for task in tasks.prefix(10) { task.cancel() }
         gate.open()
         for task in tasks.dropFirst(10) {

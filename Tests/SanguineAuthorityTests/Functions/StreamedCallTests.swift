@@ -254,6 +254,21 @@ struct StreamedCallTests {
         #expect(try await world.find(who, "other").read() == kept)
     }
 
+    @Test func `a stream does not say that its answer is kept before it is`() async throws {
+        let rules = FunctionRules(price: .fixed(5), cache: .forever, streams: true)
+        let world = CallWorld(function(1, rules))
+        let who = try await world.account()
+        let reply = try await world.call(who, "k", as: .parts(after: nil))
+        guard case .events(let events, let origin) = reply else { throw CallWorld.NoEvents() }
+        #expect(origin == .missed)
+        steps.allow(2)
+        #expect(try await events.read().status == 200)
+        guard case .cache = await world.answer(who, "other").origin else {
+            Issue.record("It is kept in the end.")
+            return
+        }
+    }
+
     @Test func `only the owner finds a call, by any door`() async throws {
         let world = CallWorld(function())
         let (who, other) = (try await world.account(1), try await world.account(2))

@@ -28,6 +28,26 @@ struct LoopExecutorTests {
         var input: Words
     }
 
+    /// A call about files, whose answer says whether it was read on the thread of a connection.
+    private struct Look: FunctionCall {
+        struct Output: Codable, Sendable {
+            static let places = Mutex<[Bool]>([])
+
+            init(from decoder: any Decoder) {
+                Self.places.withLock { $0.append(LoopExecutor.current != nil) }
+            }
+
+            func encode(to encoder: any Encoder) {}
+        }
+
+        static let name = "look"
+        static let rules = FunctionRules(
+            price: .free,
+            attachments: AttachmentRules(count: 1, types: ["image/jpeg"], tokens: 1)
+        )
+        var input: Words
+    }
+
     @Test func `a task stays on the thread of its loop, and what it begins there does, too`()
         async throws
     {
@@ -74,6 +94,26 @@ struct LoopExecutorTests {
             }
         }
         #expect(places.withLock { $0 } == [true, false])
+    }
+
+    @Test func `a run that has files leaves its connection's thread`() async throws {
+        let script: ScriptedUpstream.Script = { _ in
+            .bytes(ScriptedUpstream.completion("{}", usage: "null"))
+        }
+        try await ScriptedUpstream.with(script) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.functions = [ServerFunction(asking: Look.self) { Prompt($0.text) }]
+            } _: { server in
+                let guest = try await server.guest()
+                let file = try await guest.upload(SampleFile.jpeg.bytes()).decode(BlobFacts.self)
+                for files in ["[]", #"["\#(file.id)"]"#] {
+                    let body = #"{"input":{"text":"a"},"attachments":\#(files)}"#
+                    #expect(try await guest.post("/v1/functions/look", body).status == 200)
+                }
+            }
+        }
+        #expect(Look.Output.places.withLock { $0 } == [true, false])
     }
 
     @Test func `what a server's own code computes keeps no connection waiting`() async throws {

@@ -144,6 +144,15 @@ struct FunctionSettingTests {
         #expect(refused(members).contains("functions.f.\(name)"))
     }
 
+    @Test func `an echo is said to take no timeout, from the file and from code`() throws {
+        let error = #expect(throws: SettingsError.self) {
+            try setting([.kind: "echo", .price: "1", .timeout: "5s"])
+        }
+        #expect("\(try #require(error))".contains("Allowed: none for kind echo."))
+        let rules = FunctionRules(limits: FunctionLimits(timeout: .seconds(5)))
+        #expect(FunctionSetting(name: "f", kind: .echo, rules: rules).problems.count == 1)
+    }
+
     @Test(arguments: ["text", "string,", ""])
     func `an input of no type is refused`(type: String) {
         let members: [Field: String] = [.kind: "upstream", .price: "1", .prompt: "{{a}}"]

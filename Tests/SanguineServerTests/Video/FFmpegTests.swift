@@ -64,6 +64,18 @@ struct FFmpegTests {
     }
 
     @Test(.enabled(if: installed != nil, isMissing))
+    func `a video with many faults is shown as far as it can be seen`() async throws {
+        let ffmpeg = try #require(Self.installed)
+        try await TemporaryFolder.with { folder in
+            var video = try await video(seconds: 60, in: folder)
+            // What is between the container's head and its index is damaged.
+            for index in stride(from: 200, to: video.count * 3 / 4, by: 13) { video[index] ^= 0x55 }
+            let pictures = try await ffmpeg.pictures(video, "video/mp4", 4)
+            #expect((1...4).contains(pictures.count))
+        }
+    }
+
+    @Test(.enabled(if: installed != nil, isMissing))
     func `what is no video is said to be none`() async throws {
         let ffmpeg = try #require(Self.installed)
         for bytes in [[], Array("#EXTM3U\nfile:///etc/hostname\n".utf8), SampleFile.mp4.bytes()] {
@@ -159,9 +171,19 @@ struct FFmpegTests {
             await #expect(throws: FrameSampler.Failure.unreadable("moov atom not found\n")) {
                 try await ffmpeg.pictures([1], "video/mp4", 2)
             }
-            let endless = try Self.script("while :; do \(Self.twoPictures); done", in: folder)
-            await #expect(throws: FrameSampler.Failure.self) {
-                try await endless.pictures([1], "video/mp4", 2)
+            let endless = "while :; do \(Self.twoPictures); done"
+            let loud = "while :; do echo a; done"
+            for (said, probe) in [(endless, "echo 4"), (loud + " >&2", "echo 4"), ("", loud)] {
+                let ffmpeg = try Self.script(said, probe: probe, in: folder)
+                await #expect(
+                    performing: { try await ffmpeg.pictures([1], "video/mp4", 2) },
+                    throws: { error in
+                        guard case .unreadable = error as? FrameSampler.Failure else {
+                            return false
+                        }
+                        return true
+                    }
+                )
             }
         }
     }

@@ -85,6 +85,43 @@ struct FrameSamplerTests {
         #expect(most.withLock { $0 } == 2)
     }
 
+    @Test func `one account with many videos delays another's first by one`() async throws {
+        let (begun, allowed) = (WatchedState<[UInt8]>([]), WatchedState(0))
+        let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _ in
+            let number = begun.withLock { begun in
+                begun += video
+                return begun.count
+            }
+            try? await allowed.wait(for: "its turn") { $0 >= number }
+            return [Self.picture]
+        }
+        var calls: [Task<UpstreamRequest, any Error>] = []
+        let accounts = (1...2).map { Identifier(at: Timestamp(millisecondsSince1970: $0)) }
+        for (number, account) in [1, 1, 1, 1, 2].enumerated() {
+            let video = UpstreamPrompt.Message.Part.file(
+                name: "a.mp4",
+                type: "video/mp4",
+                bytes: [UInt8(account)]
+            )
+            let request = prompt([video])
+            calls.append(
+                Task {
+                    try await sampler.request(
+                        request,
+                        of: accounts[account - 1],
+                        within: .seconds(60),
+                        ManualClock()
+                    )
+                }
+            )
+            try await eventually("\(number) to wait") { sampler.waiting == number }
+            if number == 0 { try await begun.wait(for: "the first") { $0.count == 1 } }
+        }
+        allowed.withLock { $0 = calls.count }
+        for call in calls { _ = try await call.finished() }
+        #expect(begun.value == [1, 1, 2, 1, 1])
+    }
+
     @Test func `a video without a picture is none`() async throws {
         let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
         await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {

@@ -52,6 +52,13 @@ struct VideoFunctionTests {
         return (quote, try await guest.post("/v1/functions/watch", body).status)
     }
 
+    private static func stream(_ key: String, _ guest: Guest) async throws -> Reply {
+        let facts = try await guest.upload(SampleFile.mp4.bytes()).decode(BlobFacts.self)
+        let body = #"{"input":{"question":"Who?"},"attachments":["\#(facts.id)"]}"#
+        let headers = ["Accept": "text/event-stream"]
+        return try await guest.post("/v1/functions/watch", body, key: key, headers: headers)
+    }
+
     @Test func `an upstream that takes pictures alone is shown pictures, which are held for`()
         async throws
     {
@@ -108,6 +115,39 @@ struct VideoFunctionTests {
                         #expect(other.value == [["text", "file"]])
                         #expect(shown.value == [["text", "image_url", "image_url"]])
                     }
+                }
+            }
+        }
+    }
+
+    @Test func `a call that ends while its pictures are made has asked nobody, and costs nothing`()
+        async throws
+    {
+        var function = Self.function
+        function.rules.streams = true
+        let streamed = function
+        try await TemporaryFolder.with { folder in
+            let begun = folder.appending(path: "begun").path
+            _ = try FFmpegTests.script("echo > \(begun); exec /bin/sleep 600", in: folder)
+            try await ScriptedUpstream.with(Self.answers(shown)) { upstream in
+                try await LiveServer.with {
+                    $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                    $0.settings.upstream.video = "frames"
+                    $0.settings.video.ffmpeg = folder.appending(path: "ffmpeg").path
+                    $0.settings.accounts.grant = 1_000
+                    $0.settings.functions = [streamed]
+                } _: { server in
+                    let guest = try await server.guest()
+                    let call = Task { try await Self.stream("k", guest) }
+                    try await eventually("the program to run") {
+                        FileManager.default.fileExists(atPath: begun)
+                    }
+                    let ending = try await guest.send("DELETE", "/v1/calls/k")
+                    #expect(try ending.decode(CallEnding.self).charged == 0)
+                    #expect(try await call.finished().body.contains("call_cancelled"))
+                    #expect(shown.value.isEmpty)
+                    let balance = try await guest.balance()
+                    #expect((balance.available, balance.held) == (1_000, 0))
                 }
             }
         }
