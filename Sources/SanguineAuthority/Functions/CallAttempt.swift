@@ -318,9 +318,17 @@ struct CallAttempt: Sendable {
 
     /// Accepts the call, or finds the answer that it had before.
     private func start(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
-        if submission.mayComeAgain, let terms = try? terms.get(), !terms.isStoredFromStart {
-            return try await reserved(terms)
+        guard submission.mayComeAgain, let wanted = try? terms.get() else {
+            return try await stored(terms)
         }
+        guard wanted.isStoredFromStart else { return try await reserved(wanted) }
+        try services.calls.beginAcceptance(position, submission.fingerprint)
+        defer { services.calls.endAcceptance(position) }
+        return try await stored(terms)
+    }
+
+    /// Accepts a call that the storage knows of from then on, or finds the answer of before.
+    private func stored(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
         do throws(Problem) {
             return try await authority.start(identity.account, submission.with(terms))
         } catch {

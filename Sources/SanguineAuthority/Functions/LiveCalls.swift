@@ -8,6 +8,8 @@ import Synchronization
 /// 2. After ``abandon()`` nobody waits: whoever comes is told that the server stops.
 /// 3. A key is reserved from before its call is accepted until the call is no longer here, if
 ///    nothing of the call is stored in between.
+/// 4. No key is reserved while a call is accepted under it that is stored from its start: neither
+///    the storage nor a reservation would tell one of the two of the other.
 ///
 /// Mutable state: `state`, guarded by the mutex.
 final class LiveCalls: Sendable {
@@ -15,10 +17,19 @@ final class LiveCalls: Sendable {
         var calls: [OperationPosition: RunningCall] = [:]
         /// The keys of calls of which the storage knows nothing, with their fingerprints.
         var reserved: [OperationPosition: Fingerprint] = [:]
+        /// The keys of calls whose acceptance is on its way to the storage.
+        var accepting: [OperationPosition: Acceptances] = [:]
         var isStopped = false
         /// How many requests of this process are about a call now: its run and its repetitions.
         var present: [OperationPosition: Int] = [:]
         var whenIdle: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// Calls that are being accepted under one key: the storage takes one of them.
+    private struct Acceptances {
+        /// Of the one that came first.
+        let fingerprint: Fingerprint
+        var count = 0
     }
 
     private let state = Mutex(State())
@@ -97,17 +108,45 @@ final class LiveCalls: Sendable {
     ///
     /// - Throws: As ``check(_:_:)`` does.
     func reserve(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
-        let reserved = state.withLock { state in
-            let reserved = state.reserved[position]
-            if reserved == nil { state.reserved[position] = fingerprint }
-            return reserved
+        let taken = state.withLock { state in
+            let taken = state.reserved[position] ?? state.accepting[position]?.fingerprint
+            if taken == nil { state.reserved[position] = fingerprint }
+            return taken
         }
-        try Self.check(reserved, fingerprint)
+        try Self.check(taken, fingerprint)
     }
 
     /// Gives back the key of a call that was not accepted.
     func giveBack(_ position: OperationPosition) {
         state.withLock { $0.reserved[position] = nil }
+    }
+
+    /// Keeps a key from being reserved while a call is accepted that is stored from its start.
+    ///
+    /// Several may be accepted under one key at a time: the storage refuses all but one.
+    ///
+    /// - Throws: As ``check(_:_:)`` does.
+    func beginAcceptance(
+        _ position: OperationPosition,
+        _ fingerprint: Fingerprint
+    ) throws(Problem) {
+        let reserved = state.withLock { state in
+            let reserved = state.reserved[position]
+            if reserved == nil {
+                let new = Acceptances(fingerprint: fingerprint)
+                state.accepting[position, default: new].count += 1
+            }
+            return reserved
+        }
+        try Self.check(reserved, fingerprint)
+    }
+
+    /// The call was accepted, which the storage knows now, or refused.
+    func endAcceptance(_ position: OperationPosition) {
+        state.withLock { state in
+            state.accepting[position]?.count -= 1
+            if state.accepting[position]?.count == 0 { state.accepting[position] = nil }
+        }
     }
 
     private static func check(

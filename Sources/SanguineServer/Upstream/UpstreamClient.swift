@@ -171,8 +171,7 @@ public struct UpstreamClient: Sendable {
             guard response.status == .ok else { return refusal(response) }
             let body = try await response.body.collect(upTo: configuration.answerBytes)
             progress.heard()
-            let bytes = Array(body.readableBytesView)
-            guard let answer = UpstreamAnswer(body: bytes, to: request) else {
+            guard let answer = await answer(body, to: request) else {
                 return (.failure(unlessCancelled(.unreadable, progress)), nil)
             }
             return (.success(answer), nil)
@@ -233,8 +232,7 @@ public struct UpstreamClient: Sendable {
     ) async throws -> End {
         let body = try await response.body.collect(upTo: configuration.answerBytes)
         progress.heard()
-        let bytes = Array(body.readableBytesView)
-        guard let answer = UpstreamAnswer(body: bytes, to: request),
+        guard let answer = await answer(body, to: request),
             let event = UpstreamEvent(whole: answer)
         else { throw UpstreamError.unreadable }
         progress.gave()
@@ -245,6 +243,14 @@ public struct UpstreamClient: Sendable {
             finishReason: answer.finishReason
         )
         return (.success(streamed), nil)
+    }
+
+    /// Reads an answer in one piece; a long one on a thread that no connections share.
+    private func answer(_ body: ByteBuffer, to request: UpstreamRequest) async -> UpstreamAnswer? {
+        let isLong = body.readableBytes > EdgeLimits.shortBodyBytes
+        return await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
+            UpstreamAnswer(body: Array(body.readableBytesView), to: request)
+        }
     }
 
     private func refusal(_ response: HTTPClientResponse) -> End {

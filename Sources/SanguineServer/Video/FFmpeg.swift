@@ -13,7 +13,8 @@ import SystemPackage
 /// The process has the bytes as its standard input, a file that nobody else can open, and
 /// nothing else: no environment, no protocol but files, and only the container format that the
 /// content's type names, so that a playlist is not followed to other addresses. It has one
-/// thread, and ends with the task that waits for it.
+/// thread, and ends with the task that waits for it. If this process is killed, nobody ends it
+/// but the limit of its processor time, or the reader that its pictures no longer have.
 struct FFmpeg: Sendable {
     /// Bytes of a picture at most.
     private static let pictureBytes = 1 << 20
@@ -48,10 +49,19 @@ struct FFmpeg: Sendable {
     }
 
     /// Takes pictures of a video.
+    ///
+    /// - Parameters:
+    ///   - video: Its bytes.
+    ///   - type: Its content type.
+    ///   - count: How many pictures.
+    ///   - timeout: How long is waited for them, by whoever cancels this then. Default: 60 s.
+    /// - Returns: The pictures, oldest first: JPEG.
+    /// - Throws: ``FrameSampler/Failure``.
     func pictures(
         _ video: [UInt8],
         _ type: String,
-        _ count: Int
+        _ count: Int,
+        _ timeout: Duration = .seconds(60)
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
         guard let format = Self.formats[type] else { throw .unreadable("it is of type \(type)") }
         let file: UnnamedFile
@@ -67,7 +77,11 @@ struct FFmpeg: Sendable {
         let text = String(decoding: length, as: UTF8.self)
         let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
         // Of a damaged video each fault would be told, although pictures can be taken.
-        var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"] + Self.bounds + input
+        var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"]
+        // More than the time that it has, so that it is not the limit that ends it, while it is
+        // waited for.
+        arguments += ["-timelimit", "\(2 * max(1, timeout.secondsRoundedUp))"]
+        arguments += Self.bounds + input
         arguments += ["-map", "0:v:0", "-vf", Self.filter(count, seconds)]
         arguments += [
             "-fps_mode", "passthrough", "-frames:v", "\(count)", "-c:v", "mjpeg", "-q:v", "4",

@@ -21,10 +21,11 @@ struct FrameSampler: Sendable {
     /// Who asks if nobody is named.
     private static let nobody = Identifier(at: Timestamp(millisecondsSince1970: 0))
 
-    /// The pictures of a video, oldest first: JPEG, at most so many.
+    /// The pictures of a video, oldest first: JPEG, at most so many, which are waited for so long.
     typealias Sample =
-        @Sendable (_ video: [UInt8], _ type: String, _ count: Int) async throws(Failure) ->
-        [[UInt8]]
+        @Sendable (
+            _ video: [UInt8], _ type: String, _ count: Int, _ timeout: Duration
+        ) async throws(Failure) -> [[UInt8]]
 
     /// How many pictures are made of a video.
     let count: Int
@@ -102,7 +103,7 @@ struct FrameSampler: Sendable {
                 }
                 defer { turn.leave() }
                 do throws(Failure) {
-                    return .success(try await sample(video, type, count))
+                    return .success(try await sample(video, type, count, timeout))
                 } catch {
                     return .failure(error)
                 }

@@ -70,6 +70,37 @@ struct FreeCallTests {
         #expect(await world.answer(who, "k").isReplayed)
     }
 
+    @Test func `a free call has no key under which another one is being accepted`() async throws {
+        let function = function(FunctionRules(price: .free, streams: true))
+        var paid = ScriptedFunction("paid", FunctionRules(price: .fixed(1)))
+        paid.hold = 1
+        let world = CallWorld(function, paid)
+        let who = try await world.account()
+        let (reached, stored) = (WatchedState(0), WatchedState(false))
+        world.storage.state.withLock {
+            $0.delay = { _ in
+                reached.withLock { $0 += 1 }
+                try? await stored.pass()
+            }
+        }
+        let bought = Task { await world.answer(who, "k", of: "paid") }
+        let streamed = Task { try await world.stream(who, "s").read() }
+        try await reached.wait(for: "both being stored") { $0 == 2 }
+
+        #expect(await world.answer(who, "k").code == "idempotency_mismatch")
+        #expect(await world.answer(who, "s").code == "operation_in_progress")
+        stored.open()
+        gate.open()
+        #expect(try await bought.finished().status == 200)
+        #expect(try await streamed.finished().status == 200)
+        // Each key has one call, and what came too early has left nothing behind.
+        #expect(function.runCount == 1 && paid.runCount == 1)
+        #expect(await world.answer(who, "k", of: "paid").isReplayed)
+        #expect(await world.answer(who, "k").code == "idempotency_mismatch")
+        #expect(await world.answer(who, "s").isReplayed)
+        #expect(try await world.balance(who).available == 99)
+    }
+
     @Test func `a free call of a process that dies has not happened`() async throws {
         let storage = MemoryStorage()
         let function = function()

@@ -157,10 +157,12 @@ struct FFmpegTests {
                     probe: "echo \(said)",
                     in: folder
                 )
-                _ = try await ffmpeg.pictures([1], "video/webm", 2)
+                _ = try await ffmpeg.pictures([1], "video/webm", 2, .milliseconds(7_500))
                 let arguments = try String(contentsOfFile: seen, encoding: .utf8)
                 #expect(arguments.contains("select='\(filter)',scale="))
                 #expect(arguments.contains("-protocol_whitelist file -f matroska -i /dev/stdin"))
+                // Of processor time, for when nobody is there to end it.
+                #expect(arguments.contains("-timelimit 16 "))
             }
         }
     }

@@ -23,7 +23,7 @@ struct FrameSamplerTests {
     // MARK: - A prompt
 
     @Test func `pictures stand where the video stood, and all else stays`() async throws {
-        let sampler = FrameSampler(count: 2) { video, type, count throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 2) { video, type, count, _ throws(FrameSampler.Failure) in
             #expect((video, type, count) == ([7], "video/mp4", 2))
             return [Self.picture, [3]]
         }
@@ -41,7 +41,7 @@ struct FrameSamplerTests {
 
     @Test func `what takes too long is given up`() async throws {
         let (clock, hasEnded, never) = (ManualClock(), WatchedState(false), WatchedState(false))
-        let sampler = FrameSampler(count: 2) { _, _, _ throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 2) { _, _, _, _ throws(FrameSampler.Failure) in
             try? await never.wait(for: "the cancellation") { $0 }
             hasEnded.withLock { $0 = true }
             throw .cancelled
@@ -58,7 +58,7 @@ struct FrameSamplerTests {
         let running = Mutex(0)
         let most = Mutex(0)
         let gate = WatchedState(false)
-        let sampler = FrameSampler(count: 1, atOnce: 2) { _, _, _ throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 1, atOnce: 2) { _, _, _, _ throws(FrameSampler.Failure) in
             let now = running.withLock { count in
                 count += 1
                 return count
@@ -87,7 +87,7 @@ struct FrameSamplerTests {
 
     @Test func `one account with many videos delays another's first by one`() async throws {
         let (begun, allowed) = (WatchedState<[UInt8]>([]), WatchedState(0))
-        let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _ in
+        let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _, _ in
             let number = begun.withLock { begun in
                 begun += video
                 return begun.count
@@ -123,7 +123,7 @@ struct FrameSamplerTests {
     }
 
     @Test func `a video without a picture is none`() async throws {
-        let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
+        let sampler = FrameSampler(count: 1) { _, _, _, _ throws(FrameSampler.Failure) in [] }
         await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {
             try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
         }
