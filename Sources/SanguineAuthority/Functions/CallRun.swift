@@ -76,6 +76,8 @@ struct CallRun: Sendable {
             turn = next
         }
         defer { turn.leave() }
+        // Its upstream is gone already: left undone, it can be made again with the same key.
+        if services.calls.isStopped, flight.cutReason == nil { return .withdrawn(.stopping) }
         if let end = await leave() { return end }
         let writer =
             flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
