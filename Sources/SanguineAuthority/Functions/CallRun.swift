@@ -73,12 +73,13 @@ struct CallRun: Sendable {
             turn = slot
         } else {
             guard let next = await nextTurn() else {
-                return flight.cutReason.map { .cut($0, wasSent: false) }
+                return undone ?? flight.cutReason.map { .cut($0, wasSent: false) }
                     ?? .withdrawn(.noTurn)
             }
             turn = next
         }
         defer { turn.leave() }
+        if let undone { return undone }
         if let end = await leave() { return end }
         let writer =
             flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
@@ -87,6 +88,16 @@ struct CallRun: Sendable {
         writer?.cancel()
         await writer?.value
         return end
+    }
+
+    /// The end of what has not left when the server stops, unless its owner has ended it.
+    ///
+    /// Its upstream is gone already, and so are its readers. It can be made again with its key.
+    private var undone: FlightEnd? {
+        guard services.calls.isStopped, flight.cutReason?.code != .callCancelled else {
+            return nil
+        }
+        return .withdrawn(.stopping)
     }
 
     private func made() async -> FlightEnd {

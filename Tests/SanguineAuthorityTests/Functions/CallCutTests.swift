@@ -275,6 +275,40 @@ struct CallCutTests {
         #expect(try await next.balance(who).available == 90)
     }
 
+    @Test func `a call that had no turn before the server's patience ended can be made again`()
+        async throws
+    {
+        let storage = MemoryStorage()
+        let function = function()
+        let world = CallWorld(function, over: storage, limits: .init(running: 4))
+        let who = try await world.account()
+        let first = try await world.stream(who, "a")
+        let second = try await world.stream(who, "b")
+        let third = Task { await world.answer(who, "c") }
+        try await eventually("two wait") { world.runner.counts.waiting == 2 }
+        world.runner.abandon()
+        for reader in [first, second] {
+            #expect(try await reader.read().broken == .operationInProgress)
+            // There is no place for the second one's run among those that nobody reads.
+            reader.close()
+        }
+        #expect(try await third.finished().code == "operation_in_progress")
+        steps.allow(11)
+        await world.runner.waitForLast()
+        // The one that ran came to its end, and the others have not happened.
+        #expect(function.runCount == 1)
+        let balance = try await world.balance(who)
+        #expect((balance.available, balance.held) == (90, 0))
+
+        let next = CallWorld(function, over: storage)
+        #expect(try await next.authority.recover() == 0)
+        #expect(try await next.stream(who, "a").read().texts.count == 10)
+        #expect(try await next.stream(who, "b").read().status == 200)
+        #expect(await next.answer(who, "c").status == 200)
+        #expect(function.runCount == 3)
+        #expect(try await next.balance(who).available == 70)
+    }
+
     @Test func `a stream without an upstream that may have been read is not begun again`()
         async throws
     {
