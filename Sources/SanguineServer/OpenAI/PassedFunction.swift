@@ -117,9 +117,7 @@ struct ChatRequest: Sendable {
         guard case .object(var members) = value, case .array(let messages) = members["messages"],
             !messages.isEmpty
         else { throw Problem(.invalidContent, "Set 'messages' to an array of messages.") }
-        guard (members["n"] ?? 1) == 1 || members["n"] == .null else {
-            throw Problem(.invalidContent, "Set 'n' to 1: one answer is made.")
-        }
+        try Self.check(members)
         var limit: Int?
         for name in ["max_completion_tokens", "max_tokens"] {
             guard let given = members[name], given != .null else { continue }
@@ -133,6 +131,27 @@ struct ChatRequest: Sendable {
         if limit == nil { members["max_tokens"] = .integer(Int64(most)) }
         maxOutputTokens = limit ?? most
         body = .object(members)
+    }
+
+    /// What upstreams bill beyond the tokens of the prompt and of one answer, with the values for
+    /// which they do not: OpenAI's API reference, and that of vLLM.
+    private static let unbounded: KeyValuePairs<String, [JSONValue]> = [
+        "n": [1], "best_of": [1], "use_beam_search": [false], "modalities": [.array(["text"])],
+        "audio": [], "prediction": [], "web_search_options": [],
+        "service_tier": ["auto", "default", "flex"],
+    ]
+
+    /// - Throws: `invalid_content` for what the hold does not bound, naming the member.
+    private static func check(_ members: [String: JSONValue]) throws(Problem) {
+        for (name, allowed) in unbounded {
+            guard let value = members[name], value != .null, !allowed.contains(value) else {
+                continue
+            }
+            throw Problem(
+                .invalidContent,
+                "Leave '\(name)' out: what it may cost is not bounded by the tokens of one answer."
+            )
+        }
     }
 
     /// Bytes of what the model reads.

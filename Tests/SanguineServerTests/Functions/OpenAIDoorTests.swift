@@ -203,6 +203,36 @@ struct OpenAIDoorTests {
     }
 
     @Test(arguments: [
+        #""n":2"#, #""best_of":4"#, #""use_beam_search":true"#, #""modalities":["text","audio"]"#,
+        #""audio":{"voice":"ash"}"#, #""prediction":{"type":"content","content":"a"}"#,
+        #""web_search_options":{}"#, #""service_tier":"priority""#,
+    ])
+    func `what may cost more than the tokens of one answer is refused and named`(
+        member: String
+    ) throws {
+        let question = #""messages":[{"role":"user","content":"a"}]"#
+        let name = try #require(member.split(separator: "\"").first)
+        let body = { (text: String) in
+            try JSONDecoder().decode(JSONValue.self, from: Data("{\(question),\(text)}".utf8))
+        }
+        let refused = try #require(throws: Problem.self) {
+            try ChatRequest(try body(member), maxOutputTokens: 20)
+        }
+        #expect(refused.code == .invalidContent && refused.detail.contains("'\(name)'"))
+        _ = try ChatRequest(try body("\"\(name)\":null"), maxOutputTokens: 20)
+    }
+
+    @Test func `members that change nothing of what a call costs are passed on`() throws {
+        let text = #"""
+            {"messages":[{"role":"user","content":"a"}],"n":1,"modalities":["text"],
+             "service_tier":"auto","temperature":0.5,"seed":7}
+            """#
+        let value = try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
+        let chat = try ChatRequest(value, maxOutputTokens: 20)
+        #expect(chat.body["service_tier"] == "auto" && chat.body["seed"] == 7)
+    }
+
+    @Test(arguments: [
         (#"{"model":"no","messages":[{"role":"user","content":"a"}]}"#, 404, "model_not_found"),
         (#"{"messages":[]}"#, 422, "invalid_content"),
         (#"{"messages":[{"role":"user","content":"a"}],"n":2}"#, 422, "invalid_content"),
