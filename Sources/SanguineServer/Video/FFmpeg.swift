@@ -76,6 +76,19 @@ struct FFmpeg: Sendable {
         let length = try await run(ffprobe, question, file, limit: Self.reportBytes)
         let text = String(decoding: length, as: UTF8.self)
         let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        let pictures = try await pictures(file, input, count, seconds, timeout)
+        // The header may say more than there is.
+        guard pictures.isEmpty, seconds != nil else { return pictures }
+        return try await self.pictures(file, input, count, nil, timeout)
+    }
+
+    private func pictures(
+        _ file: UnnamedFile,
+        _ input: [String],
+        _ count: Int,
+        _ seconds: Double?,
+        _ timeout: Duration
+    ) async throws(FrameSampler.Failure) -> [[UInt8]] {
         // Of a damaged video each fault would be told, although pictures can be taken.
         var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"]
         // More than the time that it has, so that it is not the limit that ends it, while it is

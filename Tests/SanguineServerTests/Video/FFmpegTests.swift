@@ -167,6 +167,17 @@ struct FFmpegTests {
         }
     }
 
+    @Test func `a header that says more than there is costs no pictures`() async throws {
+        try await TemporaryFolder.with { folder in
+            let ffmpeg = try Self.script(
+                "case \"$*\" in *36000*) ;; *) \(Self.twoPictures) ;; esac",
+                probe: "echo 36000.0",
+                in: folder
+            )
+            #expect(try await ffmpeg.pictures([1], "video/mp4", 2).count == 2)
+        }
+    }
+
     @Test func `its complaint is told, and more than it may say is not`() async throws {
         try await TemporaryFolder.with { folder in
             let ffmpeg = try Self.script("echo 'moov atom not found' >&2; exit 1", in: folder)
