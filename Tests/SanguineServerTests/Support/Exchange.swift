@@ -67,6 +67,31 @@ final class UnreadConnection: Sendable {
         return UnreadConnection(channel)
     }
 
+    /// Opens a connection that the server has counted: it was answered by it.
+    static func answered(_ port: Int) async throws -> UnreadConnection {
+        let isAnswered = WatchedState(false)
+        let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .channelInitializer { channel in
+                channel.pipeline.addHandler(FirstBytes(isAnswered))
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+        let request = "GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"
+        try await channel.writeAndFlush(ByteBuffer(string: request))
+        try await isAnswered.wait(for: "an answer") { $0 }
+        return UnreadConnection(channel)
+    }
+
+    private final class FirstBytes: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+        private let isAnswered: WatchedState<Bool>
+
+        init(_ isAnswered: WatchedState<Bool>) { self.isAnswered = isAnswered }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            isAnswered.withLock { $0 = true }
+        }
+    }
+
     /// Ends it without a word.
     func close() { channel.close(promise: nil) }
 
