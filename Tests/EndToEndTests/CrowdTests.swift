@@ -23,22 +23,6 @@ extension EndToEnd {
             prompt: "{{question}}"
         )
 
-        private static func withConnections(
-            _ body: @Sendable (HTTPClient) async throws -> Void
-        ) async throws {
-            let http = HTTPClient(
-                eventLoopGroupProvider: .singleton,
-                configuration: API.configuration(connections: crowd + 10)
-            )
-            do {
-                try await body(http)
-            } catch {
-                try? await http.shutdown()
-                throw error
-            }
-            try await http.shutdown()
-        }
-
         private static func ask(
             _ number: Int,
             _ api: API,
@@ -55,7 +39,7 @@ extension EndToEnd {
 
         @Test func `what pays for a hundred calls pays for a hundred of a thousand`() async throws {
             try await LocalServer.with { server in
-                try await Self.withConnections { http in
+                try await API.withClient(connections: Self.crowd + 10) { http in
                     let api = API(port: server.port, http: http)
                     let guest = try await api.guest()
                     let answers = try await concurrently(Self.crowd) { number in
@@ -83,7 +67,7 @@ extension EndToEnd {
                 settings.upstream.url = upstream.url
                 settings.functions.append(Self.function)
                 try await LocalServer.with(settings: settings) { server in
-                    try await Self.withConnections { http in
+                    try await API.withClient(connections: Self.crowd + 10) { http in
                         let api = API(port: server.port, http: http)
                         let guest = try await api.guest()
                         let first = Task { try await Self.ask(0, api, guest) }

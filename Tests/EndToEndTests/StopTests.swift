@@ -33,31 +33,13 @@ extension EndToEnd {
         func `calls at an upstream that hangs get an answer, and their keys an end`(
             calls: Int
         ) async throws {
-            try await Self.withClient(connections: calls) { http in
+            try await API.withClient(connections: calls) { http in
                 try await TemporaryFolder.with { data in
                     try await Self.stopAndRepeat(calls, data, http)
                     let verified = try await Tool.run("ledger", "verify", "--data", data.path)
                     #expect(verified.status == 0, "\(verified.output)")
                 }
             }
-        }
-
-        /// Shuts the client down whatever the body throws: without that the process ends.
-        private static func withClient(
-            connections: Int,
-            _ body: (HTTPClient) async throws -> Void
-        ) async throws {
-            let http = HTTPClient(
-                eventLoopGroupProvider: .singleton,
-                configuration: API.configuration(connections: connections)
-            )
-            do {
-                try await body(http)
-            } catch {
-                try? await http.shutdown()
-                throw error
-            }
-            try await http.shutdown()
         }
 
         private static func stopAndRepeat(

@@ -48,6 +48,25 @@ struct API: Sendable {
         return configuration
     }
 
+    /// Runs the body with a client of its own, and shuts that down whatever the body throws:
+    /// without that the process ends.
+    static func withClient(
+        connections: Int,
+        _ body: (HTTPClient) async throws -> Void
+    ) async throws {
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: configuration(connections: connections)
+        )
+        do {
+            try await body(http)
+        } catch {
+            try? await http.shutdown()
+            throw error
+        }
+        try await http.shutdown()
+    }
+
     let base: String
     let http: HTTPClient
 

@@ -168,7 +168,7 @@ struct TrustedProxiesTests {
         } _: { server in
             var connections: [UnreadConnection] = []
             for _ in 0..<3 {
-                connections.append(try await UnreadConnection.open(server.ports.http, ""))
+                connections.append(try await UnreadConnection.answered(server.ports.http))
             }
             #expect(try await server.send("GET", "/health/live").status == 200)
             #expect(connections.allSatisfy { !$0.isClosed })
