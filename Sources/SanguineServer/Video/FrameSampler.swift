@@ -70,6 +70,7 @@ struct FrameSampler: Sendable {
         _ clock: any Clock<Duration>
     ) async throws(Failure) -> UpstreamRequest {
         guard case .prompt(var prompt) = request else { return request }
+        let watch = Stopwatch(clock)
         for turn in prompt.messages.indices {
             var parts: [UpstreamPrompt.Message.Part] = []
             for part in prompt.messages[turn].content {
@@ -77,7 +78,8 @@ struct FrameSampler: Sendable {
                     parts.append(part)
                     continue
                 }
-                let pictures = try await pictures(bytes, type, of: account, within: timeout, clock)
+                let left = max(.zero, timeout - watch.elapsed())
+                let pictures = try await pictures(bytes, type, of: account, within: left, clock)
                 parts += pictures.map { .image(type: "image/jpeg", bytes: $0) }
             }
             prompt.messages[turn].content = parts

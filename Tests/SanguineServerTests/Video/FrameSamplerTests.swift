@@ -54,6 +54,18 @@ struct FrameSamplerTests {
         #expect(hasEnded.value)
     }
 
+    @Test func `several videos share the time`() async throws {
+        let (clock, times) = (ManualClock(), WatchedState<[Duration]>([]))
+        let sampler = FrameSampler(count: 1) { _, _, _, timeout in
+            times.withLock { $0.append(timeout) }
+            clock.advance(by: .seconds(2))
+            return [Self.picture]
+        }
+        let request = prompt([Self.video, Self.video])
+        _ = try await sampler.request(request, within: .seconds(5), clock)
+        #expect(times.value == [.seconds(5), .seconds(3)])
+    }
+
     @Test func `no more videos are read at a time than there are turns`() async throws {
         let running = Mutex(0)
         let most = Mutex(0)
