@@ -145,6 +145,7 @@ public struct SanguineServer: Service {
     public func run() async throws {
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
+        let frames = try settings.frameSampler()
         let descriptors = try Descriptors(
             limit: Descriptors.raiseLimit(),
             connections: settings.limits.connections,
@@ -172,9 +173,10 @@ public struct SanguineServer: Service {
                 )
             }
         }
-        let functions = functionRunner(
-            try settings.pool(of: named ?? [], clock: delay, reports: .metrics(registry, logger))
-        )
+        let reports = UpstreamReports.metrics(registry, logger)
+        let pool = Upstreams(named ?? [], frames: frames, clock: delay, reports: reports)
+        let functions = functionRunner(pool)
+        // Nothing may throw since the client was made: it must be shut down.
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(http, functions.calls)

@@ -123,6 +123,35 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a server that is to make pictures and has no FFmpeg says what to install`()
+            async throws
+        {
+            try await TemporaryFolder.with { folder in
+                let file = folder.appending(path: "sanguine.yaml")
+                let settings = """
+                    upstream:
+                      url: http://127.0.0.1:1
+                      video: frames
+                    video:
+                      ffmpeg: \(folder.path)/ffmpeg
+                    """
+                try Data(settings.utf8).write(to: file)
+                let ended = try await Tool.run(
+                    "serve",
+                    "--data",
+                    folder.appending(path: "data").path,
+                    "--port",
+                    "0",
+                    "--admin-port",
+                    "0",
+                    "--config",
+                    file.path
+                )
+                #expect(ended.status == 1, "\(ended.errors)")
+                #expect(ended.errors.contains("Install FFmpeg"), "\(ended.errors)")
+            }
+        }
+
         @Test(arguments: [
             ["serve", "--port", "0", "--admin-port", "0", "--log-level", "critical"],
             ["ledger", "verify"], ["account", "show", "--id", id],

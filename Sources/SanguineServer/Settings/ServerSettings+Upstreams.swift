@@ -10,17 +10,6 @@ extension ServerSettings {
             + upstreams.map { ($0.name, $0.model) }
     }
 
-    /// The pool of the upstreams that were made of ``upstreamConfigurations()``.
-    ///
-    /// - Throws: ``FFmpegMissing``.
-    func pool(
-        of upstreams: [NamedUpstream],
-        clock: any Clock<Duration>,
-        reports: UpstreamReports
-    ) throws(FFmpegMissing) -> Upstreams {
-        Upstreams(upstreams, frames: try frameSampler(), clock: clock, reports: reports)
-    }
-
     /// What makes pictures of videos; `nil` if no upstream asks for them.
     ///
     /// - Throws: ``FFmpegMissing``.
