@@ -12,7 +12,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench litellm simulate leaks fuzz format lint scripts openapi openai consumer docs packages
+.PHONY: help demo test flaky check bench litellm simulate leaks fuzz sanitize format lint scripts openapi openai browser consumer docs packages
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ fuzz: packages ## Send CASES (1000000) changed bodies and as many streams of byt
 	$(SWIFT) build $(RELEASE) --product Fuzz
 	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
 
+sanitize: packages ## Run the tests under the thread sanitizer, and a fuzzed server under the address sanitizer.
+	Scripts/sanitize.sh
+
 format: ## Format all Swift files.
 	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)
 
@@ -73,6 +76,9 @@ docs: packages ## Render the documentation into .build/documentation; a broken l
 
 openapi: packages ## Send a server what its /openapi.json allows and forbids, for two minutes at most.
 	Scripts/check-openapi.sh
+
+browser: packages ## Follow a server's live feed in Chromium with the module of the guide, if there is one.
+	Scripts/check-browser.sh
 
 openai: packages ## Let the official openai package talk to a server, and compare the charges.
 	Scripts/check-openai.sh

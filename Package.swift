@@ -440,6 +440,8 @@ let package = Package(
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            // Folders that an earlier version made.
+            resources: [.copy("Resources/old-folders.tar.gz")],
             swiftSettings: strict
         ),
         // The samples and the numbers of the documentation, so that they compile and agree.
@@ -602,3 +604,14 @@ let package = Package(
         .testTarget(name: "TidyTests", swiftSettings: strict),
     ]
 )
+
+// `make sanitize`: the thread sanitizer does not know the standard library's mutex on Linux, so a
+// mutex on `pthread_mutex_t` hides it in each of our targets.
+if Context.environment["SANGUINE_THREAD_SANITIZER"] != nil {
+    for target in package.targets where target.type != .system {
+        target.plugins = [.plugin(name: "CopyMutex")]
+    }
+    package.targets.append(
+        .plugin(name: "CopyMutex", capability: .buildTool(), path: "Tests/Sanitizers/CopyMutex")
+    )
+}

@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// The client's limits and defaults.
 ///
 /// One place, with units.
@@ -49,6 +51,10 @@ public enum ClientLimits {
     public static let longestBatchWindow: Duration = .seconds(1)
     /// Bytes of an answer: 8 MiB.
     public static let responseBytes = 8 << 20
+    /// Bytes of an answer that is a file, of a type that is neither JSON nor text: 25 MiB.
+    ///
+    /// As much as may be uploaded (`WireLimits.blobBytes`). It is in memory.
+    public static let fileBytes = WireLimits.blobBytes
     /// Bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
     ///
     /// Files are not, see ``uploadBytes``.
@@ -61,7 +67,18 @@ public enum ClientLimits {
     ///
     /// Without any for ``requestTimeout`` it ends.
     public static let uploadTimeout: Duration = .hours(6)
-    /// Redirects of a request with a body that are followed, with the body: 5.
+    /// How long a process waits for the lock of the files that another process of the app holds:
+    /// 2 seconds.
+    ///
+    /// The other process may be suspended. What waits then fails with ``SanguineError/store(_:)``.
+    public static let fileLockWait: Duration = .seconds(2)
+    /// How long a write or a read waits for a database that another process of the app has locked:
+    /// half a second.
+    ///
+    /// Reads on the main thread may wait behind the write. What waits then fails with
+    /// ``SanguineError/store(_:)``; nothing is lost.
+    public static let databaseLockWait: Duration = .milliseconds(500)
+    /// Redirects of one request that are followed: 5.
     public static let redirects = 5
     /// How long the renewal of an app's own token may take: a minute.
     ///
@@ -109,6 +126,11 @@ public enum ClientLimits {
     /// How long what a user leaves waiting at a sign-out is kept for their return, unless
     /// ``SanguineClient/signOut(keeping:)`` says otherwise: 90 days.
     public static let waitingOperationsKept: Duration = .hours(90 * 24)
+    /// How much of it counts between two readings of the device's clock, at launches, sign-ins and
+    /// sign-outs: 7 days.
+    ///
+    /// The clock may be wrong: a launch with one that is years ahead must not end the time.
+    public static let countedGap: Duration = .hours(7 * 24)
     /// Bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
     public static let userIDBytes = 256
 }

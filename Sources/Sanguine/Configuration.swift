@@ -67,6 +67,27 @@ extension SanguineClient {
         /// Called with the whole answer, on any thread, under no lock. `nil` leaves it to what the
         /// client makes of any answer: a problem (RFC 9457), or the status alone. Default: nothing.
         public var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
+        /// Decides whether a success is an answer of the app's own backend, or came from something
+        /// in between: the login page of a network, say.
+        ///
+        /// Called for each response of status 200 to 399, on any thread, under no lock. What is no
+        /// answer is ``TransportError/intercepted(_:)``, or, from 300 on, a problem: a read keeps
+        /// the value that it has and is tried again, and a mutation waits and is sent again.
+        ///
+        /// A backend that really answers with web pages says so in the `Accept` of the request, or
+        /// here, as does one that answers a write with a redirect to what it has made:
+        ///
+        /// ```swift
+        /// configuration.isAnswer = { request, response in
+        ///     response.status == 303 || response.isAnswer(to: request)
+        /// }
+        /// ```
+        ///
+        /// Default: ``TransportResponse/isAnswer(to:)``. A Sanguine server has that rule always.
+        public var isAnswer: @Sendable (TransportRequest, TransportResponse) -> Bool = {
+            request,
+            response in response.isAnswer(to: request)
+        }
         /// The folder for what survives the process.
         ///
         /// Default: `Sanguine/<app>` in the user's Application Support folder. One folder serves
@@ -75,6 +96,14 @@ extension SanguineClient {
         public var folder: URL?
         /// Whether nothing is to survive the process; ``folder`` does not matter then.
         public var isInMemory = false
+        /// The version of the app, of any form.
+        ///
+        /// When it changes, the values on disk count as stale once, see
+        /// <doc:Releasing-A-New-Version>. Default: the bundle's `CFBundleVersion`; `nil` where
+        /// there is none, and then they never do.
+        public var appVersion: String? = {
+            Bundle.main.object(forInfoDictionaryKey: "CFBundleVersion") as? String
+        }()
         /// What carries requests.
         ///
         /// Default: a ``URLSessionTransport``, closed with the client.

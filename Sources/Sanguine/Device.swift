@@ -59,7 +59,11 @@ final class Device: Sendable {
             authorizer: present
         )
         let partition = Partition(
-            store: try ClientStore(folder: configuration.storeFolder, log: log),
+            store: try ClientStore(
+                folder: configuration.storeFolder,
+                appVersion: configuration.appVersion,
+                log: log
+            ),
             attempts: ReadAttempts(
                 QueryRequest.Backend(call: call, configuration: configuration),
                 configuration
@@ -96,7 +100,11 @@ final class Device: Sendable {
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func freshPartition() throws(StoreError) -> Partition {
         Partition(
-            store: try ClientStore(folder: configuration.storeFolder, log: log),
+            store: try ClientStore(
+                folder: configuration.storeFolder,
+                appVersion: configuration.appVersion,
+                log: log
+            ),
             attempts: partition.attempts,
             queue: configuration.queue(EntryWriter.label)
         )
@@ -188,6 +196,10 @@ final class PresentUser: Authorizer {
     var account: Identifier? { user.withLock { $0 }?.account }
 
     var owner: Owner? { user.withLock { $0 }?.owner }
+
+    var maySignIn: Bool { user.withLock { $0 }?.maySignIn ?? true }
+
+    func allowSignIn() { user.withLock { $0 }?.allowSignIn() }
 
     func accessToken() async throws(SanguineError) -> String {
         guard let user = user.withLock({ $0 }) else { throw .closed }

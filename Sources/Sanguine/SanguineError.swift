@@ -63,6 +63,7 @@ extension SanguineError {
         case .transport(.interrupted): "interrupted"
         case .transport(.bodyTooLarge): "answer_too_large"
         case .transport(.invalid): "invalid_exchange"
+        case .transport(.intercepted): "intercepted"
         case .decoding: "decoding"
         case .store: "store"
         case .outcomeUnknown: "outcome_unknown"
@@ -83,11 +84,28 @@ extension SanguineError {
 
 extension SanguineError {
     /// What is performed or tried again must be known again after a restart.
-    static func unregistered(_ name: String) -> SanguineError {
+    ///
+    /// - Parameters:
+    ///   - name: The mutation's name.
+    ///   - type: Its type, if that is known: not of an operation of an earlier version of the app.
+    /// - Returns: The error, which says how to register it.
+    static func unregistered(_ name: String, _ type: Any.Type? = nil) -> SanguineError {
+        let cure =
+            type.map { "Call configuration.register(\($0).self) before the client is made" }
+                ?? """
+                An earlier version of the app has performed it. Register its type again, with \
+                register(_:) of SanguineClient.Configuration, before the client is made, or \
+                discard the operation
+                """
+        return .invalidDeclaration("No mutation '\(name)' is registered. \(cure).")
+    }
+
+    /// A mutation must not change what the client derives itself.
+    static func unchangeable(_ query: String, by mutation: String) -> SanguineError {
         .invalidDeclaration(
             """
-            No mutation '\(name)' is registered. Call register(_:) of SanguineClient.Configuration \
-            with its type, before the client is made.
+            The mutation '\(mutation)' changes '\(query)', which follows the server and the calls \
+            in flight. Remove that update from its effects(on:).
             """
         )
     }

@@ -27,6 +27,7 @@ public final class Authority: Sendable {
     let cursors: CursorSeal
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
+    let incompleteIndexes = IncompleteIndexes()
 
     /// Creates an authority over a storage.
     ///
@@ -117,7 +118,16 @@ extension Problem {
                 """,
                 retryAfter: 60
             )
-        case .failed, .damaged, .unknownOutcome:
+        case .damaged:
+            self.init(
+                .overloaded,
+                """
+                The server's data is damaged and takes no changes until its operator has repaired \
+                it. Nothing was changed: send the request again later, with the same key.
+                """,
+                retryAfter: 60
+            )
+        case .failed, .unknownOutcome:
             // The reason goes to the log, not to the client: it may name files.
             self.init(
                 .internalFault,

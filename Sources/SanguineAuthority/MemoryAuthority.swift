@@ -16,6 +16,19 @@ package struct MemoryAuthority: Sendable {
         authority = Authority(storage: storage, keys: keys, settings: settings, clock: clock)
     }
 
+    // MARK: - Copies
+
+    /// Returns a copy of all data.
+    package func copy() throws(Problem) -> MemoryStorage.Copy {
+        do { return try storage.copy() } catch { throw Problem(error) }
+    }
+
+    /// Replaces all data by an older copy, under a new epoch.
+    package func restore(_ copy: MemoryStorage.Copy) throws(Problem) {
+        do { try storage.restore(copy) } catch { throw Problem(error) }
+        authority.tokens.restart()
+    }
+
     // MARK: - Accounts
 
     /// Makes a guest's account, whose device nobody has.

@@ -18,7 +18,9 @@ struct SanguineTool: AsyncParsableCommand {
             ),
             CommandGroup(
                 name: "Support:",
-                subcommands: [Doctor.self, Ledger.self, AccountCommand.self]
+                subcommands: [
+                    Doctor.self, Backup.self, Restore.self, Ledger.self, AccountCommand.self,
+                ]
             ),
             CommandGroup(
                 name: "Use:",

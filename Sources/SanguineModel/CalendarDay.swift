@@ -104,6 +104,8 @@ extension CalendarDay: CustomStringConvertible {
 
     /// Creates a day from `YYYY-MM-DD`, or returns `nil` if the text is no day that exists.
     public init?(_ text: String) {
+        // Before it is split: any text may come here, and a character may be of any length.
+        guard text.utf8.count == 10 else { return nil }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == [4, 2, 2],
             text.utf8.allSatisfy({ $0 == UInt8(ascii: "-") || (48...57).contains($0) }),

@@ -6,6 +6,7 @@ extension String {
     /// one character may be any number of bytes.
     package func isPlainText(of characters: ClosedRange<Int>) -> Bool {
         utf8.count <= Self.bytesPerCharacter * characters.upperBound
+            && hasMarks(inRow: WireLimits.nameMarks)
             && characters.contains(count)
             && !unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
     }

@@ -66,4 +66,11 @@ public enum WireLimits {
     public static let jsonNesting = 32
     /// Values, and names of members, of a body; in a push those of one operation.
     public static let jsonValues = 2_000
+    /// Bytes of a member's name.
+    public static let memberNameBytes = 1_024
+    /// Combining marks in a row, in a member's name and in a header: those of a stream-safe text
+    /// (UAX #15).
+    public static let nameMarks = 30
+    /// Combining marks in a row, in any text of a body.
+    public static let textMarks = 256
 }

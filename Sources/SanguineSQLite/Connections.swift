@@ -1,6 +1,7 @@
 import GRDB
 import GRDBSQLite
 import SanguineAuthority
+import SanguineModel
 
 /// Opens connections with the settings on which the guarantees rest.
 ///
@@ -44,14 +45,60 @@ enum Connections {
         }
     }
 
+    /// Reads the database's epoch, after assigning a new one where the caller says so.
+    static func epoch(
+        of queue: DatabaseQueue,
+        isNew: Bool
+    ) throws(SQLiteStorageError) -> Epoch {
+        try translating {
+            try queue.writeWithoutTransaction { database in
+                if isNew {
+                    try database.execute(
+                        sql: "UPDATE meta SET value = ? WHERE name = 'epoch'",
+                        arguments: [Epoch.random().text]
+                    )
+                }
+                let text = try String.fetchOne(
+                    database,
+                    sql: "SELECT value FROM meta WHERE name = 'epoch'"
+                )
+                guard let epoch = Epoch(text ?? "") else {
+                    throw SQLiteStorageError.failed("the database has no epoch")
+                }
+                return epoch
+            }
+        }
+    }
+
+    /// Refuses a folder whose log belongs to another state of the database file, before anything is
+    /// written.
+    ///
+    /// By a connection that only reads: it leaves both files as they are, also when it is closed.
+    static func checkHistory(
+        of folder: DataFolder,
+        options: SQLiteStorageOptions
+    ) throws(SQLiteStorageError) {
+        guard DataFolder.size(of: folder.walPath) > 0, DataFolder.size(of: folder.databasePath) > 0
+        else { return }
+        let isMixed = try translating {
+            let queue = try reader(at: .shared(folder), options: options, schema: nil)
+            defer { try? queue.close() }
+            return try queue.unsafeRead { database in
+                guard let handle = database.sqliteConnection else { return false }
+                return try Integrity.isMixed(handle, in: folder)
+            }
+        }
+        guard !isMixed else { throw .mixed(folder: folder.path) }
+    }
+
     /// Opens a connection that reads, and can do nothing else.
     ///
     /// Where the folder cannot be written, SQLite cannot make the memory that connections share:
-    /// the connection then reads alone, see ``ReadOnlyPlace``.
+    /// the connection then only reads, see ``ReadOnlyPlace``. Without a schema it reads all.
     static func reader(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
-        schema: Schema
+        schema: Schema?
     ) throws(SQLiteStorageError) -> DatabaseQueue {
         do throws(SQLiteStorageError) {
             return try reader(at: .shared(folder), options: options, schema: schema)
@@ -64,7 +111,7 @@ enum Connections {
     private static func reader(
         at place: ReadOnlyPlace,
         options: SQLiteStorageOptions,
-        schema: Schema
+        schema: Schema?
     ) throws(SQLiteStorageError) -> DatabaseQueue {
         var configuration = configuration(label: "reader", options: options)
         configuration.readonly = true
@@ -77,7 +124,7 @@ enum Connections {
                 try database.execute(
                     sql: "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;"
                 )
-                try schema.check(database)
+                try schema?.check(database)
             }
             return queue
         }
@@ -138,7 +185,11 @@ final class WriteConnection {
     private let begin: SQLStatement
     private let end: SQLStatement
     private let undo: SQLStatement
+    private let number: SQLStatement
     private let handle: OpaquePointer
+    /// The rows that the connection had changed when the transaction began; `nil` if it is to be
+    /// committed in any case.
+    private var changesAtBegin: Int32?
 
     init(_ database: Database) throws(SQLFailure) {
         guard let handle = database.sqliteConnection else {
@@ -153,9 +204,13 @@ final class WriteConnection {
         begin = try SQLStatement("BEGIN IMMEDIATE", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
         undo = try SQLStatement("ROLLBACK", on: handle)
+        number = try SQLStatement(CommitNumber.raise, on: handle)
     }
 
-    func beginTransaction() throws(SQLFailure) { try begin.run() }
+    func beginTransaction() throws(SQLFailure) {
+        try begin.run()
+        changesAtBegin = sqlite3_total_changes(handle)
+    }
 
     func store(_ change: Change) throws(SQLFailure) { try changes.store(change) }
 
@@ -167,7 +222,11 @@ final class WriteConnection {
         return try surplusSessions.all(SessionRow.init(from:))
     }
 
-    func commit() throws(SQLFailure) { try end.run() }
+    /// Commits, with the next ``CommitNumber`` if anything was changed.
+    func commit() throws(SQLFailure) {
+        if sqlite3_total_changes(handle) != changesAtBegin { try number.run() }
+        try end.run()
+    }
 
     /// Ends the transaction, if there is one: after some failures SQLite has ended it by itself.
     func rollBack() {
@@ -191,11 +250,10 @@ final class WriteConnection {
         }
     }
 
-    /// Commits something that changes nothing: the number of the schema is written again.
+    /// Commits something that changes no data: the next commit's number.
     func commitNothing() throws(SQLFailure) {
         try inTransaction { () throws(SQLFailure) in
-            let version = try statement("PRAGMA user_version").first { $0.integer(0) } ?? 0
-            try statement("PRAGMA user_version = \(version)").run()
+            changesAtBegin = nil
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 
 /// Where the driver's files are, and who may read them.
 struct DataFolder: Sendable {
@@ -9,7 +10,17 @@ struct DataFolder: Sendable {
     var walPath: String { databasePath + "-wal" }
     var sharedMemoryPath: String { databasePath + "-shm" }
     var lockPath: String { path + "/sanguine.lock" }
+    var historyPath: String { path + "/sanguine.history" }
     var blobsPath: String { path + "/blobs" }
+
+    /// The name of a file in the folder: `blobs/ab/abcdef…`.
+    func blobName(_ id: BlobID) -> String {
+        let name = id.description
+        return "blobs/\(name.prefix(2))/\(name)"
+    }
+
+    /// The path of a file.
+    func blobPath(_ id: BlobID) -> String { "\(path)/\(blobName(id))" }
 
     init(_ folder: URL) {
         let path = folder.standardizedFileURL.path(percentEncoded: false)
@@ -18,6 +29,9 @@ struct DataFolder: Sendable {
 
     /// Whether there is a database.
     var hasDatabase: Bool { FileManager.default.fileExists(atPath: databasePath) }
+
+    /// The bytes of the database; 0 if there is none.
+    var size: Int64 { Self.size(of: databasePath) }
 
     /// The free bytes of its disk, or `nil` if the system does not say.
     var space: DiskSpace? { DiskSpace(of: path) }

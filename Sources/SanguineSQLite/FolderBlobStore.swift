@@ -23,7 +23,7 @@ import Darwin
 /// Invariants:
 /// 1. A file is put in its place, or kept again, and removed under one lock, so none is removed
 ///    that was kept again.
-/// 2. After ``close()`` no file changes.
+/// 2. After ``close()`` no file changes, nor once damage is found.
 ///
 /// Mutable state: the files, as above; two atomic numbers.
 final class FolderBlobStore: BlobStore {
@@ -31,6 +31,7 @@ final class FolderBlobStore: BlobStore {
     static let lanes = 4
 
     private let folder: DataFolder
+    private let damage: FoundDamage
     private let queues: [DispatchQueue]
     private let turn = Atomic(0)
     private let draft = Atomic(0)
@@ -39,8 +40,9 @@ final class FolderBlobStore: BlobStore {
 
     /// Opens the folder, of which no other store may have a hold, and drops what a former process
     /// has left half-written.
-    init(_ folder: DataFolder) {
+    init(_ folder: DataFolder, damage: FoundDamage = FoundDamage()) {
         self.folder = folder
+        self.damage = damage
         queues = (1...Self.lanes).map { DispatchQueue(label: "sanguine.blobs.\($0)") }
         // What cannot be removed is only in nobody's way.
         try? FileManager.default.removeItem(atPath: drafts)
@@ -49,9 +51,8 @@ final class FolderBlobStore: BlobStore {
     private var drafts: String { folder.blobsPath + "/incoming" }
 
     private func place(_ id: BlobID) -> (folder: String, file: String) {
-        let name = id.description
-        let parent = "\(folder.blobsPath)/\(name.prefix(2))"
-        return (parent, "\(parent)/\(name)")
+        let file = folder.blobPath(id)
+        return (URL(filePath: file).deletingLastPathComponent().path, file)
     }
 
     func keep(
@@ -59,17 +60,18 @@ final class FolderBlobStore: BlobStore {
         as id: BlobID,
         at moment: Timestamp
     ) async throws(StorageError) {
-        try await perform { [self] () throws(FileFailure) in
+        try damage.check()
+        try await perform { [self] () throws(Piecewise.Failure) in
             let place = place(id)
             for path in [folder.blobsPath, drafts, place.folder] { try makeFolder(path) }
-            let isThere = try places.withLock { _ throws(FileFailure) in
+            let isThere = try places.withLock { _ throws(Piecewise.Failure) in
                 try keepAgain(place.file, bytes.count, moment)
             }
             if !isThere {
                 let path = "\(drafts)/\(draft.add(1, ordering: .relaxed).newValue)"
-                do throws(FileFailure) {
+                do throws(Piecewise.Failure) {
                     try write(bytes, to: path, at: moment)
-                    try places.withLock { _ throws(FileFailure) in
+                    try places.withLock { _ throws(Piecewise.Failure) in
                         try check(rename(path, place.file), place.file)
                     }
                 } catch {
@@ -78,7 +80,7 @@ final class FolderBlobStore: BlobStore {
                 }
             }
             // Also of one that is there: whoever has put it there may have died before this.
-            try flush(place.folder)
+            try Piecewise.flush(place.folder)
         }
     }
 
@@ -87,12 +89,12 @@ final class FolderBlobStore: BlobStore {
         from offset: Int,
         count: Int
     ) async throws(StorageError) -> [UInt8]? {
-        try await perform { [self] () throws(FileFailure) in
+        try await perform { [self] () throws(Piecewise.Failure) in
             let path = place(id).file
             let file = open(path, O_RDONLY | O_CLOEXEC)
             guard file >= 0 else {
                 if errno == ENOENT { return nil }
-                throw FileFailure(path)
+                throw Piecewise.Failure(path)
             }
             defer { Foundation.close(file) }
             return try bytes(of: file, path, from: max(0, offset), count: max(0, count))
@@ -104,7 +106,7 @@ final class FolderBlobStore: BlobStore {
         after id: BlobID?,
         limit: Int
     ) async throws(StorageError) -> [BlobID] {
-        try await perform { [self] () throws(FileFailure) in
+        try await perform { [self] () throws(Piecewise.Failure) in
             var found: [BlobID] = []
             let first = id.map { String($0.description.prefix(2)) } ?? ""
             for name in names(in: folder.blobsPath).sorted() where name.count == 2 && name >= first
@@ -123,9 +125,10 @@ final class FolderBlobStore: BlobStore {
 
     @discardableResult
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool {
-        try await perform { [self] () throws(FileFailure) in
+        try damage.check()
+        return try await perform { [self] () throws(Piecewise.Failure) in
             let path = place(id).file
-            return try places.withLock { _ throws(FileFailure) in
+            return try places.withLock { _ throws(Piecewise.Failure) in
                 guard let at = keptAt(path), at < moment else { return false }
                 try check(unlink(path), path)
                 return true
@@ -143,7 +146,7 @@ final class FolderBlobStore: BlobStore {
 
     /// Performs the body on one of the threads, whatever becomes of the calling task.
     private func perform<Value: Sendable>(
-        _ body: @escaping @Sendable () throws(FileFailure) -> Value
+        _ body: @escaping @Sendable () throws(Piecewise.Failure) -> Value
     ) async throws(StorageError) -> Value {
         let turn = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]
@@ -153,7 +156,7 @@ final class FolderBlobStore: BlobStore {
                 guard !isClosed.load(ordering: .acquiring) else {
                     return caller.resume(returning: .failure(.closed))
                 }
-                do throws(FileFailure) {
+                do throws(Piecewise.Failure) {
                     caller.resume(returning: .success(try body()))
                 } catch {
                     caller.resume(returning: .failure(error.asStorageError))
@@ -173,7 +176,7 @@ extension FolderBlobStore {
         _ path: String,
         _ size: Int,
         _ moment: Timestamp
-    ) throws(FileFailure) -> Bool {
+    ) throws(Piecewise.Failure) -> Bool {
         guard let at = keptAt(path), DataFolder.size(of: path) == size else { return false }
         let times = [max(at, moment), max(at, moment)].map(\.systemTime)
         try check(utimensat(AT_FDCWD, path, times, 0), path)
@@ -184,24 +187,11 @@ extension FolderBlobStore {
         _ bytes: [UInt8],
         to path: String,
         at moment: Timestamp
-    ) throws(FileFailure) {
+    ) throws(Piecewise.Failure) {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw FileFailure(path) }
+        guard file >= 0 else { throw Piecewise.Failure(path) }
         defer { Foundation.close(file) }
-        var offset = 0
-        while offset < bytes.count {
-            let count = bytes.withUnsafeBytes { buffer in
-                pwrite(
-                    file,
-                    buffer.baseAddress.map { $0 + offset },
-                    buffer.count - offset,
-                    off_t(offset)
-                )
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw FileFailure(path) }
-            offset += count
-        }
+        try Piecewise.write(bytes, to: file, path)
         try check(futimens(file, [moment.systemTime, moment.systemTime]), path)
         try check(fsync(file), path)
     }
@@ -211,43 +201,18 @@ extension FolderBlobStore {
         _ path: String,
         from start: Int,
         count: Int
-    ) throws(FileFailure) -> [UInt8] {
+    ) throws(Piecewise.Failure) -> [UInt8] {
         let size = lseek(file, 0, SEEK_END)
-        guard size >= 0 else { throw FileFailure(path) }
-        let wanted = min(count, max(0, Int(size) - start))
-        var bytes = [UInt8](repeating: 0, count: wanted)
-        var done = 0
-        while done < wanted {
-            let count = bytes.withUnsafeMutableBytes { buffer in
-                pread(
-                    file,
-                    buffer.baseAddress.map { $0 + done },
-                    wanted - done,
-                    off_t(start + done)
-                )
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw FileFailure(path) }
-            if count == 0 { break }
-            done += count
-        }
-        bytes.removeLast(wanted - done)
-        return bytes
+        guard size >= 0 else { throw Piecewise.Failure(path) }
+        return try Piecewise.read(file, path, from: start, min(count, max(0, Int(size) - start)))
     }
 
     /// Makes a folder for its owner alone, unless it is there, and flushes where its name stands.
-    private func makeFolder(_ path: String) throws(FileFailure) {
+    private func makeFolder(_ path: String) throws(Piecewise.Failure) {
         guard mkdir(path, 0o700) != 0 else {
-            return try flush(URL(filePath: path).deletingLastPathComponent().path)
+            return try Piecewise.flush(URL(filePath: path).deletingLastPathComponent().path)
         }
-        guard errno == EEXIST else { throw FileFailure(path) }
-    }
-
-    private func flush(_ folder: String) throws(FileFailure) {
-        let file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard file >= 0 else { throw FileFailure(folder) }
-        defer { Foundation.close(file) }
-        try check(fsync(file), folder)
+        guard errno == EEXIST else { throw Piecewise.Failure(path) }
     }
 
     private func names(in path: String) -> [String] {
@@ -263,29 +228,8 @@ extension FolderBlobStore {
         )
     }
 
-    private func check(_ result: Int32, _ path: String) throws(FileFailure) {
-        guard result == 0 else { throw FileFailure(path) }
-    }
-}
-
-/// What the system said when it could not do something with a file.
-private struct FileFailure: Error {
-    let code: Int32
-    let path: String
-
-    /// Takes the reason of the last call of the system.
-    init(_ path: String) {
-        code = errno
-        self.path = path
-    }
-
-    var asStorageError: StorageError {
-        let text = "\(path): \(String(cString: strerror(code)))"
-        return switch code {
-        case ENOSPC, EDQUOT: .full(text)
-        case EROFS: .readOnly(text)
-        default: .failed(text)
-        }
+    private func check(_ result: Int32, _ path: String) throws(Piecewise.Failure) {
+        guard result == 0 else { throw Piecewise.Failure(path) }
     }
 }
 

@@ -19,6 +19,7 @@ import Synchronization
 /// 5. Of the commands that were taken in and not answered there are at most `queuedCommands`, and
 ///    of one account `queuedCommandsPerAccount`. Everything else in the queue is the server's own:
 ///    a sweep at a time.
+/// 6. Once damage is found no work is done any more: all of it fails with the damage.
 ///
 /// Mutable state: one `State`, guarded by its mutex; `places` guards its own. `wake` is signalled
 /// once for each time that `isAsleep` becomes false. The counters are atomic.
@@ -50,13 +51,19 @@ final class GroupWriter: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let options: SQLiteStorageOptions
     private let cache: CommittedCache
+    private let damage: FoundDamage
     private let places: SharedPool
     private let commitCount = Atomic(0)
     private let commandCount = Atomic(0)
 
-    init(options: SQLiteStorageOptions, cache: CommittedCache) {
+    init(
+        options: SQLiteStorageOptions,
+        cache: CommittedCache,
+        damage: FoundDamage = FoundDamage()
+    ) {
         self.options = options
         self.cache = cache
+        self.damage = damage
         places = SharedPool(
             limit: options.queuedCommands,
             accountShare: options.queuedCommandsPerAccount
@@ -74,9 +81,17 @@ final class GroupWriter: Sendable {
 
     /// Starts the thread, which owns the connection and the lock from now on.
     ///
+    /// - Parameters:
+    ///   - database: The connection.
+    ///   - lock: The lock, released at the end.
+    ///   - closed: Called after the connection was closed cleanly, still under the lock.
     /// - Throws: What SQLite says if the database does not have the tables that the statements
     /// need.
-    func start(_ database: DatabaseQueue, lock: LockFile) throws(SQLFailure) {
+    func start(
+        _ database: DatabaseQueue,
+        lock: LockFile,
+        closed: @escaping @Sendable () -> Void
+    ) throws(SQLFailure) {
         // Compiled once here, so that opening fails and not the first command.
         do {
             try database.inDatabase { _ = try WriteConnection($0) }
@@ -88,7 +103,7 @@ final class GroupWriter: Sendable {
         let thread = Thread { [self] in
             database.inDatabase { run($0) }
             // A failure to close leaves files that the next opening recovers from.
-            try? database.close()
+            if (try? database.close()) != nil { closed() }
             lock.release()
             let waiting = state.withLock { state in
                 state.hasEnded = true
@@ -119,6 +134,14 @@ final class GroupWriter: Sendable {
         let answer = await withCheckedContinuation { caller in
             enqueue(.command(WaitingCommand(command: command, caller: caller)))
         }
+        return try noted(answer)
+    }
+
+    /// Returns the answer, and notes a failure that is damage.
+    private func noted<Value>(
+        _ answer: Result<Value, StorageError>
+    ) throws(StorageError) -> Value {
+        if case .failure(let error) = answer { damage.note(error) }
         return try answer.get()
     }
 
@@ -158,7 +181,7 @@ final class GroupWriter: Sendable {
                 }
             )
         }
-        return try result.get()
+        return try noted(result)
     }
 
     /// Refuses new work, and returns when all of the old is done.
@@ -208,13 +231,21 @@ final class GroupWriter: Sendable {
         }
         while true {
             switch nextTurn() {
-            case .commands(let commands): perform(commands, on: connection)
-            case .errand(let errand): errand(connection)
+            case .commands(let commands): perform(commands, on: unlessDamaged(connection))
+            case .errand(let errand): errand(unlessDamaged(connection))
             case .drained(let waiting): for caller in waiting { caller.resume() }
             case .sleep: wake.wait()
             case .end: return
             }
         }
+    }
+
+    /// The connection, unless something was found to be damaged: the one decision that keeps writes
+    /// from damaged data.
+    private func unlessDamaged(
+        _ connection: Result<WriteConnection, StorageError>
+    ) -> Result<WriteConnection, StorageError> {
+        damage.reason.map { .failure(.damaged($0)) } ?? connection
     }
 
     private func perform(

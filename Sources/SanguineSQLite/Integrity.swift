@@ -1,29 +1,56 @@
-import GRDB
-import SanguineAuthority
+import GRDBSQLite
 
 /// Looks for pages and rows that do not fit together.
 enum Integrity {
     /// Findings that are told of, at most.
     static let limit = 10
 
-    /// Looks at a database of at most ``SQLiteStorageOptions/checkedBytes`` when it is opened.
+    /// The finding of a log that belongs to another state of the database file.
+    static let mixed = """
+        The log sanguine.sqlite-wal belongs to another state of sanguine.sqlite: they were copied \
+        while a server was running.
+        """
+
+    /// Reads every page, and compares every index with its table.
     ///
-    /// - Returns: The first finding, or `nil`.
-    static func damageAtOpening(
-        of database: DatabaseQueue,
-        in folder: DataFolder,
-        options: SQLiteStorageOptions
-    ) -> String? {
-        guard DataFolder.size(of: folder.databasePath) <= Int64(options.checkedBytes) else {
-            return nil
+    static func findings(
+        _ handle: OpaquePointer,
+        in folder: DataFolder
+    ) throws(SQLFailure) -> [String] {
+        if try isLeftMixed(handle, in: folder) { return [mixed] }
+        let check = try SQLStatement("PRAGMA integrity_check(\(limit))", on: handle)
+        let said = try check.all { $0.text(0) }
+        return said == ["ok"] ? [] : said
+    }
+
+    /// Whether no process has the folder open, and the log belongs to another state of the
+    /// database.
+    ///
+    /// A server changes both files, and has compared them when it started. So it is asked again
+    /// afterwards whether there is one.
+    static func isLeftMixed(
+        _ handle: OpaquePointer,
+        in folder: DataFolder
+    ) throws(SQLFailure) -> Bool {
+        guard LockFile.holder(of: folder) == .nobody, try isMixed(handle, in: folder) else {
+            return false
         }
-        do {
-            let said = try database.inDatabase {
-                try String.fetchAll($0, sql: "PRAGMA quick_check(1)")
-            }
-            return said == ["ok"] ? nil : said.joined(separator: "; ")
+        return LockFile.holder(of: folder) == .nobody
+    }
+
+    /// Whether the log belongs to another state of the database file; see ``CommitNumber``.
+    ///
+    /// No process may change the folder meanwhile.
+    static func isMixed(_ handle: OpaquePointer, in folder: DataFolder) throws(SQLFailure) -> Bool {
+        guard DataFolder.size(of: folder.walPath) > 0 else { return false }
+        let page = try SQLStatement(CommitNumber.page, on: handle).first { Int($0.integer(0)) }
+        guard let page else { return false }
+        let newest = try SQLStatement(CommitNumber.newest, on: handle).first { $0.integer(0) }
+        guard let newest else { return false }
+        do throws(Piecewise.Failure) {
+            return try CommitNumber.isMixed(folder, page: page, newest: newest)
         } catch {
-            return "\(error)"
+            throw error.asSQLFailure
         }
     }
 }

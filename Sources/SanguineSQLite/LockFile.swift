@@ -50,7 +50,11 @@ final class LockFile: Sendable {
             defer { descriptors = [] }
             return descriptors
         }
-        for descriptor in open { Foundation.close(descriptor) }
+        for descriptor in open {
+            // A child process that was just forked has the descriptor too, until it executes.
+            flock(descriptor, LOCK_UN)
+            Foundation.close(descriptor)
+        }
     }
 
     /// Who has the folder open.

@@ -174,13 +174,6 @@ final class ReadConnection {
         return owned
     }
 
-    /// What is wrong with pages and indexes; empty if nothing is.
-    func integrityFindings() throws(SQLFailure) -> [String] {
-        let check = try SQLStatement("PRAGMA integrity_check(\(Integrity.limit))", on: handle)
-        let said = try check.all { $0.text(0) }
-        return said == ["ok"] ? [] : said
-    }
-
     func hasAccounts() throws(SQLFailure) -> Bool {
         let any = try SQLStatement("SELECT 1 FROM accounts LIMIT 1", on: handle)
         return try any.first { _ in true } ?? false

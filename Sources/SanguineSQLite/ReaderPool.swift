@@ -15,15 +15,18 @@ import Synchronization
 final class ReaderPool: Sendable {
     private let readers: [Reader]
     private let options: SQLiteStorageOptions
+    private let damage: FoundDamage
     private let turn = Atomic(0)
     private let waiting = Atomic(0)
 
     init(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
-        schema: Schema
+        schema: Schema,
+        damage: FoundDamage = FoundDamage()
     ) throws(SQLiteStorageError) {
         self.options = options
+        self.damage = damage
         var readers: [Reader] = []
         for _ in 0..<max(1, options.readers) {
             readers.append(
@@ -44,7 +47,12 @@ final class ReaderPool: Sendable {
         defer { waiting.subtract(1, ordering: .relaxed) }
         let turn = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         let reader = readers[Int(UInt(bitPattern: turn) % UInt(readers.count))]
-        return try await reader.read(body)
+        do throws(StorageError) {
+            return try await reader.read(body)
+        } catch {
+            damage.note(error)
+            throw error
+        }
     }
 
     /// Closes the connections after the reads that are queued.

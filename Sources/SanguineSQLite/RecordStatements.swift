@@ -8,6 +8,9 @@ final class RecordStatements: RecordReader {
     private let rows: RowReader
     private let ids: SQLStatement
     private let tombstones: SQLStatement
+    private let inCollection: SQLStatement
+    private let nextScope: SQLStatement
+    private let inList: SQLStatement
     private var fault: SQLFailure?
 
     init(_ rows: RowReader, on connection: OpaquePointer) throws(SQLFailure) {
@@ -23,6 +26,28 @@ final class RecordStatements: RecordReader {
             """
             SELECT \(RecordRow.columns) FROM records INDEXED BY records_deleted_by_feed
             WHERE owner = ? AND deleted_at IS NOT NULL ORDER BY seq LIMIT ?
+            """,
+            on: connection
+        )
+        inCollection = try SQLStatement(
+            """
+            SELECT \(RecordRow.columns) FROM records INDEXED BY records_live_by_name
+            WHERE collection = ? AND (scope, id) > (?, ?) AND deleted_at IS NULL
+            ORDER BY scope, id LIMIT ?
+            """,
+            on: connection
+        )
+        nextScope = try SQLStatement(
+            """
+            SELECT scope FROM record_index WHERE collection = ? AND scope >= ?
+            ORDER BY scope LIMIT 1
+            """,
+            on: connection
+        )
+        inList = try SQLStatement(
+            """
+            SELECT value, id FROM record_index
+            WHERE collection = ? AND scope = ? AND field = ? LIMIT ?
             """,
             on: connection
         )
@@ -49,6 +74,63 @@ final class RecordStatements: RecordReader {
             tombstones.bind(account)
             tombstones.bind(limit: limit)
             return try tombstones.all(RecordRow.init(from:))
+        }
+    }
+
+    func records(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int,
+        bytes: Int
+    ) throws -> [RecordRow] {
+        try noting { () throws(SQLFailure) in
+            inCollection.bind(collection)
+            inCollection.bind(scope: place?.scope)
+            inCollection.bind(place?.id?.text ?? "")
+            inCollection.bind(limit: limit)
+            defer { inCollection.reset() }
+            var rows: [RecordRow] = []
+            var room = max(1, bytes)
+            while room > 0, try inCollection.step() {
+                let row = try RecordRow(from: inCollection)
+                room -= row.value.count
+                rows.append(row)
+            }
+            return rows
+        }
+    }
+
+    func scopes(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int
+    ) throws -> [Identifier?] {
+        try noting { () throws(SQLFailure) in
+            var scopes: [Identifier?] = []
+            // Of all bytes that are larger, those with a zero at the end are the smallest.
+            var least: [UInt8] = []
+            if let place { least = (place.scope?.bytes ?? []) + [0] }
+            while scopes.count < limit {
+                nextScope.bind(collection)
+                nextScope.bind(least)
+                let found = try nextScope.first { row throws(SQLFailure) in
+                    (scope: try row.scope(0), bytes: row.bytes(0))
+                }
+                guard let found else { break }
+                scopes.append(found.scope)
+                least = found.bytes + [0]
+            }
+            return scopes
+        }
+    }
+
+    func entries(in list: IndexList, limit: Int) throws -> [IndexEntry] {
+        try noting { () throws(SQLFailure) in
+            inList.bind(list)
+            inList.bind(limit: limit)
+            return try inList.all { row throws(SQLFailure) in
+                IndexEntry(list, IndexKey(bytes: row.bytes(0)), try row.recordID(1))
+            }
         }
     }
 

@@ -17,6 +17,7 @@ final class RowReader {
     private let result: SQLStatement
     private let parts: SQLStatement
     private let blob: SQLStatement
+    private let indexes: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -31,6 +32,7 @@ final class RowReader {
         result = try SQLStatement(ResultRow.selectSQL, on: connection)
         parts = try SQLStatement(PartsRow.selectSQL, on: connection)
         blob = try SQLStatement(BlobRow.selectSQL, on: connection)
+        indexes = try SQLStatement(IndexesRow.selectSQL, on: connection)
     }
 
     /// Returns the row of that name, as the connection sees it now.
@@ -76,6 +78,9 @@ final class RowReader {
             blob.bind(id.bytes)
             blob.bind(account)
             return try blob.first(BlobRow.init(from:)).map(Row.blob)
+        case .indexes:
+            indexes.bind(IndexesRow.number)
+            return try indexes.first(IndexesRow.init(from:)).map(Row.indexes)
         }
     }
 }
@@ -117,6 +122,7 @@ final class RowWriter {
     private let results: Table
     private let parts: Table
     private let blobs: Table
+    private let indexes: Table
     private let pruneResults: SQLStatement
     private let append: SQLStatement
     private let index: SQLStatement
@@ -135,6 +141,7 @@ final class RowWriter {
         results = try Table(ResultRow.self, on: connection)
         parts = try Table(PartsRow.self, on: connection)
         blobs = try Table(BlobRow.self, on: connection)
+        indexes = try Table(IndexesRow.self, on: connection)
         pruneResults = try SQLStatement(
             """
             DELETE FROM results WHERE number IN (
@@ -199,6 +206,7 @@ final class RowWriter {
         case .result(let row): try results.store(row)
         case .parts(let row): try parts.store(row)
         case .blob(let row): try blobs.store(row)
+        case .indexes(let row): try indexes.store(row)
         }
     }
 
@@ -228,6 +236,9 @@ final class RowWriter {
             blobs.delete.bind(id.bytes)
             blobs.delete.bind(account)
             try blobs.delete.run()
+        case .indexes:
+            indexes.delete.bind(IndexesRow.number)
+            try indexes.delete.run()
         }
     }
 

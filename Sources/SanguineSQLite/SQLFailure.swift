@@ -27,6 +27,15 @@ struct SQLFailure: Error, Hashable {
         SQLFailure(code: SQLITE_CORRUPT, message: "\(what) does not read back")
     }
 
+    /// The code of a page that the disk does not give back: `SQLITE_IOERR_CORRUPTFS`.
+    static let unreadableDisk = SQLITE_IOERR | 33 << 8
+
+    /// Whether the disk did not give back a page: `SQLITE_IOERR_READ`, `_SHORT_READ`, `_DATA`,
+    /// `_CORRUPTFS`.
+    private var isUnreadablePage: Bool {
+        [1, 2, 32, 33].contains { code == SQLITE_IOERR | $0 << 8 }
+    }
+
     /// The text for people: the words and the code, which SQLite's documentation lists.
     var explanation: String { "\(message) (SQLite \(code))" }
 
@@ -36,6 +45,7 @@ struct SQLFailure: Error, Hashable {
         case SQLITE_FULL: .full(explanation)
         case SQLITE_READONLY: .readOnly(explanation)
         case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged(explanation)
+        case SQLITE_IOERR where isUnreadablePage: .damaged(explanation)
         default: .failed(explanation)
         }
     }

@@ -70,13 +70,20 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Reads every page, and compares every index with its table.
+    /// Reads all of the data: pages and indexes, the ledger, the counters of feeds, and the files.
     ///
-    /// - Returns: What is wrong, in SQLite's words and ten findings at most; empty if nothing is.
-    public func integrityFindings() async throws(StorageError) -> [String] {
-        try await readers.read { connection throws(SQLFailure) in
-            try connection.integrityFindings()
-        }
+    /// - Returns: What was found.
+    /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or what keeps it from
+    ///   reading, damage excepted.
+    public func examine() async throws(StorageError) -> DataExamination {
+        try await readers.read { _ throws(SQLFailure) in }  // Throws if this was closed.
+        let examiner = Examiner(
+            of: folder,
+            options: options,
+            schema: schema,
+            comparesFeeds: true
+        )
+        return try await examiner.examine()
     }
 
     /// Closes the connections.

@@ -13,6 +13,10 @@ import Synchronization
 /// **Durable.** A command is answered after its commit is on the disk (`synchronous=FULL`).
 /// Commands that wait at the same time share a commit.
 ///
+/// **No write to damaged data.** The data is examined when it is opened, for
+/// ``SQLiteStorageOptions/openingCheck`` and then in the background. Once damage is found, there or
+/// by any later read, every change fails with ``StorageError/damaged(_:)``. Reads go on.
+///
 /// **One writer.** One connection writes and checkpoints; the others only read. A lock file
 /// refuses a second opening of the same folder.
 ///
@@ -20,7 +24,7 @@ import Synchronization
 /// are never older than what any other answer has shown.
 ///
 /// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`), `sanguine.lock`,
-/// and, once there is a file, the folder `blobs`.
+/// `sanguine.history`, and, once there is a file, the folder `blobs`.
 ///
 /// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
 public final class SQLiteStorage: Storage {
@@ -30,8 +34,15 @@ public final class SQLiteStorage: Storage {
     private let readers: ReaderPool
     private let files: FolderBlobStore
     private let isClosed = Atomic(false)
-    /// What was found to be damaged when the storage was opened.
-    private let damage: String?
+    private let damage: FoundDamage
+    private let check: OpeningCheck
+
+    /// The epoch of the database: another one after a copy of it was restored.
+    public let epoch: Epoch
+    /// Messages for the operator about the opening; empty after most openings.
+    ///
+    /// They say why the database has a new epoch, and why the next opening will give it one.
+    package let notices: [String]
 
     /// The thread that changes the database; internal for tests.
     let writer: GroupWriter
@@ -65,19 +76,30 @@ public final class SQLiteStorage: Storage {
         try folder.checkPrivate()
         let lock = try LockFile(in: folder)
         guard mayBeEmpty || folder.hasDatabase else { throw .emptied(folder: folder.path) }
+        let history = HistoryCheck(of: folder)
         try folder.secureDatabase()
+        try Connections.checkHistory(of: folder, options: options)
         let database = try Connections.writer(
             in: folder,
             options: options,
             mayBeEmpty: mayBeEmpty,
             schema: schema
         )
-        damage = Integrity.damageAtOpening(of: database, in: folder, options: options)
-        let readers = try ReaderPool(in: folder, options: options, schema: schema)
+        (epoch, notices) = try history.settle(database)
+        let damage = FoundDamage()
+        let readers = try ReaderPool(
+            in: folder,
+            options: options,
+            schema: schema,
+            damage: damage
+        )
         let cache = CommittedCache(capacity: options.cachedAccounts)
-        let writer = GroupWriter(options: options, cache: cache)
+        let writer = GroupWriter(options: options, cache: cache, damage: damage)
         do throws(SQLFailure) {
-            try writer.start(database, lock: lock)
+            try writer.start(database, lock: lock) { [epoch] in
+                // If this fails, the next opening says that it has made a new epoch.
+                try? HistoryFile(of: folder, epoch: epoch, isClosed: true)?.write(to: folder)
+            }
         } catch {
             throw .failed(error.explanation)
         }
@@ -85,12 +107,17 @@ public final class SQLiteStorage: Storage {
         self.options = options
         self.schema = schema
         self.readers = readers
-        files = FolderBlobStore(folder)
+        self.damage = damage
+        files = FolderBlobStore(folder, damage: damage)
         self.cache = cache
         self.writer = writer
+        check = OpeningCheck(of: folder, options: options, schema: schema, into: damage)
     }
 
-    deinit { writer.endSoon() }
+    deinit {
+        check.stopSoon()
+        writer.endSoon()
+    }
 
     /// Performs the command, and returns when its changes are on the disk.
     ///
@@ -236,12 +263,12 @@ public final class SQLiteStorage: Storage {
 
     /// Commits something that changes nothing, and is durable like any commit.
     ///
-    /// - Throws: ``StorageError/damaged(_:)`` if something was found to be when the storage was
+    /// - Throws: ``StorageError/damaged(_:)`` if something was found to be since the storage was
     ///   opened, ``StorageError/full(_:)`` also with less than ``neededBytes``, or what the commit
     ///   came to.
     public func checkHealth() async throws(StorageError) {
         try checkOpen()
-        if let damage { throw .damaged(damage) }
+        try damage.check()
         if let space = folder.space {
             if space.isReadOnly { throw .readOnly("the file system is mounted read-only") }
             if space.freeBytes < Self.neededBytes {
@@ -252,6 +279,9 @@ public final class SQLiteStorage: Storage {
             try connection.commitNothing()
         }
     }
+
+    /// How far the examination is that began when the storage was opened.
+    public var dataCheck: DataCheck { check.progress }
 
     /// The bytes of the files, each a file of the folder `blobs`.
     public var blobs: any BlobStore { files }
@@ -264,6 +294,7 @@ public final class SQLiteStorage: Storage {
     /// Calling it again waits for the same end.
     public func close() async {
         isClosed.store(true, ordering: .releasing)
+        await check.stop()
         await files.close()
         await writer.drain()
         await readers.close()

@@ -11,6 +11,8 @@ public enum SQLiteStorageError: Error, Hashable {
     case locked(folder: String, process: Int32?)
     /// The database is missing or empty, although there must be one.
     case emptied(folder: String)
+    /// The log belongs to another state of the database file.
+    case mixed(folder: String)
     /// A newer version of the program has written the database.
     case schemaTooNew(found: Int, known: Int)
     /// An older version of the program has written the database, and looking does not upgrade it.
@@ -36,6 +38,12 @@ extension SQLiteStorageError: CustomStringConvertible {
             """
             The database in \(folder) is missing or empty, although the folder was used before. \
             Restore it from a backup.
+            """
+        case .mixed(let folder):
+            """
+            The log sanguine.sqlite-wal in \(folder) belongs to another state of sanguine.sqlite: \
+            they were copied while a server was running, and data is missing. Restore a backup by \
+            'sanguine restore', or copy the original folder again, with 'sanguine backup'.
             """
         case .locked(let folder, let process):
             """

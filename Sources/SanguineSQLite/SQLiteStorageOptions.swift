@@ -30,11 +30,15 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     ///
     /// Default: 4,000.
     public var checkpointPages = 4_000
-    /// Bytes of a database up to which all of it is looked at when it is opened; damage to a larger
-    /// one is noticed when it is read.
+    /// How long the opening waits while the data is examined; the rest is examined in the
+    /// background.
     ///
-    /// Default: 64 MiB.
-    public var checkedBytes = 64 << 20
+    /// Default: 10 seconds.
+    public var openingCheck: Duration = .seconds(10)
+    /// Whether the data takes writes although files are missing or altered.
+    ///
+    /// Default: no.
+    public var acceptsLostFiles: Bool
     /// How long a connection waits for a lock of SQLite's.
     ///
     /// Default: 5 seconds.
@@ -45,5 +49,5 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     public var retryAfterSeconds = 1
 
     /// Creates the defaults.
-    public init() {}
+    public init() { acceptsLostFiles = false }
 }

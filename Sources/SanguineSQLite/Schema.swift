@@ -14,7 +14,10 @@ struct Schema: Sendable {
 
     /// What this version of the program reads and writes.
     static let current = Schema(
-        steps: [firstTables, sessionsByUse, records, room, functions, blobs]
+        steps: [
+            firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
+            indexes,
+        ]
     )
 
     /// Takes the database from where it is to the newest step.
@@ -50,7 +53,21 @@ struct Schema: Sendable {
         }
     }
 
-    private static func version(of database: Database) throws -> Int {
+    /// Returns the steps that the database has seen.
+    ///
+    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or what SQLite throws.
+    func known(to database: Database) throws -> Schema {
+        let found = try Self.version(of: database)
+        guard found <= version else {
+            throw SQLiteStorageError.schemaTooNew(found: found, known: version)
+        }
+        return Schema(steps: Array(steps.prefix(found)))
+    }
+
+    /// Whether there is a table of files: versions before the first with files have none.
+    var hasBlobs: Bool { steps.contains(Self.blobs) }
+
+    static func version(of database: Database) throws -> Int {
         try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
     }
 }
@@ -271,5 +288,34 @@ extension Schema {
             created_at INTEGER NOT NULL,
             PRIMARY KEY (id, account)
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // Values of the database as a whole, by name. SQLite makes the epoch: a step has no parameters.
+    private static let epoch = """
+        CREATE TABLE meta (
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        INSERT INTO meta (name, value) VALUES ('epoch', lower(hex(randomblob(8))));
+        """
+
+    // One row on one page, which each commit writes: see `CommitNumber`.
+    private static let commitNumber = """
+        CREATE TABLE commits (id INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
+        INSERT INTO commits VALUES (1, 0);
+        """
+
+    // Nobody has said until now which indexes know all records: those that have entries are of
+    // version 0, and are built again.
+    private static let indexes = """
+        CREATE TABLE indexes (
+            number INTEGER PRIMARY KEY,
+            builds TEXT NOT NULL
+        ) STRICT;
+        INSERT INTO indexes (number, builds)
+            SELECT 1, json_group_array(json_object(
+                'collection', collection, 'field', field, 'version', 0, 'stage', 'complete'
+            ))
+            FROM (SELECT DISTINCT collection, field FROM record_index);
         """
 }

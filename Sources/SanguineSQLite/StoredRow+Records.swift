@@ -1,3 +1,4 @@
+import Foundation
 import SanguineAuthority
 import SanguineModel
 
@@ -60,6 +61,29 @@ extension FeedRow: StoredRow {
             bytes: statement.integer(3),
             horizon: statement.integer(4)
         )
+    }
+}
+
+/// One row: all indexes are looked at together, and there are few.
+extension IndexesRow: StoredRow {
+    static let table = "indexes"
+    static let keyColumns = ["number"]
+    static let valueColumns = ["builds"]
+    /// The number of the one row.
+    static let number: Int64 = 1
+
+    func bind(to statement: SQLStatement) throws(SQLFailure) {
+        statement.bind(Self.number)
+        guard let json = try? JSONEncoder().encode(builds) else { throw .unreadable("The indexes") }
+        statement.bind(String(decoding: json, as: UTF8.self))
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        let json = Data(statement.text(1).utf8)
+        guard let builds = try? JSONDecoder().decode([IndexBuild].self, from: json) else {
+            throw .unreadable("The indexes")
+        }
+        self.init(builds: builds)
     }
 }
 

@@ -20,7 +20,7 @@ extension AccountRow: StoredRow {
         statement.bind(profile.language)
         statement.bind(profile.displayName)
         statement.bind(profile.plan.rawValue)
-        statement.bind(try Self.encode(profile.settings))
+        statement.bind(profile.settings.encoded)
         statement.bind(profile.createdAt)
         statement.bind(seq)
     }
@@ -46,19 +46,9 @@ extension AccountRow: StoredRow {
         self.init(profile: profile, seq: statement.integer(9))
     }
 
-    private static func encode(_ settings: JSONValue) throws(SQLFailure) -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return [UInt8](try encoder.encode(settings))
-        } catch {
-            throw SQLFailure(code: 0, message: "the account's settings cannot be written as JSON")
-        }
-    }
-
     private static func decode(_ bytes: [UInt8]) throws(SQLFailure) -> JSONValue {
         do {
-            return try JSONDecoder().decode(JSONValue.self, from: Data(bytes))
+            return try JSONValue(written: bytes)
         } catch {
             throw .unreadable("An account's settings")
         }

@@ -86,12 +86,13 @@ public struct SanguineServer: Service {
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
         authority = Authority(
-            storage: LoggedStorage(storage, logger: logger) { readiness.saw($0) },
+            storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
             settings: authoritySettings,
             clock: clock
         )
-        try await Self.recover(authority, logger)
+        try await Self.recover(authority, readiness, logger)
+        await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
         self.settings = settings
         self.functions = functions
         self.adminToken = adminToken
@@ -119,22 +120,6 @@ public struct SanguineServer: Service {
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
-    }
-
-    /// Releases what a former process left running.
-    private static func recover(_ authority: Authority, _ logger: Logger) async throws {
-        let released = try await authority.recover { problem in
-            logger.error(
-                "A call of a former process could not be released",
-                metadata: ["code": "\(problem.code.rawValue)"]
-            )
-        }
-        if released > 0 {
-            logger.notice(
-                "Calls of a former process were released",
-                metadata: ["count": "\(released)"]
-            )
-        }
     }
 
     /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
@@ -232,8 +217,10 @@ public struct SanguineServer: Service {
         ) { await announcement.admin($0) }
         let jobs = Housekeeping(
             authority: authority,
+            calls: functions.calls,
             uploads: uploads,
             live: live,
+            readiness: readiness,
             freeBytes: settings.limits.freeBytes,
             delay: delay,
             logger: logger
@@ -241,7 +228,8 @@ public struct SanguineServer: Service {
         _ = await readiness.check(authority.storage)  // What is wrong is in the log.
         // Shut down from the last to the first: ports close before what serves them.
         var services: [any Service] = [
-            jobs, functions, admin, api,
+            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
+            admin, api,
             CallShutdown(
                 calls: functions.calls,
                 grace: settings.limits.shutdownGrace,
@@ -340,7 +328,7 @@ public struct SanguineServer: Service {
         let routes = router.group("v1")
         Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
         functions.door(gate.admission).endpoints.add(to: routes, behind: gate)
-        LiveRoutes(hub: live, tickets: LiveTickets(clock: clock), gate: gate).add(to: routes)
+        LiveRoutes(hub: live, tickets: LiveTickets(clock: delay), gate: gate).add(to: routes)
         methods.learn(router)
         return router
     }
@@ -373,6 +361,7 @@ public struct SanguineServer: Service {
             requests: requests,
             visitors: visitors,
             accessLog: settings.log.access ? log : nil,
+            epoch: authority.storage.epoch,
             clock: clock
         )
     }

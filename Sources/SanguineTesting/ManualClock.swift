@@ -137,20 +137,38 @@ public final class ManualClock: Clock {
 
     /// Returns when at least so many tasks sleep.
     ///
+    /// Give `duration` where other tasks may sleep as well, such as a timer that runs all the time:
+    ///
+    /// ```swift
+    /// try await clock.waitForSleepers(1, dueIn: .seconds(5))  // The deadline.
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - count: How many.
+    ///   - duration: Counts only tasks that wake when the clock is moved by exactly so much.
+    ///     Default: all that sleep.
+    ///   - fileID: The file that the error names.
+    ///   - line: The line that the error names.
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForSleepers(
         _ count: Int,
+        dueIn duration: Duration? = nil,
         fileID: String = #fileID,
         line: Int = #line
     ) async throws {
         try await state.wait(
-            for: "\(count) tasks to sleep",
-            found: { "\($0.sleepers.count) sleep" },
+            for: "\(count) tasks to sleep" + (duration.map { " that are due in \($0)" } ?? ""),
+            found: { state in
+                let times = state.sleepers.map { "\(state.now.duration(to: $0.deadline))" }
+                return "asleep for: \(times.prefix(10).joined(separator: ", "))"
+            },
             fileID: fileID,
             line: line
-        ) {
-            $0.sleepers.count >= count
+        ) { state in
+            guard let duration else { return state.sleepers.count >= count }
+            let moment = state.now.advanced(by: duration)
+            return state.sleepers.count { $0.deadline == moment } >= count
         }
     }
 

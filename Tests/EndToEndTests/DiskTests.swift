@@ -120,6 +120,48 @@ extension EndToEnd {
             }
         }
 
+        @Test(.enabled(if: Mounts.areAvailable, Mounts.reason))
+        func `a backup is not restored to a mount point, and the message says where to`()
+            async throws
+        {
+            try await TemporaryFolder.with { folder in
+                let data = folder.appending(path: "data")
+                let backup = folder.appending(path: "backup")
+                let disk = folder.appending(path: "disk")
+                try await ServeProcess.with(data: data) { server in
+                    _ = try await server.api.guest()
+                    #expect(try await server.stop().status == 0)
+                }
+                let made = try await Tool.run("backup", backup.path, "--data", data.path)
+                #expect(made.status == 0, "\(made.errors)")
+                try FileManager.default.createDirectory(
+                    at: disk,
+                    withIntermediateDirectories: true
+                )
+                let shell = Mounts.disk(disk, mebibytes: 32)
+                for command in [
+                    ["restore", backup.path, "--data", disk.path],
+                    ["restore", backup.path, "--data", disk.path, "--replace"],
+                    ["backup", disk.path, "--data", data.path],
+                ] {
+                    let refused = try await Tool.with(command, shell: shell) {
+                        try await $0.ended()
+                    }
+                    #expect(refused.status == 1)
+                    #expect(refused.errors.contains("A disk is mounted at \(disk.path)"))
+                    #expect(refused.errors.contains("\(disk.path)/data"))
+                }
+                let inside = disk.appending(path: "data")
+                let done = try await Tool.with(
+                    ["restore", backup.path, "--data", inside.path],
+                    shell: shell
+                ) { try await $0.ended() }
+                #expect(done.status == 0, "\(done.errors)")
+                let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+                #expect(names.sorted() == ["backup", "data", "disk"])
+            }
+        }
+
         private static func run(_ command: [String], on data: URL) async throws -> Tool.Ended {
             let shell = Mounts.readOnly(data)
             return try await Tool.with(command + ["--data", data.path], shell: shell) {

@@ -29,11 +29,6 @@ func concurrently<Value: Sendable>(
     }
 }
 
-/// The number that the environment has under the name, as in `STREAMS=10000 swift test`.
-func environmentNumber<Number: FixedWidthInteger>(_ name: String, or standard: Number) -> Number {
-    ProcessInfo.processInfo.environment[name].flatMap { Number($0) } ?? standard
-}
-
 /// Something that did not happen as it must, in words.
 struct Unexpected: Error, CustomStringConvertible {
     let description: String

@@ -189,8 +189,8 @@ extension EndToEnd {
                 try await script.call("no record", "GET", "\(notes)/z")
                 try await script.call("no index", "GET", "\(notes)?order=text")
                 try await script.call("no list", "GET", "/v1/collections/none/records")
-                try await script.live("live", "since=2", until: "id: 4\n")
-                try await script.live("live, too far", "since=1000", until: "id: 4\n")
+                try await script.live("live", "since=2", until: ".4\n")
+                try await script.live("live, too far", "since=1000", until: ".4\n")
                 try await script.live("live, no number", "since=none", until: "}")
                 script.token = nil
                 try await script.live("live, nobody", "since=2", until: "}")

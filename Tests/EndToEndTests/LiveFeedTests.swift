@@ -131,7 +131,7 @@ extension EndToEnd {
                     random: .system
                 ),
                 handlers: LiveFeed.Handlers(
-                    place: { received.value.last?.next ?? start },
+                    place: { FeedMark(number: received.value.last?.next ?? start) },
                     receive: { batch in received.update { $0.append(batch) } },
                     pull: {},
                     setLive: { isLive in live.update { $0 = isLive } }

@@ -223,7 +223,7 @@ extension EndToEnd {
                     defer { ended.update { _ = $0.insert(name) } }
                     return try? await client.result(of: Ask(question: name)).charged
                 }
-                try await stage.upstream.requests.when { $0.count == count }
+                try await stage.upstream.requests.reach(count, "calls") { $0.count }
                 try await stage.screen.shows(940, held: 60)
 
                 var random = SplitMix64(seed: seed)

@@ -113,7 +113,7 @@ extension EndToEnd {
                     upstream.acknowledge($0.parts, of: id)
                 }
             }
-            try await begun.when("\(open) open streams") { [open] in $0 == open + 1 }
+            try await begun.reach(open + 1, "open streams") { $0 }
             #expect(try await whole.parts == manyWords)
             for seen in try await all { #expect(seen.parts == words && seen.ends == 1) }
             for connection in unread { await connection.close() }
@@ -137,7 +137,7 @@ extension EndToEnd {
                     hasBegun.update { $0 = true }
                     begun.update { $0 += 1 }
                     if id.hasPrefix("open") {
-                        try? await begun.when("all streams") { [open] in $0 > open }
+                        try? await begun.reach(open + 1, "open streams") { $0 }
                     }
                 }
                 onPart(seen)

@@ -90,9 +90,7 @@ extension EndToEnd {
             async let answers = concurrently(calls) { number in
                 try await api.ask("Is it late?", key: "\(number)", as: guests[number % 10])
             }
-            try await upstream.requests.when("\(calls) calls at the upstream") {
-                $0.count == calls
-            }
+            try await upstream.requests.reach(calls, "calls at the upstream") { $0.count }
             let (ended, time) = try await stop(server)
             #expect(ended.status == 0, "\(ended.errors)")
             #expect(time < Self.bound, "It took \(time).")

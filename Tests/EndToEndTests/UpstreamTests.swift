@@ -48,7 +48,7 @@ extension EndToEnd {
                         if answer.status == 402 { refused.update { $0 += 1 } }
                         return answer
                     }
-                    try await upstream.requests.when { $0.count == 20 }
+                    try await upstream.requests.reach(20, "calls at the upstream") { $0.count }
                     try await refused.when { $0 == 5 }
                     let full = try await api.balance(of: guest)
                     #expect(full.available == 0)
@@ -156,7 +156,7 @@ extension EndToEnd {
                     let calls = (0..<16).map { number in
                         Task { try await api.ask("early \(number)", key: "e\(number)", as: guest) }
                     }
-                    try await upstream.requests.when { $0.count == 16 }
+                    try await upstream.requests.reach(16, "calls at the upstream") { $0.count }
                     let given = Set((0..<16).shuffled(using: &random).prefix(8))
                     for number in given { calls[number].cancel() }
                     gate.open()

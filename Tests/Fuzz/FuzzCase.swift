@@ -119,10 +119,13 @@ struct FuzzCase: Sendable {
 
     private static let pieces = [
         "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0000", "\\ud800", "\\udc00\\ud800", "\u{0}",
-        "\u{FEFF}", "\u{E9}", "e\u{301}", "null", "true", "-", "-0", "1e400", "1e-400",
+        "\u{FEFF}", "\u{E9}", "e\u{301}", marks(2), marks(300), marks(20_000), "null", "true", "-",
+        "-0", "1e400", "1e-400",
         "1e-9223372036854775808", "0.1e+2",
         "99999999999999999999", "9223372036854775807", "-9223372036854775808", "1.0",
-        "1.00000000000000000000000000000001", "{\"a\":", "[[", "\"amount\":", "\"id\":\"..\"",
+        "1.00000000000000000000000000000001", "18446744073709551615", "{\"a\":",
+        "{\"a\(marks(300))\":1}", "{\"a\(marks(20_000))\":1}", "?a\(marks(20))=\(marks(40))", "[[",
+        "\"amount\":", "\"id\":\"..\"",
         "\"ID\"", "$balance", "../..", "%00", "\r\n", "\r\n\r\n", "\t", " ",
     ]
 
@@ -169,6 +172,17 @@ struct FuzzCase: Sendable {
         "Connection: upgrade\r\nUpgrade: h2c", "Authorization: Bearer", "Authorization: Bearer .",
         "Cookie: a=b", "X-User-Id: \u{0}", ": no name", "\u{0}", "\u{1}: a", " folded",
         "Last-Event-ID: -1", "Range: bytes=0-", "If-None-Match: *", "Accept-Encoding: gzip",
-        "Content-Encoding: gzip", "\r\n", "\n", "\r", "\t",
+        "Content-Encoding: gzip", "\r\n", "\n", "\r", "\t", "Accept: a\(marks(20_000))",
+        "GET /v1/a\(marks(20_000)) HTTP/1.1", "Authorization: Bearer a\(marks(20_000))",
+        "GET /v1/collections/a\(percentMarks(5_000))/records HTTP/1.1",
     ]
+
+    /// Combining marks of two classes by turns: to normalize them is to sort them.
+    private static func marks(_ count: Int) -> String {
+        String(repeating: "\u{301}\u{316}", count: count / 2)
+    }
+
+    private static func percentMarks(_ count: Int) -> String {
+        String(repeating: "%CC%81%CC%96", count: count / 2)
+    }
 }

@@ -71,6 +71,29 @@ struct QuotaTests {
         #expect(world.rows == before)
     }
 
+    @Test func `a period that a wrong clock began in the future does not count`() throws {
+        var world = world(in: "Pacific/Auckland")
+        let ahead = try moment("2027-11-21T12:00:00Z")
+        _ = try world.perform(consume("all", 3, at: ahead))
+        #expect(world.refusal(consume("more", at: ahead))?.code == .quotaExhausted)
+
+        #expect(try shown(in: world, at: ManualClock.start).last?.used == 0)
+        let quota = try world.perform(consume("right", 1)).message(Quota.self)
+        #expect(quota.used == 1)
+        #expect(quota.resetsAt - ManualClock.start <= .seconds(25 * 3_600))
+    }
+
+    @Test(arguments: ["Pacific/Kiritimati", "Europe/Berlin", "America/Santiago"])
+    func `a whole day's period counts from its first moment`(zone: String) throws {
+        // The days on which clocks are set back have 25 hours.
+        for text in ["2026-10-24T22:00:00Z", "2026-11-20T10:00:00Z", "2026-04-04T03:00:00Z"] {
+            var world = world(in: zone)
+            let now = try moment(text)
+            _ = try world.perform(consume("all", 3, at: now))
+            #expect(world.refusal(consume("more", at: now))?.code == .quotaExhausted)
+        }
+    }
+
     @Test func `the same key may be tried again the next day`() throws {
         var world = world(in: "UTC")
         _ = try world.perform(consume("all", 3))

@@ -12,9 +12,11 @@ struct JSONParserTests {
 
     private static let texts: [(String, JSONValue)] = [
         ("null", .null), (" true\n", true), ("false", false), ("-0", 0), ("12", 12),
+        ("-12", -12), ("-999999999999999999", -999_999_999_999_999_999),
         ("9223372036854775807", 9_223_372_036_854_775_807), ("1.0", 1), ("1e2", 100),
         ("120e-1", 12), ("0.0e5", 0), ("1.5", .number(1.5)),
-        ("9223372036854775808", .number(0x1p63)), ("1.00000000000000000001", .number(1)),
+        ("9223372036854775807.0", 9_223_372_036_854_775_807),
+        ("1.5e300", .number(1.5e300)), ("19.99", .number(19.99)),
         (#""a\"\\\/\b\f\n\r\t""#, "a\"\\/\u{8}\u{c}\n\r\t"),
         (#""\u00e9\ud83d\ude00é""#, "é😀é"), ("[]", .array([])), ("{}", [:]),
         (#"{"a":[1,{"b":null}]}"#, ["a": .array([1, ["b": .null]])]),
@@ -144,6 +146,8 @@ struct JSONParserTests {
         guard let value = try? JSONParser.parse(bytes, limits: .init(unit: "operations")).value
         else { return }
         let other = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
+        // Foundation's decoder rounds numbers to 38 digits, and takes none below 1e-128.
+        guard !value.hasLongNumber else { return }
         #expect(other == value, "seed \(seed): \(String(decoding: bytes, as: UTF8.self))")
     }
 
@@ -199,7 +203,20 @@ struct JSONParserTests {
         switch value {
         case .integer(let integer): #expect(integer == 0)
         case .number(let number): #expect(number == 0)
+        case .decimal(let decimal): #expect(Double(decimal.description) == 0)
         default: Issue.record("\(text) is no number but \(value)")
+        }
+    }
+}
+
+extension JSONValue {
+    /// Whether a number inside of it is kept by its digits.
+    fileprivate var hasLongNumber: Bool {
+        switch self {
+        case .decimal: true
+        case .array(let elements): elements.contains(where: \.hasLongNumber)
+        case .object(let members): members.values.contains(where: \.hasLongNumber)
+        default: false
         }
     }
 }

@@ -42,6 +42,13 @@ struct JSONValueTests {
         #expect(try encode(try decode(original).merging(decode(patch))) == result)
     }
 
+    @Test(arguments: [9_007_199_254_740_993, Int64.max, Int64.min + 1, 0, -1])
+    func `an integer is exact in a property list`(number: Int64) throws {
+        let data = try PropertyListEncoder().encode(["n": number])
+        let read = try PropertyListDecoder().decode(JSONValue.self, from: data)
+        #expect(read == ["n": .integer(number)])
+    }
+
     @Test func `texts and names are equal if their bytes are`() {
         let composed = "\u{E9}"
         let decomposed = "e\u{301}"
@@ -68,7 +75,7 @@ struct JSONValueTests {
         ("1.0", .integer(1)),
         ("1e3", .integer(1_000)),
         ("0.1", .number(0.1)),
-        ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+        ("9223372036854776000", .number(9_223_372_036_854_775_808)),
         ("1.5e300", .number(1.5e300)),
         ("true", .bool(true)),
         ("null", .null),
@@ -135,5 +142,35 @@ struct JSONValueTests {
             }
             return .object(members)
         }
+    }
+
+    /// The members on the way to the fault of a value that cannot be encoded; `nil` if it can.
+    private func fault(_ value: some Encodable) -> (path: [String], text: String)? {
+        do {
+            _ = try JSONValue(encoding: value)
+            return nil
+        } catch EncodingError.invalidValue(_, let context) {
+            return (context.codingPath.map(\.stringValue), context.debugDescription)
+        } catch {
+            return ([], "another error: \(error)")
+        }
+    }
+
+    @Test(arguments: [
+        String(repeating: "a", count: 1_025), "e" + String(repeating: "\u{301}", count: 31),
+    ])
+    func `a member with a name over its limit is no JSON, and the error names it`(name: String) {
+        #expect(fault(["sizes": [name: 1]])?.path == ["sizes", name])
+        let nested: JSONValue = ["sizes": .array([.object([name: 1])])]
+        #expect(fault(nested)?.path == ["sizes", "Index 0", name])
+        #expect(fault([name: 1])?.text.contains("at most 1024 bytes, and at most 30") == true)
+        #expect(fault([String(name.unicodeScalars.prefix(31)): 1]) == nil)
+    }
+
+    @Test(arguments: [Double.nan, .infinity, -.infinity])
+    func `a number that is not finite is no JSON`(number: Double) {
+        let value: JSONValue = ["sizes": .array([1, .number(number)])]
+        #expect(fault(value)?.path == ["sizes", "Index 1"])
+        #expect(fault(["value": value]) != nil)
     }
 }

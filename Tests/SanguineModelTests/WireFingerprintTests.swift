@@ -267,6 +267,24 @@ extension WireFingerprintTests {
                 """
             ),
             (LiveTicket(ticket: "abc", expiresIn: 60), #"{"expiresIn":60,"ticket":"abc"}"#),
+            (
+                PullAnswer(
+                    changes: [change],
+                    next: 7,
+                    head: 9,
+                    hasMore: true,
+                    reset: true,
+                    horizon: 5,
+                    epoch: Epoch("e1"),
+                    operations: [PushResult(id: id, status: .applied, head: 7)]
+                ),
+                """
+                {"changes":[{"collection":"notes","deleted":false,\
+                "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","seq":7,"value":{"text":"hi"}}],\
+                "epoch":"e1","hasMore":true,"head":9,"horizon":5,"next":7,"operations":[{"head":7,\
+                "id":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","status":"applied"}],"reset":true}
+                """
+            ),
         ]
     }
 

@@ -29,6 +29,15 @@ final class TestFolder: Sendable {
         return (attributes[.size] as? NSNumber)?.intValue
     }
 
+    /// Replaces a file by a link to itself, which cannot be opened: the system says `ELOOP`.
+    func replaceByLoop(_ name: String) throws {
+        try FileManager.default.removeItem(at: file(name))
+        try FileManager.default.createSymbolicLink(
+            atPath: file(name).path,
+            withDestinationPath: file(name).path
+        )
+    }
+
     /// Copies the database as a crash at this moment would leave it.
     ///
     /// To be called while the writer cannot run. The `-shm` does not survive a crash of the
@@ -118,6 +127,23 @@ extension SQLiteStorage {
         return try await perform(command).get()
     }
 
+    /// Stores a file of an account, and returns its id.
+    @discardableResult
+    func keep(_ bytes: [UInt8]) async throws -> BlobID {
+        let id = BlobID(of: bytes)
+        try await blobs.keep(bytes, as: id, at: .zero)
+        let row = BlobRow(
+            account: .fresh(),
+            id: id,
+            size: Int64(bytes.count),
+            type: "image/png",
+            createdAt: .zero
+        )
+        let command = Command(keys: []) { _ in Decision(true, changes: [.put(.blob(row))]) }
+        _ = try await perform(command).get()
+        return id
+    }
+
     func available(_ account: Identifier) async throws -> Int64? {
         try await load([.balance(account)]).balance(account)?.available
     }
@@ -133,6 +159,7 @@ struct Gate: Sendable {
 
 extension Timestamp {
     static let zero = Timestamp(millisecondsSince1970: 0)
+    static let distant = Timestamp(millisecondsSince1970: 9_000_000_000_000)
 }
 
 extension Identifier {

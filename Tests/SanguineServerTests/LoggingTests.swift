@@ -148,6 +148,21 @@ struct LoggingTests {
         #expect(line["reason"]?.string == "/data/disk")
     }
 
+    @Test func `a failure that goes on is logged once a minute`() {
+        let clock = ManualClock()
+        let recent = RecentFailures(clock: clock)
+        #expect(recent.isNews(.failed("a")))
+        #expect(!recent.isNews(.failed("a")))
+        #expect(recent.isNews(.failed("b")) && recent.isNews(.full("a")))
+        clock.advance(by: RecentFailures.pause - .milliseconds(1))
+        #expect(!recent.isNews(.failed("a")))
+        clock.advance(by: .milliseconds(1))
+        #expect(recent.isNews(.failed("a")) && !recent.isNews(.failed("a")))
+        for number in 0..<2 * RecentFailures.limit { _ = recent.isNews(.failed("\(number)")) }
+        #expect(!recent.isNews(.failed("a")) && recent.isNews(.failed("another")))
+        #expect(recent.isNews(.failed("another")))
+    }
+
     @Test func `a storage that is busy is no failure to be logged`() async throws {
         try await LiveServer.with {
             $0.storage = FaultyStorage(.overloaded(retryAfterSeconds: 1))

@@ -212,7 +212,7 @@ struct QueryCacheTests {
             name: "readings",
             limit: 3,
             used: 1,
-            resetsAt: test.wall.now(),
+            resetsAt: test.wall.now() + .seconds(60),
             unlimited: false
         )
         test.network.script(.json(Items(items: [quota])))

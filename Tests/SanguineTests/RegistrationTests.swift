@@ -124,16 +124,53 @@ struct RegistrationTests {
     {
         let (client, plant) = (try client(), RecordID.new())
 
-        for perform in [
-            { _ = try client.perform(Water(plant: plant)) },
-            { _ = try client.perform(Rinse()) },
+        for (type, perform) in [
+            ("Water", { _ = try client.perform(Water(plant: plant)) }),
+            ("Rinse", { _ = try client.perform(Rinse()) }),
         ] {
             let error = try #require(throws: SanguineError.self) { try perform() }
 
             #expect(error.code == "invalid_declaration")
-            #expect(error.description.contains("register(_:)"))
+            #expect(error.description.contains("configuration.register(\(type).self)"))
         }
         #expect(client.outbox.pending.isEmpty)
+    }
+
+    @Test func `what an earlier version has performed stays in the tray, and the errors name it`()
+        async throws
+    {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        func launch(_ types: any Registrable.Type...) throws -> SanguineClient {
+            var configuration = SanguineClient.Configuration()
+            configuration.folder = folder
+            configuration.baseURL = URL(string: "http://test.invalid")
+            configuration.connectivity = ManualConnectivity(isOnline: false)
+            configuration.register(types)
+            return try SanguineClient(configuration)
+        }
+        let first = try launch(Rinse.self)
+        try first.perform(Rinse())
+        first.close()
+
+        // One other mutation, so that the outbox is used.
+        let second = try launch(Sprinkle.self)
+        try second.perform(Sprinkle())
+        let refused = try #require(second.outbox.refused.first)
+        #expect(refused.name == "plant.rinse" && refused.problem.code == .mutatorUnknown)
+        #expect(refused.problem.detail.contains("'plant.rinse'"))
+        let error = try #require(throws: SanguineError.self) {
+            try second.outbox.retry(refused.id)
+        }
+        #expect(error.code == "invalid_declaration")
+        #expect(error.description.contains("'plant.rinse'"))
+        second.close()
+
+        let third = try launch(Rinse.self)
+        try await eventually("it to wait again") {
+            third.outbox.pending.map(\.name) == ["plant.rinse"]
+        }
+        third.close()
     }
 
     @Test func `a schema says which types are not for it`() {

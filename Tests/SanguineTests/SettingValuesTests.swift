@@ -200,6 +200,22 @@ struct SettingValuesTests {
         #expect(test.client.cached(.balance) == nil)
     }
 
+    @Test func `a value that compares equal replaces the one that is cached`() throws {
+        struct Draft: Codable, Sendable, Equatable {
+            let id: Int
+            var text: String
+
+            static func == (lhs: Self, rhs: Self) -> Bool { lhs.id == rhs.id }
+        }
+        let test = try TestClient()
+        let query = ValueQuery<Draft>("draft") { _ in Draft(id: 1, text: "") }
+        test.client.set(Draft(id: 1, text: "first"), for: query)
+        test.client.set(Draft(id: 1, text: "second"), for: query)
+        test.client.update(query) { $0.text += ", third" }
+
+        #expect(test.client.cached(query)?.text == "second, third")
+    }
+
     @Test func `a stored value of another version is dropped and counted`() throws {
         let folder = TemporaryFolder()
         let old = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk)) { _ in

@@ -102,6 +102,7 @@ struct ValueModelTests {
         var model: ValueModel<Profile>? = test.client.model(.profile("ada"))
         weak let released = model
         try await test.network.waitForHeld(1)
+        await turns()
         #expect(model != nil)
         model = nil
 

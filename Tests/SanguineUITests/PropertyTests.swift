@@ -139,6 +139,7 @@ struct PropertyTests {
         _ = texts(ProfileView("ada"), client)
         weak let model = client.model(.profile("ada"))
         try await network.waitForHeld(1)
+        try await nextTurn()
         #expect(model != nil)
         _ = texts(Text("nothing"), client)
 
@@ -204,6 +205,57 @@ struct PropertyTests {
         try client.perform(try CreateRecord(Note(id: .new(), text: "Walk the dog")))
         #expect(host.mustDraw)
         #expect(texts(UserView(), client) == ["7 waiting"])
+    }
+
+    private struct EverythingView: View {
+        @CachedValue<Profile>(.profile("1")) var profile: Profile?
+        @CachedList(.feed("new")) var posts
+        @CachedRange<Int, String>(.words, in: 1...2) var words: RangeValues<Int, String>
+        @CachedRecords<Int>(.longer(than: 0), id: 0) var count: Int
+        @CurrentBalance var balance
+        @CurrentOutbox var outbox
+
+        var body: some View {
+            Text("profile \(profile?.name ?? "none")")
+            Text("posts \(posts.map(\.id))")
+            Text("words \(words.values.values.sorted())")
+            Text("notes \(count)")
+            Text("balance \(balance.map { "\($0.available)" } ?? "none")")
+            Text("outbox \(outbox.isAllSent ? "sent" : "waiting")")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `views show nothing of a user who has signed out`(isDrawnBetween: Bool) async throws {
+        let network = ScriptedTransport()
+        network.script(.json(Page(items: [Post(id: 3)])))
+        var configuration = SanguineClient.Configuration.inMemory()
+        configuration.baseURL = URL(string: "https://api.example.org")
+        configuration.transport = network
+        configuration.register(Note.self)
+        let client = try SanguineClient(configuration)
+        defer { client.close() }
+        try client.signIn(as: "ada")
+        try await client.value(of: .feed("new"))
+        network.hold()
+        client.set(Profile(name: "Ada"), for: .profile("1"))
+        client.set([1: "one", 2: "two"], for: .words, in: 1...2)
+        try client.perform(try CreateRecord(Note(id: .new(), text: "Buy milk")))
+        let nothing = [
+            "profile none", "posts []", "words []", "notes 0", "balance none", "outbox sent",
+        ]
+        #expect(
+            texts(EverythingView(), client) == [
+                "profile Ada", "posts [3]", #"words ["one", "two"]"#, "notes 1", "balance none",
+                "outbox waiting",
+            ]
+        )
+
+        await client.signOut()
+        #expect(host.mustDraw)
+        if isDrawnBetween { #expect(texts(EverythingView(), client) == nothing) }
+        try client.signIn(as: "bob")
+        #expect(texts(EverythingView(), client) == nothing)
     }
 
     @Test func `a view without a client says how to give it one`() async throws {

@@ -64,11 +64,19 @@ struct Simulate: AsyncParsableCommand {
             )
             throw ExitCode(try games.play())
         }
-        let violations = await play(range)
+        let (violations, tally) = await play(range)
         for violation in violations.prefix(10) { print(violation) }
         let all = range.count.formatted(.number.grouping(.never))
         print("\(all) seeds, \(violations.count) failed, \(since(start, clock)) s")
-        if bug == nil ? !violations.isEmpty : violations.isEmpty { throw ExitCode.failure }
+        guard bug == nil else {
+            if violations.isEmpty { throw ExitCode.failure }
+            return
+        }
+        for turn in WorldTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
+        // Few seeds may lack a turn by chance.
+        let isBlind = range.count >= 100 && WorldTurn.allCases.contains { tally[$0] == nil }
+        if isBlind { print("A turn never happened: this proves nothing about it.") }
+        if !violations.isEmpty || isBlind { throw ExitCode.failure }
     }
 
     private func playUsers(_ seeds: ClosedRange<UInt64>) async throws {
@@ -106,9 +114,11 @@ struct Simulate: AsyncParsableCommand {
         return first...last
     }
 
-    private func play(_ seeds: ClosedRange<UInt64>) async -> [Violation] {
+    private func play(
+        _ seeds: ClosedRange<UInt64>
+    ) async -> (violations: [Violation], tally: WorldTally) {
         let workers = ProcessInfo.processInfo.activeProcessorCount
-        return await withTaskGroup(of: [Violation].self) { group in
+        return await withTaskGroup(of: ([Violation], WorldTally).self) { group in
             for worker in 0..<workers {
                 group.addTask {
                     let first = seeds.lowerBound + UInt64(worker)
@@ -117,22 +127,28 @@ struct Simulate: AsyncParsableCommand {
                     )
                 }
             }
-            return await group.reduce(into: []) { $0 += $1 }.sorted { $0.seed < $1.seed }
+            var (violations, tally) = ([Violation](), WorldTally())
+            for await (found, turns) in group {
+                violations += found
+                tally.merge(turns, uniquingKeysWith: +)
+            }
+            return (violations.sorted { $0.seed < $1.seed }, tally)
         }
     }
 
-    private func playSome(_ seeds: StrideThrough<UInt64>) async -> [Violation] {
-        var violations: [Violation] = []
+    private func playSome(_ seeds: StrideThrough<UInt64>) async -> ([Violation], WorldTally) {
+        var (violations, tally) = ([Violation](), WorldTally())
         for seed in seeds where violations.count < 10 {
-            let found = await violation(
+            let (found, turns) = await playWorld(
                 seed: seed,
                 events: events ?? 150,
                 bug: bug,
                 authority: authority
             )
             if let found { violations.append(found) }
+            tally.merge(turns, uniquingKeysWith: +)
         }
-        return violations
+        return (violations, tally)
     }
 }
 

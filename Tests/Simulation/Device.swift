@@ -16,6 +16,18 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case rollsBackWhatFollows
     /// Operations are sent for whoever is signed in.
     case sendsForAnybody
+    /// The device takes numbers of a restored copy for those of the lost history.
+    case ignoresEpochs
+    /// An acknowledgement is kept without the epoch of its number.
+    case forgetsEpochOfAcknowledgement
+    /// The second version of the app declares no default for its new member.
+    case lacksDefaults
+    /// The first version of the app stores records without the members that it does not know.
+    case dropsUnknownMembers
+    /// A launch rewrites operations, without the arguments that the version does not know.
+    case rewritesOperations
+    /// A change of one member writes all of them.
+    case writesWholeRecords
 }
 
 /// What a device has on its disk: it outlives the process.
@@ -26,12 +38,16 @@ struct Disk {
         var item: OutboxState.Item
         var name: String
         var arguments: JSONValue
+        /// The version of the app that runs it: another one may have made it.
+        var version: Int
     }
 
     struct Mirror: RecordSource {
         var position: Int64 = 0
         /// Up to where the authority had forgotten deletions when the base was last read.
         var horizon: Int64 = 0
+        /// The epoch of these numbers; `nil` before anything was read.
+        var epoch: Epoch?
         var records: [RecordKey: RecordValue] = [:]
         /// What a reset has not mentioned yet.
         var doomed: Set<RecordKey> = []
@@ -74,6 +90,7 @@ struct Device {
     struct Question {
         let since: Int64
         let horizon: Int64
+        let epoch: Epoch?
         /// The operations of which nobody knows whether they are done.
         let asked: [Int64: Identifier]
     }
@@ -94,12 +111,18 @@ struct Device {
     /// When the base was last thrown away, by a sign-out.
     var emptied = 0
     let bug: PlantedBug?
+    /// The version of the app that is installed.
+    var version: SimulatedVersion
+    /// How many operations of another version its launches have found, and how many of these are
+    /// unknown to the version that was launched.
+    private(set) var found = (ofOther: 0, unknown: 0)
     /// Dies at a random step when it says so.
     var dies: () -> Bool = { false }
 
-    init(number: Int, bug: PlantedBug?) {
+    init(number: Int, version: Int, bug: PlantedBug?) {
         self.number = number
         self.bug = bug
+        self.version = SimulatedVersion(number: version, bug: bug)
     }
 
     /// The id under which the device pushes.
@@ -124,12 +147,14 @@ struct Device {
         guard let account = disk.account else { return }
         let outbox = OutboxState(limit: 1_000, [.mutator: .init(operations: 3, flights: 1)])
         var state = SyncState(
-            schema: SimulatedApp.client,
+            schema: version.schema,
             outbox: outbox,
             position: disk.mirror.position,
             horizon: disk.mirror.horizon,
             heldLimit: 1_000
         )
+        if let epoch = disk.mirror.epoch { state.outbox.enter(epoch) }
+        try readOperations()
         for row in disk.outbox.values.sorted(by: { $0.item.sequence < $1.item.sequence })
         where row.owner == account || bug == .sendsForAnybody {
             let actions = try state.add(row.operation, as: row.item, over: disk.mirror)
@@ -137,6 +162,29 @@ struct Device {
         }
         self.state = state
         wantsPull = true
+    }
+
+    /// Reads operations that another version has made as the present one has them.
+    private mutating func readOperations() throws {
+        let schema = version.schema
+        for (sequence, row) in disk.outbox where row.version != version.number {
+            var mutator: any RecordMutation = UnknownSheetMutation(lane: row.item.lane)
+            if let type = schema.mutation(row.name) {
+                mutator = try StoredForm.arguments.decode(type, from: row.arguments)
+                if bug == .rewritesOperations {
+                    disk.outbox[sequence]?.arguments = try JSONValue(encoding: mutator)
+                }
+            } else {
+                found.unknown += 1
+            }
+            found.ofOther += 1
+            disk.outbox[sequence]?.version = version.number
+            disk.outbox[sequence]?.operation = Replay.Operation(
+                sequence: sequence,
+                id: row.item.id,
+                mutator: mutator
+            )
+        }
     }
 
     mutating func die() {
@@ -179,7 +227,8 @@ struct Device {
             operation: operation,
             item: item,
             name: type(of: mutator).name,
-            arguments: try JSONValue(encoding: mutator)
+            arguments: try JSONValue(encoding: mutator),
+            version: version.number
         )
         _ = try state.add(operation, as: item, rehearsed: rehearsal, over: disk.mirror)
         self.state = state
@@ -219,13 +268,21 @@ struct Device {
         state?.outbox.items[sequence]?.mayBeDone == true
     }
 
-    mutating func pushLanded(_ flight: UInt64, _ answer: PushAnswer) throws {
+    mutating func pushLanded(_ flight: UInt64, _ answer: PushAnswer, of epoch: Epoch?) throws {
         var answer = answer
         for index in answer.results.indices {
-            let id = answer.results[index].id
-            answer.results[index].id = aliases[id] ?? id
+            let result = answer.results[index]
+            let id = aliases[result.id] ?? result.id
+            answer.results[index].id = id
+            guard let problem = result.problem, problem.code == .mutatorUnknown else { continue }
+            // It waits for the authority's deployment.
+            answer.results[index] = PushResult(id: id, status: .unknown, head: 0, problem: problem)
         }
-        guard var actions = state?.landed(flight, answer, over: disk.mirror) else { return }
+        let isIgnored = bug == .ignoresEpochs || bug == .forgetsEpochOfAcknowledgement
+        let epoch = isIgnored ? nil : epoch
+        guard var actions = state?.landed(flight, answer, epoch: epoch, over: disk.mirror) else {
+            return
+        }
         if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
             actions.adopt == nil
         {
@@ -285,6 +342,7 @@ struct Device {
         return Question(
             since: state.pullPosition,
             horizon: state.pullHorizon,
+            epoch: bug == .ignoresEpochs || state.pullPosition == 0 ? nil : state.pullEpoch,
             asked: Dictionary(asked) { first, _ in first }
         )
     }
@@ -303,13 +361,15 @@ struct Device {
 
     mutating func receive(_ batch: SyncState.FeedBatch) throws {
         var batch = batch
+        if bug == .ignoresEpochs { batch.epoch = nil }
         if bug == .adoptsWhateverComes, let unresolved = state?.outbox.unresolved {
             let answer = PullAnswer(
                 changes: batch.changes,
                 next: batch.next,
                 head: batch.head,
                 hasMore: false,
-                reset: batch.isReset
+                reset: batch.isReset,
+                epoch: batch.epoch
             )
             batch = .init(answer, since: batch.since, asked: Set(unresolved))
         }
@@ -347,7 +407,9 @@ struct Device {
             }
         }
         disk.mirror.position = batch.next
-        disk.mirror.horizon = max(disk.mirror.horizon, batch.horizon)
+        let isOther = batch.epoch.map { $0 != disk.mirror.epoch } ?? false
+        disk.mirror.horizon = isOther ? batch.horizon : max(disk.mirror.horizon, batch.horizon)
+        disk.mirror.epoch = batch.epoch ?? disk.mirror.epoch
         if batch.next >= batch.head {
             for key in disk.mirror.doomed { disk.mirror.records[key] = nil }
             disk.mirror.doomed = []
@@ -362,8 +424,15 @@ struct Device {
                     disk.outbox[sequence]?.item.phase = .sending(flight: 0)
                     if bug == .forgetsWhatIsSent { disk.outbox[sequence] = nil }
                 }
-            case .acknowledged(let sequence, let head):
+            case .reopened(let sequences):
+                for sequence in sequences {
+                    disk.outbox[sequence]?.item.phase = .sending(flight: 0)
+                    disk.outbox[sequence]?.item.epoch = nil
+                }
+            case .acknowledged(let sequence, let head, let epoch):
                 disk.outbox[sequence]?.item.phase = .acknowledged(head: head)
+                disk.outbox[sequence]?.item.epoch = epoch
+            case .deferred: break  // It stays one that may be done.
             case .refused(let sequence, let problem):
                 disk.outbox[sequence]?.item.phase = .refused(problem)
             case .removed(let sequences):

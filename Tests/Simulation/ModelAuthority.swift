@@ -2,13 +2,13 @@ package import SanguineModel
 
 /// The contract in a hundred lines, to hold the real authority to.
 package struct ModelAuthority: SimulatedAuthority {
-    private struct Row {
+    fileprivate struct Row {
         var seq: Int64
         var through: Int64
         var value: RecordValue?
     }
 
-    private struct Ledger {
+    fileprivate struct Ledger {
         var head: Int64 = 0
         var horizon: Int64 = 0
         var rows: [RecordKey: Row] = [:]
@@ -33,10 +33,20 @@ package struct ModelAuthority: SimulatedAuthority {
         }
     }
 
+    /// All that the model has at one moment.
+    package struct Copy {
+        fileprivate let ledgers: [Identifier: Ledger]
+    }
+
     private let schema: RecordSchema
     private var ledgers: [Identifier: Ledger] = [:]
+    private var unknown: Set<String> = []
+    /// How often a copy was restored.
+    private var restores = 0
 
     package init(schema: RecordSchema) { self.schema = schema }
+
+    package var epoch: Epoch? { Epoch("model-\(restores)") }
 
     package mutating func account(_ number: Int) -> Identifier {
         Identifier(at: Timestamp(millisecondsSince1970: Int64(number)))
@@ -48,14 +58,23 @@ package struct ModelAuthority: SimulatedAuthority {
     ) throws(Problem) -> PushAnswer {
         var ledger = ledgers[account] ?? Ledger()
         var results: [PushResult] = []
+        var waiting: Set<String> = []
         for operation in request.operations.sorted(by: { $0.sequence < $1.sequence }) {
             if var known = ledger.results[operation.id] {
                 if known.status == .applied { known.status = .replayed }
                 results.append(known)
                 continue
             }
+            guard !waiting.contains(operation.lane) else {
+                results.append(PushResult(id: operation.id, status: .unknown))
+                continue
+            }
             let result = perform(operation, in: &ledger)
-            ledger.results[operation.id] = result
+            if result.problem?.code.awaitsDeployment == true {
+                waiting.insert(operation.lane)
+            } else {
+                ledger.results[operation.id] = result
+            }
             results.append(result)
         }
         ledgers[account] = ledger
@@ -64,7 +83,9 @@ package struct ModelAuthority: SimulatedAuthority {
 
     private func perform(_ operation: PushedOperation, in ledger: inout Ledger) -> PushResult {
         do {
-            guard let type = schema.mutation(operation.mutator) else {
+            guard !unknown.contains(operation.mutator),
+                let type = schema.mutation(operation.mutator)
+            else {
                 throw Refusal(.mutatorUnknown, "Name a mutator that the schema has.")
             }
             var records = Records(
@@ -72,7 +93,11 @@ package struct ModelAuthority: SimulatedAuthority {
                 schema: schema,
                 operation: OperationContext(id: operation.id)
             )
-            try records.run(try operation.arguments.decoded(as: type))
+            let mutator: any RecordMutation = try StoredForm.arguments.decode(
+                type,
+                from: operation.arguments
+            )
+            try records.run(mutator)
             let through = ledger.head + Int64(records.changes.count)
             for (key, value) in records.changes.sorted(by: { $0.key < $1.key }) {
                 ledger.head += 1
@@ -90,11 +115,13 @@ package struct ModelAuthority: SimulatedAuthority {
         since: Int64,
         limit: Int,
         horizon: Int64,
+        epoch: Epoch?,
         operations: [Identifier]
     ) throws(Problem) -> PullAnswer {
         let ledger = ledgers[account] ?? Ledger()
         let missed = since > 0 && since < ledger.horizon && horizon < ledger.horizon
-        let reset = missed || since > ledger.head
+        let isOther = epoch.map { $0 != self.epoch } ?? false
+        let reset = missed || since > ledger.head || isOther
         let start = reset ? 0 : since
         let newer = ledger.rows.filter { $0.value.seq > start }.sorted {
             $0.value.seq < $1.value.seq
@@ -128,12 +155,22 @@ package struct ModelAuthority: SimulatedAuthority {
             hasMore: hasMore,
             reset: reset,
             horizon: ledger.horizon,
+            epoch: self.epoch,
             operations: operations.map { id in
                 var result = ledger.results[id] ?? PushResult(id: id, status: .unknown)
                 if result.status == .replayed { result.status = .applied }
                 return result
             }
         )
+    }
+
+    package mutating func setUnknown(_ names: Set<String>) { unknown = names }
+
+    package func copy() -> Copy { Copy(ledgers: ledgers) }
+
+    package mutating func restore(_ copy: Copy) {
+        ledgers = copy.ledgers
+        restores += 1
     }
 
     package mutating func sweep() {

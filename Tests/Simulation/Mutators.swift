@@ -4,16 +4,49 @@ package import SanguineModel
 ///
 /// `counters` are never deleted: each operation leaves a mark of its own in one, so that it can be
 /// seen, in any view and at any time, whether an operation is in it: not, once, or twice. `notes`
-/// come and go.
+/// come and go. `sheets` are never deleted either, and their type is another one in the second
+/// version of the app, see ``SimulatedVersion``.
 package enum SimulatedApp {
     package static let counters = ["a", "b", "c"].map { RecordKey("counters", RecordID($0)!) }
     package static let notes = (0..<5).map { RecordKey("notes", RecordID("n\($0)")!) }
 
+    static let sheets = (0..<2).map { RecordKey("sheets", RecordID("s\($0)")!) }
+    static let sheetCollection = RecordCollection("sheets")
+
     static let collections = [
-        RecordCollection("counters"), RecordCollection("notes", indexes: ["tag"]),
+        RecordCollection("counters"), RecordCollection("notes", indexes: ["tag"]), sheetCollection,
     ]
 
-    /// What devices know.
+    /// The mutations that an authority does not know before its deployment.
+    static let undeployed: Set<String> = [DeepenSheet<NewSheet>.name]
+
+    /// The place of the marks in a sheet's new member.
+    static func depth(of sheet: RecordKey) -> RecordKey {
+        RecordKey("sheets more", sheet.id)
+    }
+
+    /// The member of a sheet that a device writes.
+    static func member(of device: Int) -> String { ["left", "middle", "right"][device] }
+
+    /// Where operations leave their marks, with what is there.
+    ///
+    /// - Parameter fields: The members of a record; `nil` if there is none.
+    /// - Returns: The marks of each place.
+    /// - Throws: What `fields` threw.
+    static func marks(
+        _ fields: (RecordKey) throws -> RecordFields?
+    ) rethrows -> [RecordKey: RecordFields] {
+        var marks: [RecordKey: RecordFields] = [:]
+        for key in counters { marks[key] = try fields(key) ?? [:] }
+        for key in sheets {
+            let sheet = try fields(key) ?? [:]
+            if case .object(let members)? = sheet["marks"] { marks[key] = members }
+            if case .object(let members)? = sheet["more"] { marks[depth(of: key)] = members }
+        }
+        return marks
+    }
+
+    /// What devices of all versions know.
     package static let client = RecordSchema(
         collections: collections,
         mutations: [Mark.self, Move.self, Poison.self, Retag.self]
@@ -22,7 +55,10 @@ package enum SimulatedApp {
     /// What the authority knows: it refuses what devices believe in.
     package static let server = RecordSchema(
         collections: collections,
-        mutations: [Mark.self, Move.self, RefusedPoison.self, Retag.self]
+        mutations: [
+            Mark.self, Move.self, RefusedPoison.self, Retag.self, MarkDeepSheet<NewSheet>.self,
+            DeepenSheet<NewSheet>.self,
+        ]
     )
 }
 

@@ -17,32 +17,53 @@ package func violation(
     bug: PlantedBug? = nil,
     authority: AuthorityKind = .real
 ) async -> Violation? {
+    await playWorld(seed: seed, events: events, bug: bug, authority: authority).violation
+}
+
+/// Plays a seed.
+///
+/// - Returns: The first guarantee that was broken, or `nil`; and what happened, if none was.
+package func playWorld(
+    seed: UInt64,
+    events: Int = 200,
+    bug: PlantedBug? = nil,
+    authority: AuthorityKind = .real
+) async -> (violation: Violation?, tally: WorldTally) {
     do {
-        let schema = SimulatedApp.server
-        switch authority {
-        case .model:
-            var world = World(seed: seed, authority: ModelAuthority(schema: schema), bug: bug)
-            try await world.run(events: events)
-        case .real:
-            let real = RealAuthority(schema: schema)
-            var world = World(seed: seed, authority: real, bug: bug)
-            try await world.run(events: events)
-        case .both:
-            let twins = TwinAuthority(schema: schema)
-            var world = World(seed: seed, authority: twins, bug: bug)
-            try await world.run(events: events)
-        }
-        return nil
+        return (nil, try await played(seed, events, bug, authority))
     } catch let difference as TwinAuthority.Difference {
-        return Violation(
+        let found = Violation(
             seed: seed,
             step: difference.requests,
             guarantee: "One contract",
             detail: difference.description
         )
+        return (found, [:])
     } catch let violation as Violation {
-        return violation
+        return (violation, [:])
     } catch {
-        return Violation(seed: seed, step: 0, guarantee: "No fault", detail: "\(error)")
+        let found = Violation(seed: seed, step: 0, guarantee: "No fault", detail: "\(error)")
+        return (found, [:])
+    }
+}
+
+private func played(
+    _ seed: UInt64,
+    _ events: Int,
+    _ bug: PlantedBug?,
+    _ authority: AuthorityKind
+) async throws -> WorldTally {
+
+    let schema = SimulatedApp.server
+    switch authority {
+    case .model:
+        var world = World(seed: seed, authority: ModelAuthority(schema: schema), bug: bug)
+        return try await world.run(events: events)
+    case .real:
+        var world = World(seed: seed, authority: RealAuthority(schema: schema), bug: bug)
+        return try await world.run(events: events)
+    case .both:
+        var world = World(seed: seed, authority: TwinAuthority(schema: schema), bug: bug)
+        return try await world.run(events: events)
     }
 }

@@ -1,17 +1,20 @@
 import SanguineAuthority
 package import SanguineModel
-import SanguineTesting
+package import SanguineTesting
 
 /// The decisions of the real authority, as the test kit has them.
 package struct RealAuthority: SimulatedAuthority {
     private let server: InMemoryAuthority
     private let clock: ManualWallClock
     private var accounts: [Int: Identifier] = [:]
+    private var unknown: Set<String> = []
 
     package init(schema: RecordSchema) {
         clock = ManualWallClock(Timestamp(millisecondsSince1970: 1_790_000_000_000))
         server = InMemoryAuthority(schema: schema, clock: clock)
     }
+
+    package var epoch: Epoch? { server.authority.storage.epoch }
 
     package mutating func account(_ number: Int) -> Identifier {
         let account = accounts[number] ?? server.addAccount()
@@ -23,7 +26,10 @@ package struct RealAuthority: SimulatedAuthority {
         _ request: PushRequest,
         account: Identifier
     ) async throws -> PushAnswer {
-        try await server.authority.push(account, request)
+        try await server.authority.push(account, .success(request)) { [unknown] operation in
+            guard unknown.contains(operation.mutator) else { return nil }
+            return Refusal(.mutatorUnknown, "Deploy a server that declares the mutator.")
+        }
     }
 
     package func pull(
@@ -31,16 +37,24 @@ package struct RealAuthority: SimulatedAuthority {
         since: Int64,
         limit: Int,
         horizon: Int64,
+        epoch: Epoch?,
         operations: [Identifier]
     ) async throws -> PullAnswer {
         let request = Authority.PullRequest(
             since: since,
             limit: limit,
             horizon: horizon,
+            epoch: epoch,
             operations: operations
         )
         return try await server.authority.pull(account, request)
     }
+
+    package mutating func setUnknown(_ names: Set<String>) { unknown = names }
+
+    package func copy() -> InMemoryAuthority.Copy { server.copy() }
+
+    package func restore(_ copy: InMemoryAuthority.Copy) { server.restore(copy) }
 
     package func sweep() async {
         // Past the time for which tombstones are kept.
@@ -57,6 +71,7 @@ package struct RealAuthority: SimulatedAuthority {
                 since: answer.next,
                 limit: WireLimits.largestPull,
                 horizon: answer.horizon ?? 0,
+                epoch: nil,
                 operations: []
             )
             for change in answer.changes where !change.collection.hasPrefix("$") {

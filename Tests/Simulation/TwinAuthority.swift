@@ -1,4 +1,5 @@
 package import SanguineModel
+package import SanguineTesting
 
 /// The real authority and the model of its contract, which are asked the same.
 ///
@@ -40,6 +41,9 @@ package struct TwinAuthority: SimulatedAuthority {
         model = ModelAuthority(schema: other ?? schema)
     }
 
+    /// The real one's: devices get its answers.
+    package var epoch: Epoch? { real.epoch }
+
     package mutating func account(_ number: Int) async throws -> Identifier {
         real.account(number)
     }
@@ -61,6 +65,7 @@ package struct TwinAuthority: SimulatedAuthority {
         since: Int64,
         limit: Int,
         horizon: Int64,
+        epoch: Epoch?,
         operations: [Identifier]
     ) async throws -> PullAnswer {
         requests += 1
@@ -69,6 +74,7 @@ package struct TwinAuthority: SimulatedAuthority {
             since: since,
             limit: limit,
             horizon: horizon,
+            epoch: epoch,
             operations: operations
         )
         let other = try model.pull(
@@ -76,6 +82,7 @@ package struct TwinAuthority: SimulatedAuthority {
             since: 0,
             limit: 1,
             horizon: 0,
+            epoch: nil,
             operations: operations
         )
         try compare(
@@ -84,6 +91,23 @@ package struct TwinAuthority: SimulatedAuthority {
             "a question about operations"
         )
         return answer
+    }
+
+    package mutating func setUnknown(_ names: Set<String>) {
+        real.setUnknown(names)
+        model.setUnknown(names)
+    }
+
+    package func copy() -> (real: InMemoryAuthority.Copy, model: ModelAuthority.Copy) {
+        (real.copy(), model.copy())
+    }
+
+    package mutating func restore(
+        _ copy: (real: InMemoryAuthority.Copy, model: ModelAuthority.Copy)
+    ) {
+        requests += 1
+        real.restore(copy.real)
+        model.restore(copy.model)
     }
 
     package mutating func sweep() async throws {
@@ -110,6 +134,7 @@ package struct TwinAuthority: SimulatedAuthority {
             since: 0,
             limit: WireLimits.largestPull,
             horizon: 0,
+            epoch: nil,
             operations: []
         )
         let records = answer.changes.filter { !$0.deleted && !$0.collection.hasPrefix("$") }

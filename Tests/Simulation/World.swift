@@ -18,16 +18,33 @@ package struct Violation: Error, CustomStringConvertible {
     }
 }
 
+/// What must happen in the games of a world: where one never happens, nothing is proven about it.
+package enum WorldTurn: String, CaseIterable, Sendable {
+    case upgrade = "apps launched again in a newer version"
+    case downgrade = "apps launched again in an older version"
+    case otherVersion = "operations found that another version had made"
+    case unknownHere = "operations found that the launched version does not know"
+    case deferred = "operations that the authority did not know yet"
+    case shared = "records of which two devices have changed members"
+    case restore = "copies restored"
+    case sentAgain = "operations done again after a restore"
+    case forgotten = "operations lost with a history, which their device had settled"
+}
+
+/// How often each happened.
+package typealias WorldTally = [WorldTurn: Int]
+
 /// Devices and an authority, with everything between them that can go wrong.
 ///
 /// All that happens follows from the seed: who does what, which message is lost, doubled or late,
-/// who dies at which step. After each event the guarantees are checked that hold at any time, and
-/// at rest, with the network healed, *convergence*.
+/// who dies at which step, which version of the app is launched, and when the authority's data is
+/// restored from an older copy. After each event the guarantees are checked that hold at any time,
+/// and at rest, with the network healed, *convergence*.
 package struct World<Authority: SimulatedAuthority> {
     /// Something on its way.
     private enum Message {
         case push(device: Int, process: Int, flight: UInt64, PushRequest, account: Identifier)
-        case pushAnswer(device: Int, process: Int, flight: UInt64, PushAnswer?)
+        case pushAnswer(device: Int, process: Int, flight: UInt64, PushAnswer?, Epoch?)
         case pull(device: Int, process: Int, Device.Question, account: Identifier)
         case pullAnswer(device: Int, process: Int, Device.Question, PullAnswer?)
     }
@@ -36,15 +53,32 @@ package struct World<Authority: SimulatedAuthority> {
     private struct Accepted {
         let account: Identifier
         let device: Int
-        /// The member that it leaves in its counters.
+        /// The member that it leaves in its places.
         let mark: String
-        let counters: [RecordKey]
+        let traces: Traces
         /// Whether nobody may do it: it is refused, or was taken back.
         var isPoison: Bool
         let step: Int
         var isRefused = false
-        /// Whether the authority has it: then it has it for good.
+        /// Whether the authority has it: then it has it until an older copy is restored.
         var isDone = false
+        /// The epochs of lost histories that had it.
+        var lostIn: Set<Epoch> = []
+        /// Whether only lost histories had it, and its device had settled it: it is not sent again.
+        var isLost = false
+
+        var places: [RecordKey] { traces.places }
+        /// Whether it can be seen whether it is done.
+        var isTraced: Bool { !traces.places.isEmpty || traces.member != nil }
+    }
+
+    /// What an operation leaves where it is done.
+    private struct Traces {
+        /// Where it leaves its mark.
+        var places: [RecordKey] = []
+        /// The sheet in which it changes its device's member, and to what.
+        var member: (sheet: RecordKey, number: Int64)?
+        var isPoison = false
     }
 
     private let seed: UInt64
@@ -59,20 +93,36 @@ package struct World<Authority: SimulatedAuthority> {
     private var isHealed = false
     private var clock: Int64 = 1_790_000_000_000
     private let bug: PlantedBug?
+    /// Whether the authority's data may be restored from an older copy.
+    private let isRestored: Bool
+    private var copy: Authority.Copy?
+    /// Whether the authority does not know all mutations yet.
+    private var isOld = false
+    private var tally: WorldTally = [:]
+    /// The devices to which something has happened since the last look at them.
+    private var touched: Set<Int> = []
 
     package init(seed: UInt64, authority: Authority, bug: PlantedBug? = nil) {
         self.seed = seed
         self.bug = bug
         self.authority = authority
-        random = SplitMix64(seed: seed)
-        devices = (0..<3).map { Device(number: $0, bug: bug) }
+        var random = SplitMix64(seed: seed)
+        isRestored = Bool.random(using: &random)
+        devices = (0..<3).map {
+            Device(number: $0, version: .random(in: 1...2, using: &random), bug: bug)
+        }
+        self.random = random
     }
 
     /// Plays events, then lets everything come to rest.
     ///
+    /// - Returns: What happened.
     /// - Throws: ``Violation``
-    package mutating func run(events: Int) async throws {
-        for number in 0..<2 { accounts.append(try await authority.account(number)) }
+    package mutating func run(events: Int) async throws -> WorldTally {
+        for number in 0..<2 {
+            accounts.append(try await authority.account(number))
+            try await furnish(accounts[number])
+        }
         for index in devices.indices {
             try devices[index].signIn(accounts[index == 2 ? 1 : 0])
         }
@@ -82,13 +132,42 @@ package struct World<Authority: SimulatedAuthority> {
             try await check()
         }
         try await rest()
+        for device in devices where device.found.ofOther > 0 {
+            count(.otherVersion, device.found.ofOther)
+            if device.found.unknown > 0 { count(.unknownHere, device.found.unknown) }
+        }
+        return tally
+    }
+
+    private mutating func count(_ turn: WorldTurn, _ times: Int = 1) {
+        tally[turn, default: 0] += times
+    }
+
+    /// Stores the account's sheets, as the first version of the app does.
+    private mutating func furnish(_ account: Identifier) async throws {
+        let sheets = try SimulatedApp.sheets.enumerated().map { index, key in
+            let fields = try RecordValue(OldSheet(id: key.id)).fields()
+            return PushedOperation(
+                id: Identifier(
+                    at: Timestamp(millisecondsSince1970: clock + Int64(index)),
+                    using: &random
+                ),
+                sequence: Int64(index) + 1,
+                lane: "main",
+                mutator: CreateRecord.name,
+                arguments: try JSONValue(encoding: CreateRecord(key, fields))
+            )
+        }
+        let request = PushRequest(device: "support-of-the-simulation", operations: sheets)
+        _ = try await authority.push(request, account: account)
     }
 
     // MARK: - Events
 
     private mutating func event() async throws {
         let device = Int.random(in: 0..<devices.count, using: &random)
-        switch Int.random(in: 0..<100, using: &random) {
+        touched.insert(device)
+        switch Int.random(in: 0..<108, using: &random) {
         case 0..<28: try await act(device) { try $0.perform(on: device) }
         case 28..<50: try await act(device) { try $0.send(device) }
         case 50..<80: try await deliver()
@@ -101,8 +180,68 @@ package struct World<Authority: SimulatedAuthority> {
         case 96: try await act(device) { try $0.withdraw(on: device) }
         case 97: try await act(device) { try $0.devices[device].emptyTray() }
         case 98: try await sweep()
-        default: try changeUser(device)
+        case 99: try changeUser(device)
+        case 100..<103: try changeVersion(device)
+        case 103:
+            isOld.toggle()
+            authority.setUnknown(isOld ? SimulatedApp.undeployed : [])
+        case 104..<106: copy = authority.copy()
+        default: try await restore()
         }
+    }
+
+    /// Launches the app again in its other version.
+    private mutating func changeVersion(_ device: Int) throws {
+        count(devices[device].version.isNew ? .downgrade : .upgrade)
+        devices[device].version = devices[device].version.other
+        try devices[device].start()
+    }
+
+    /// Restores the authority's data from the copy: what came after it is lost.
+    private mutating func restore() async throws {
+        guard isRestored, let copy else { return }
+        count(.restore)
+        let former = authority.epoch
+        let before = try await done()
+        authority.restore(copy)
+        let lost = before.subtracting(try await done())
+        for (id, operation) in accepted where lost.contains(id) {
+            accepted[id]?.isDone = false
+            if let former { accepted[id]?.lostIn.insert(former) }
+            // An operation that is still in an outbox is sent again.
+            guard !operation.isLost, !isQueued(id, on: devices[operation.device]) else { continue }
+            accepted[id]?.isLost = true
+            count(.forgotten)
+        }
+        for index in devices.indices { devices[index].live = nil }
+    }
+
+    /// The accepted operations that the authority has done.
+    private mutating func done() async throws -> Set<Identifier> {
+        var done: Set<Identifier> = []
+        for account in accounts {
+            let ids = accepted.filter { $0.value.account == account }.map(\.key)
+            for start in stride(from: 0, to: ids.count, by: WireLimits.operationsAsked) {
+                let part = Array(ids[start...].prefix(WireLimits.operationsAsked))
+                done.formUnion(try await self.done(part, account))
+            }
+        }
+        return done
+    }
+
+    private mutating func done(
+        _ ids: [Identifier],
+        _ account: Identifier
+    ) async throws -> [Identifier] {
+        let answer = try await authority.pull(
+            account: account,
+            since: 0,
+            limit: 1,
+            horizon: 0,
+            epoch: nil,
+            operations: ids
+        )
+        return (answer.operations ?? []).filter { $0.status == .applied }.map(\.id)
     }
 
     // Runs a step of a device, which may die in it.
@@ -111,6 +250,7 @@ package struct World<Authority: SimulatedAuthority> {
         _ body: (inout Self) async throws -> Void
     ) async throws {
         guard devices[device].state != nil else { return }
+        touched.insert(device)
         let deadline = isHealed ? .max : Int.random(in: 0..<40, using: &random)
         let steps = StepCount()
         devices[device].dies = {
@@ -132,52 +272,85 @@ package struct World<Authority: SimulatedAuthority> {
         let lane = ["main", "side"].randomElement(using: &random) ?? "main"
         let note = SimulatedApp.notes[Int.random(in: 0..<5, using: &random)]
         let tags = ["red", "blue"].shuffled(using: &random)
-        var marks: [RecordKey] = []
-        var isPoison = false
+        var traces = Traces()
         let mutator: any RecordMutation
-        switch Int.random(in: 0..<10, using: &random) {
+        switch Int.random(in: 0..<16, using: &random) {
         case 0..<4:
             mutator = Mark(counter: counters[0].id, lane: lane)
-            marks = [counters[0]]
+            traces.places = [counters[0]]
         case 4:
             mutator = Move(from: counters[0].id, to: counters[1].id)
-            marks = Array(counters.prefix(2))
+            traces.places = Array(counters.prefix(2))
         case 5:
             mutator = Poison(counter: counters[0].id)
-            marks = [counters[0]]
-            isPoison = true
+            traces.places = [counters[0]]
+            traces.isPoison = true
         case 6:
             mutator = CreateRecord(note, ["tag": .string(tags[0]), "by": .integer(Int64(device))])
         case 7: mutator = SetFields(note, ["tag": .string(tags[0]), "x": .integer(clock)])
         case 8: mutator = DeleteRecord(note)
-        default: mutator = Retag(from: tags[0], to: tags[1])
+        case 9: mutator = Retag(from: tags[0], to: tags[1])
+        default:
+            guard let (onSheet, traced) = try sheetMutation(on: device, lane) else { return }
+            (mutator, traces) = (onSheet, traced)
         }
         guard let account = devices[device].disk.account else { return }
         let before = devices[device].disk.lastSequence
         do {
-            guard try devices[device].perform(mutator, id: id) != nil else { return }
+            guard try devices[device].perform(mutator, id: id) != nil else {
+                guard !traces.places.contains(where: { $0.collection.hasPrefix("sheets") })
+                else { throw versions("device \(device) does not take a mutation of a sheet") }
+                return
+            }
         } catch is Death {
             // Durable or not: if it is, it counts.
             guard devices[device].disk.lastSequence > before else { throw Death() }
-            accept(id, account, device, marks, isPoison)
+            accept(id, account, device, traces)
             throw Death()
         }
-        accept(id, account, device, marks, isPoison)
+        accept(id, account, device, traces)
+    }
+
+    /// A mutation of a sheet, as the device's version of the app makes it.
+    ///
+    /// - Returns: `nil` if the device does not show the sheet.
+    private mutating func sheetMutation(
+        on device: Int,
+        _ lane: String
+    ) throws -> (any RecordMutation, Traces)? {
+        let version = devices[device].version
+        let sheet = SimulatedApp.sheets[Int.random(in: 0..<2, using: &random)]
+        let depth = SimulatedApp.depth(of: sheet)
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0, 1:
+            let isDeep = version.isNew && Bool.random(using: &random)
+            let mutation = version.mark(sheet.id, lane: lane, isDeep: isDeep)
+            return (mutation, Traces(places: isDeep ? [sheet, depth] : [sheet]))
+        case 2 where version.isNew:
+            return (version.deepen(sheet.id, lane: lane), Traces(places: [depth]))
+        default:
+            guard let state = devices[device].state,
+                let shown = try state.replay.record(sheet, over: devices[device].disk.mirror)
+            else { return nil }
+            guard let mutation = try? version.set(clock, by: device, in: shown.value, sheet) else {
+                throw versions("device \(device) cannot read \(sheet)")
+            }
+            return (mutation, Traces(member: (sheet, clock)))
+        }
     }
 
     private mutating func accept(
         _ id: Identifier,
         _ account: Identifier,
         _ device: Int,
-        _ marks: [RecordKey],
-        _ isPoison: Bool
+        _ traces: Traces
     ) {
         accepted[id] = Accepted(
             account: account,
             device: device,
             mark: "op-\(id)",
-            counters: marks,
-            isPoison: isPoison,
+            traces: traces,
+            isPoison: traces.isPoison,
             step: step
         )
     }
@@ -218,24 +391,29 @@ package struct World<Authority: SimulatedAuthority> {
         switch message {
         case .push(let device, let process, let flight, let request, let account):
             guard fate != 2 else {
-                network.append(.pushAnswer(device: device, process: process, flight: flight, nil))
+                network.append(
+                    .pushAnswer(device: device, process: process, flight: flight, nil, nil)
+                )
                 return
             }
             let answer = try await authority.push(request, account: account)
+            let deferred = answer.results.filter { $0.problem?.code == .mutatorUnknown }
+            if !deferred.isEmpty { count(.deferred, deferred.count) }
             let isLost = fate == 3
             network.append(
                 .pushAnswer(
                     device: device,
                     process: process,
                     flight: flight,
-                    isLost ? nil : answer
+                    isLost ? nil : answer,
+                    authority.epoch
                 )
             )
-        case .pushAnswer(let device, let process, let flight, let answer):
+        case .pushAnswer(let device, let process, let flight, let answer, let epoch):
             guard devices[device].process == process else { return }
             try await act(device) { world in
                 if let answer {
-                    try world.devices[device].pushLanded(flight, answer)
+                    try world.devices[device].pushLanded(flight, answer, of: epoch)
                 } else {
                     world.devices[device].pushFailed(flight, wasSent: true)
                 }
@@ -249,6 +427,7 @@ package struct World<Authority: SimulatedAuthority> {
                     since: question.since,
                     limit: Int.random(in: 1...4, using: &random),
                     horizon: question.horizon,
+                    epoch: question.epoch,
                     operations: question.asked.sorted { $0.key < $1.key }.map(\.value)
                 )
             network.append(.pullAnswer(device: device, process: process, question, answer))
@@ -278,6 +457,7 @@ package struct World<Authority: SimulatedAuthority> {
             since: since,
             limit: 1,
             horizon: state.pullHorizon,
+            epoch: bug == .ignoresEpochs ? nil : state.pullEpoch,
             operations: []
         )
         guard !answer.reset else {
@@ -308,6 +488,14 @@ package struct World<Authority: SimulatedAuthority> {
 
     private mutating func rest() async throws {
         isHealed = true
+        authority.setUnknown([])
+        while !network.isEmpty {
+            // Each answer by itself: it may be one of a lost history.
+            try await deliver()
+            try await check()
+        }
+        // Without a launch: a process that lives on must get there, too.
+        for index in devices.indices where devices[index].state != nil { try await settle(index) }
         for index in devices.indices {
             // Whoever has made operations comes back to send them.
             for account in accounts {
@@ -331,6 +519,7 @@ package struct World<Authority: SimulatedAuthority> {
 
     private mutating func settle(_ device: Int) async throws {
         devices[device].wantsPull = true
+        touched.insert(device)
         for round in 0..<1_000 {
             devices[device].wake()
             try send(device)
@@ -355,15 +544,15 @@ package struct World<Authority: SimulatedAuthority> {
     }
 
     private mutating func check() async throws {
-        for device in devices {
+        defer { touched = [] }
+        for device in devices where touched.contains(device.number) {
             guard let state = device.state, let account = device.disk.account else { continue }
-            var marks: [RecordKey: RecordFields] = [:]
-            for key in SimulatedApp.counters {
-                let record = try state.replay.record(key, over: device.disk.mirror)
-                marks[key] = try record?.value.fields() ?? [:]
+            let marks = try SimulatedApp.marks { key in
+                try state.replay.record(key, over: device.disk.mirror)?.value.fields()
             }
             try await checkMarks(marks, on: device, of: account)
-            if step % 4 == 0 { try checkReplay(state, on: device) }
+            try checkSheets(of: account, on: device, state)
+            if step % 2 == 0 { try checkReplay(state, on: device) }
         }
         try await checkNothingLost()
     }
@@ -377,13 +566,13 @@ package struct World<Authority: SimulatedAuthority> {
             }
             var records = Records(
                 from: naive,
-                schema: SimulatedApp.client,
+                schema: device.version.schema,
                 operation: operation.context
             )
             guard (try? records.run(operation.mutator)) != nil else { continue }
             for (key, change) in records.changes { naive.records[key] = change }
         }
-        for key in SimulatedApp.counters + SimulatedApp.notes {
+        for key in SimulatedApp.counters + SimulatedApp.notes + SimulatedApp.sheets {
             let visible = try state.replay.record(key, over: device.disk.mirror)?.value
             guard visible == naive.records[key] else {
                 throw violation("Base ⊕ pending", "device \(device.number) shows \(key) otherwise")
@@ -397,7 +586,12 @@ package struct World<Authority: SimulatedAuthority> {
         of account: Identifier
     ) async throws {
         for (id, operation) in accepted {
-            let seen = operation.counters.map { marks[$0]?[operation.mark]?.integer ?? 0 }
+            // The first version does not show what it does not know before it is done.
+            let isHalf = !device.version.isNew && isQueued(id, on: device)
+            let places =
+                isHalf
+                ? operation.places.filter { $0.collection != "sheets more" } : operation.places
+            let seen = places.map { marks[$0]?[operation.mark]?.integer ?? 0 }
             if operation.account != account {
                 guard seen.allSatisfy({ $0 == 0 }) else {
                     throw violation("No leak", "device \(device.number) shows another's \(id)")
@@ -414,7 +608,10 @@ package struct World<Authority: SimulatedAuthority> {
             }
             if isOwn, isRefused(id, on: device) { accepted[id]?.isRefused = true }
             let isRefused = accepted[id]?.isRefused == true
-            if isOwn, !isRefused, seen.contains(0) {
+            guard !isRefused || operation.isPoison || operation.places.isEmpty else {
+                throw violation("Independent rollback", "\(id) was refused")
+            }
+            if isOwn, !isRefused, !operation.isLost, seen.contains(0) {
                 // Its maker signed out since: then what it sees is what the base has.
                 guard try await wasForgotten(id, on: device) else {
                     throw violation("No flicker", "device \(device.number) hides its own \(id)")
@@ -445,37 +642,125 @@ package struct World<Authority: SimulatedAuthority> {
             since: 0,
             limit: 1,
             horizon: 0,
+            epoch: nil,
             operations: [id]
         )
         guard let head = answer.operations?.first?.head else { return true }
+        guard device.disk.mirror.epoch == authority.epoch else { return true }
         return device.disk.mirror.position < head || device.state?.isComplete != true
     }
 
-    private mutating func checkNothingLost() async throws {
-        var records: [Identifier: [RecordKey: RecordValue]] = [:]
-        for (id, operation) in accepted where !operation.isPoison && !operation.isDone {
-            guard !operation.counters.isEmpty, !isQueued(id, on: devices[operation.device])
-            else { continue }
-            let account = operation.account
-            if records[account] == nil {
-                records[account] = try await authority.records(of: account)
+    /// The sheets can be read, and have what the device has changed last.
+    private func checkSheets(
+        of account: Identifier,
+        on device: Device,
+        _ state: SyncState
+    ) throws {
+        for key in SimulatedApp.sheets {
+            guard let shown = try state.replay.record(key, over: device.disk.mirror) else {
+                continue
             }
-            let done = operation.counters.map { records[account]?[$0]?[operation.mark] }
-            guard done.allSatisfy({ $0 == .integer(1) }) else {
-                throw violation("Nothing lost", "\(id) is neither queued nor done")
+            guard device.version.reads(shown.value, key) else {
+                throw versions("device \(device.number) does not show \(key)")
             }
-            accepted[id]?.isDone = true
+            guard let stored = device.disk.mirror.records[key] else { continue }
+            guard device.version.isNew || stored["more"] == shown.value["more"] else {
+                throw versions("device \(device.number) drops what it does not know of \(key)")
+            }
+            guard state.isComplete else { continue }
+            let number = shown.value[SimulatedApp.member(of: device.number)]?.integer
+            guard !isExpected(number, of: device, in: key, account) else { continue }
+            throw violation(
+                "No flicker",
+                "device \(device.number) shows \(String(describing: number)) in \(key)"
+            )
         }
     }
 
-    private func checkOperations() async throws {
-        var records: [Identifier: [RecordKey: RecordValue]] = [:]
-        for account in accounts { records[account] = try await authority.records(of: account) }
-        for (id, operation) in accepted where !operation.counters.isEmpty {
-            let records = records[operation.account] ?? [:]
-            let done = operation.counters.map { records[$0]?[operation.mark]?.integer ?? 0 }
-            guard done.allSatisfy({ $0 == (operation.isPoison ? 0 : 1) }) else {
-                throw violation("Exactly once", "\(id) was done \(done) times")
+    /// Whether a device's member of a sheet is what it has set last.
+    ///
+    /// Where a history was lost, a late copy of a request may set it once more to what that
+    /// history had.
+    private func isExpected(
+        _ number: Int64?,
+        of device: Device,
+        in sheet: RecordKey,
+        _ account: Identifier
+    ) -> Bool {
+        var wanted: Int64 = 0
+        var others: Set<Int64> = []
+        for operation in accepted.values
+        where operation.device == device.number && operation.account == account
+            && !operation.isPoison
+        {
+            guard let member = operation.traces.member, member.sheet == sheet else { continue }
+            if !operation.isLost { wanted = member.number }
+            if !operation.lostIn.isEmpty { others.insert(member.number) }
+        }
+        return number == wanted || number.map(others.contains) ?? false
+    }
+
+    private func versions(_ detail: String) -> Violation { violation("All versions", detail) }
+
+    private mutating func checkNothingLost() async throws {
+        var marks: [Identifier: [RecordKey: RecordFields]] = [:]
+        for (id, operation) in accepted
+        where operation.isTraced && !operation.isPoison && !operation.isDone && !operation.isLost {
+            let device = devices[operation.device]
+            guard !isQueued(id, on: device) else { continue }
+            let account = operation.account
+            let isDone: Bool
+            if operation.places.isEmpty {
+                isDone = try await done([id], account) == [id]
+            } else {
+                if marks[account] == nil { marks[account] = try await self.marks(of: account) }
+                let done = operation.places.map { marks[account]?[$0]?[operation.mark] }
+                isDone = done.allSatisfy { $0 == .integer(1) }
+            }
+            if isDone {
+                accepted[id]?.isDone = true
+                if !operation.lostIn.isEmpty { count(.sentAgain) }
+            } else if let epoch = device.disk.mirror.epoch, operation.lostIn.contains(epoch) {
+                // It was settled by an answer of the lost history that came late.
+                accepted[id]?.isLost = true
+                count(.forgotten)
+            } else {
+                throw violation("Nothing lost", "\(id) is neither queued nor done")
+            }
+        }
+    }
+
+    /// The marks that the authority has of an account.
+    private func marks(of account: Identifier) async throws -> [RecordKey: RecordFields] {
+        let records = try await authority.records(of: account)
+        return try SimulatedApp.marks { try records[$0]?.fields() }
+    }
+
+    private mutating func checkOperations() async throws {
+        for account in accounts {
+            let records = try await authority.records(of: account)
+            let marks = try SimulatedApp.marks { try records[$0]?.fields() }
+            for (id, operation) in accepted where operation.account == account {
+                let done = operation.places.map { marks[$0]?[operation.mark]?.integer ?? 0 }
+                let wanted: Set<Int64> =
+                    operation.isPoison ? [0] : operation.isLost ? [0, 1] : [1]
+                guard done.allSatisfy(wanted.contains) else {
+                    throw violation("Exactly once", "\(id) was done \(done) times")
+                }
+            }
+            for sheet in SimulatedApp.sheets {
+                var writers = 0
+                for device in devices {
+                    let number =
+                        records[sheet]?[SimulatedApp.member(of: device.number)]?.integer
+                    if let number, number > 0 { writers += 1 }
+                    guard !isExpected(number, of: device, in: sheet, account) else { continue }
+                    throw violation(
+                        "All versions",
+                        "\(sheet) has lost what device \(device.number) has set"
+                    )
+                }
+                if writers > 1 { count(.shared) }
             }
         }
     }

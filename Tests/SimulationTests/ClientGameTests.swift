@@ -30,7 +30,13 @@ struct ClientGameTests {
     func `a planted fault is found within 150 seeds`(fault: PlantedFault) async throws {
         let played = try await Player.play(1...150, "--fault", fault.rawValue)
         #expect(played.status == 0, "No seed shows \(fault.rawValue): the game is blind to it.")
-        #expect(played.output.contains("seed "))
+        #expect(played.output.contains(#/seed \d+, step \d+: /#))
+    }
+
+    @Test func `a crash names its seed and step`() async throws {
+        let fault = PlantedFault.keepsLookAlike.rawValue
+        let played = try await Player.play(1...150, "--fault", fault)
+        #expect(played.output.contains(#/seed \d+, step \d+: the process crashed/#))
     }
 
     @Test func `a seed comes to the same in each play`() async throws {

@@ -34,6 +34,16 @@ struct SimulationTests {
         }
     }
 
+    @Test func `all turns happen within a hundred seeds`() async {
+        var missing = Set(WorldTurn.allCases)
+        var seed: UInt64 = 1
+        while seed <= 100, !missing.isEmpty {
+            missing.subtract(await playWorld(seed: seed).tally.keys)
+            seed += 1
+        }
+        #expect(missing.isEmpty, "The simulation proves nothing about \(missing).")
+    }
+
     @Test(arguments: PlantedBug.allCases)
     func `a planted bug is found within a hundred seeds`(bug: PlantedBug) async {
         var seed: UInt64 = 1

@@ -35,6 +35,7 @@ struct FunctionSnippets {
         #expect(found.output == result.output)
 
         for call in client.openCalls where call.function == Ask.name {
+            show(call.input(of: Ask.self)?.question ?? "")
             show(try await client.result(of: Ask.self, key: call.key).output)
         }
 
@@ -74,9 +75,9 @@ struct FunctionSnippets {
 
         let answer = try client.answer(to: Ask(question: text))
         show(answer.text)
+        let result = try await answer.finished()
 
-        try await eventually("the answer") { answer.phase == .done }
-        #expect(answer.text == "Because." && shown == [""])
+        #expect(answer.text == "Because." && result.output == "Because." && shown == [""])
     }
 
     @Test func `a quote and a prediction`() async throws {

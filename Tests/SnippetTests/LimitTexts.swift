@@ -41,6 +41,9 @@ enum LimitTexts {
         ("WireLimits.jsonNesting", count(WireLimits.jsonNesting)),
         ("WireLimits.conditionBytes", bytes(WireLimits.conditionBytes)),
         ("WireLimits.jsonValues", count(WireLimits.jsonValues)),
+        ("WireLimits.memberNameBytes", count(WireLimits.memberNameBytes) + " bytes"),
+        ("WireLimits.nameMarks", count(WireLimits.nameMarks)),
+        ("WireLimits.textMarks", count(WireLimits.textMarks)),
     ]
 
     private static let client: [(String, String)] = [
@@ -65,10 +68,13 @@ enum LimitTexts {
         ("ClientLimits.batchWindow", time(ClientLimits.batchWindow)),
         ("ClientLimits.longestBatchWindow", time(ClientLimits.longestBatchWindow)),
         ("ClientLimits.responseBytes", bytes(ClientLimits.responseBytes)),
+        ("ClientLimits.fileBytes", bytes(ClientLimits.fileBytes)),
         ("ClientLimits.requestBodyBytes", bytes(ClientLimits.requestBodyBytes)),
         ("ClientLimits.uploadBytes", bytes(Int(ClientLimits.uploadBytes))),
         ("ClientLimits.uploadTimeout", time(ClientLimits.uploadTimeout)),
         ("ClientLimits.redirects", count(ClientLimits.redirects)),
+        ("ClientLimits.fileLockWait", time(ClientLimits.fileLockWait)),
+        ("ClientLimits.databaseLockWait", time(ClientLimits.databaseLockWait)),
         ("ClientLimits.refreshTimeout", time(ClientLimits.refreshTimeout)),
         ("ClientLimits.errorBodyBytes", bytes(ClientLimits.errorBodyBytes)),
         ("ClientLimits.memoryBytes", bytes(ClientLimits.memoryBytes)),
@@ -80,6 +86,7 @@ enum LimitTexts {
         ("ClientLimits.longestStoreRetry", time(ClientLimits.longestStoreRetry)),
         ("ClientLimits.keep", time(ClientLimits.keep)),
         ("ClientLimits.waitingOperationsKept", time(ClientLimits.waitingOperationsKept)),
+        ("ClientLimits.countedGap", time(ClientLimits.countedGap)),
         ("ClientLimits.userIDBytes", bytes(ClientLimits.userIDBytes)),
         ("ClientLimits.invalidationMarks", count(ClientLimits.invalidationMarks)),
         ("RetrySchedule.attempts", count(RetrySchedule.standard.attempts)),
@@ -117,12 +124,15 @@ enum LimitTexts {
 
     private static let balance: [(String, String)] = [
         ("BalanceLimits.pendingCalls", count(BalanceLimits.pendingCalls)),
+        ("BalanceLimits.formerEpochs", count(BalanceLimits.formerEpochs)),
+        ("BalanceLimits.lateAnswer", time(BalanceLimits.lateAnswer)),
         ("BalanceLimits.answeredCalls", count(BalanceLimits.answeredCalls)),
         ("BalanceLimits.history", count(BalanceLimits.history)),
         ("BalanceLimits.learnedFunctions", count(BalanceLimits.learnedFunctions)),
         ("BalanceLimits.learnedCalls", count(BalanceLimits.learnedCalls)),
         ("BalanceLimits.quotas", count(BalanceLimits.quotas)),
         ("BalanceLimits.openCalls", count(BalanceLimits.openCalls)),
+        ("BalanceLimits.keptRequestBytes", bytes(BalanceLimits.keptRequestBytes)),
         ("BalanceLimits.queuedCalls", count(BalanceLimits.queuedCalls)),
         ("BalanceLimits.answersKept", time(BalanceLimits.answersKept)),
         ("BalanceLimits.freshness", time(BalanceLimits.freshness)),
@@ -207,9 +217,12 @@ enum LimitTexts {
         ("RecordLimits.pollInterval", time(RecordLimits.pollInterval)),
         ("RecordLimits.echoWait", time(RecordLimits.echoWait)),
         ("RecordLimits.longestWait", time(RecordLimits.longestWait)),
+        ("RecordLimits.deploymentWait", time(RecordLimits.deploymentWait)),
+        ("RecordLimits.longestDeploymentPause", time(RecordLimits.longestDeploymentPause)),
         ("RecordLimits.companionInterval", time(RecordLimits.companionInterval)),
         ("RecordLimits.vainPulls", count(RecordLimits.vainPulls)),
         ("RecordLimits.mutationFlights", count(RecordLimits.mutationFlights)),
+        ("RecordLimits.foreignAnswers", count(RecordLimits.foreignAnswers)),
         ("RecordLimits.settlingFetches", count(RecordLimits.settlingFetches)),
         ("RecordLimits.mutationTimeout", time(RecordLimits.mutationTimeout)),
         ("RecordLimits.replacedIds", count(RecordLimits.replacedIds)),
@@ -249,6 +262,12 @@ enum LimitTexts {
             ("AuthoritySettings.answersKept", time(settings.answersKept)),
             ("AuthoritySettings.holdsKept", time(settings.holdsKept)),
             ("AuthoritySettings.resultsPerAccount", count(settings.resultsPerAccount)),
+            ("IndexBuild.looksPerStep", count(IndexBuild.looksPerStep)),
+            ("IndexBuild.bytesPerStep", bytes(IndexBuild.bytesPerStep)),
+            ("IndexBuild.stepsAtStart", count(IndexBuild.stepsAtStart)),
+            ("CallLimits.unsettled", count(CallLimits.unsettled)),
+            ("CallLimits.unsettledBytes", bytes(CallLimits.unsettledBytes)),
+            ("CallLimits.unsettledTime", time(CallLimits.unsettledTime)),
             ("AuthoritySettings.publicResults", count(settings.publicResults)),
         ]
     }()
@@ -266,7 +285,9 @@ enum LimitTexts {
             ("SQLiteStorageOptions.readers", count(options.readers)),
             ("SQLiteStorageOptions.cachedAccounts", count(options.cachedAccounts)),
             ("SQLiteStorageOptions.checkpointPages", count(options.checkpointPages)),
-            ("SQLiteStorageOptions.checkedBytes", bytes(options.checkedBytes)),
+            ("SQLiteStorageOptions.openingCheck", time(options.openingCheck)),
+            ("DataExamination.Files.limit", count(DataExamination.Files.limit)),
+            ("DataExamination.Feeds.limit", count(DataExamination.Feeds.limit)),
             ("SQLiteStorageOptions.busyTimeout", time(options.busyTimeout)),
             ("SQLiteStorageOptions.retryAfterSeconds", count(options.retryAfterSeconds)),
         ]
@@ -317,6 +338,7 @@ enum LimitTexts {
     /// The value in the first of the units that it is a whole multiple of.
     private static func inLargest(of units: [(String, Int64)], _ value: Int64) -> String {
         let unit = units.first { value >= $0.1 && value.isMultiple(of: $0.1) }
-        return unit.map { "\(count(value / $0.1)) \($0.0)" } ?? count(value)
+        guard let unit else { return count(value) }
+        return value == 86_400_000 ? "1 day" : "\(count(value / unit.1)) \(unit.0)"
     }
 }

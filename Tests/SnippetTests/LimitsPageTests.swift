@@ -16,7 +16,7 @@ struct LimitsPageTests {
     private func page() throws -> [String: String] {
         let file = Self.root.appending(path: "Documentation/Limits.md")
         let rows = try String(contentsOf: file, encoding: .utf8).matches(
-            of: #/(?m)^\| `(\w+\.\w+)` \| ([^|]+) \| [^|]+ \|$/#
+            of: #/(?m)^\| `(\w+(?:\.\w+)+)` \| ([^|]+) \| [^|]+ \|$/#
         )
         let values = rows.map { (String($0.1), String($0.2)) }
         return Dictionary(values) { first, second in "\(first) and also \(second)" }

@@ -156,3 +156,18 @@ struct MutationSnippets {
         #expect(client.outbox.pending.count == (user == lastUser ? 1 : 0))
     }
 }
+
+/// A backend that answers writes with redirects.
+@Suite("Snippets of answers that are pages", .bounded)
+struct AnswerSnippets {
+    @Test func `a backend's redirect is an answer`() throws {
+        var configuration = SanguineClient.Configuration()
+
+        configuration.isAnswer = { request, response in
+            response.status == 303 || response.isAnswer(to: request)
+        }
+
+        let request = TransportRequest(method: "POST", url: URL(filePath: "/"))
+        #expect(configuration.isAnswer(request, TransportResponse(status: 303)))
+    }
+}

@@ -5,8 +5,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-struct Habit: SyncedRecord {
+struct Habit: SyncedRecord, Defaulted {
     static let collection = RecordCollection("habits")
+    static let defaults = Habit(id: .new(), title: "")
     let id: RecordID
     var title: String
     var streak = 0

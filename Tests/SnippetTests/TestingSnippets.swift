@@ -139,6 +139,18 @@ struct AppTestingSnippets {
         #expect(authority.record(Habit.self, run)?.streak == 1)
     }
 
+    @Test func `what another device changes arrives without moving a clock`() async throws {
+        let device = TestDevice(network: authority) { $0.register(schema) }
+
+        let client = try device.launch()
+        let habits = client.updates(of: .all(Habit.self))
+        try await eventually("the app to be connected") { authority.streamCount == 1 }
+        authority.set(Habit(id: run, title: "Run"))
+        _ = try await habits.first("the habit") { $0.map(\.title) == ["Run"] }
+
+        #expect(client.record(Habit.self, run)?.title == "Run")
+    }
+
     @Test(arguments: 1...5)
     func `a bad network loses nothing and does nothing twice`(seed: UInt64) async throws {
         let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)

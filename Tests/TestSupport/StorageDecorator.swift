@@ -76,7 +76,11 @@ extension StorageDecorator {
 
     package func checkHealth() async throws(StorageError) { try await inner.checkHealth() }
 
+    package var dataCheck: DataCheck { inner.dataCheck }
+
     package var blobs: any BlobStore { inner.blobs }
+
+    package var epoch: Epoch { inner.epoch }
 
     package var freeBytes: Int64? { inner.freeBytes }
 

@@ -76,8 +76,15 @@ public final class AssistantScreen {
         for call in client.openCalls where !turns.contains(where: { $0.id == call.key }) {
             // All three answer with a text.
             guard let answer = try? client.answer(to: AskText.self, key: call.key) else { continue }
-            turns.append(Turn(id: call.key, question: "…", answer: answer))
+            turns.append(Turn(id: call.key, question: question(of: call), answer: answer))
         }
+    }
+
+    private func question(of call: OpenCall) -> String {
+        let asked =
+            call.input(of: AskText.self) ?? call.input(of: AskImage.self)
+            ?? call.input(of: AskVideo.self)
+        return asked?.question ?? "…"
     }
 
     private func begin<Call: FunctionCall>(

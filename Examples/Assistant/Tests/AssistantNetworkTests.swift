@@ -72,7 +72,9 @@ struct AssistantNetworkTests {
             let client = try world.client()
             let screen = await AssistantScreen(client)
             await screen.resume()
-            let answer = try #require(await screen.turns.first?.answer)
+            let turn = try #require(await screen.turns.first)
+            #expect(turn.question == "Why is the sky blue?")
+            let answer = turn.answer
             world.modelClock.advance(by: AssistantWorld.latency)
             let result = try await answer.whole()
             #expect(await answer.text == result.output)

@@ -81,8 +81,6 @@ struct AssistantWorld: Sendable {
 extension AnswerModel {
     /// Waits for the whole answer.
     func whole() async throws -> FunctionResult<Output> {
-        try await eventually("the answer") { self.phase == .done || self.phase == .failed }
-        if let error { throw error }
-        return try #require(result)
+        try await Task { try await self.finished() }.finished("the answer")
     }
 }

@@ -199,10 +199,7 @@ private func write(_ answer: AnswerModel<String>) async throws -> FunctionResult
         guard answer.phase == .waiting || answer.phase == .answering else { break }
         await change { _ = (answer.text, answer.phase) }
     }
-    guard let result = answer.result else {
-        throw answer.error ?? ValidationError("There is no answer. Ask again.")
-    }
-    return result
+    return try await answer.finished()
 }
 
 /// Returns when something that the body reads has changed.

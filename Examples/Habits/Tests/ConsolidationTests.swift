@@ -31,8 +31,7 @@ struct ConsolidationTests {
     }
 
     @Test func `a refused consolidation restores all of them exactly`() async throws {
-        // A server that is older than the app: it does not know how to consolidate.
-        try await HabitsWorld.with(registering: HabitsWorld.olderTypes) { world in
+        try await HabitsWorld.with(registering: HabitsWorld.refusingTypes) { world in
             let network = ManualConnectivity()
             let client = try world.client { $0.connectivity = network }
             let screen = await HabitsScreen(client)
@@ -52,7 +51,7 @@ struct ConsolidationTests {
             #expect(restored == before)
             let same = zip(restored, before).count { $0 == $1 }
             printFigure("O8", ours: "3 logs became 1, and \(same) of 3 again when it was refused")
-            #expect(await screen.refused.first?.problem.code == .mutatorUnknown)
+            #expect(await screen.refused.first?.problem.code == .invalidContent)
             client.close()
         }
     }

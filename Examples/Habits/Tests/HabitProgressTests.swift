@@ -13,7 +13,7 @@ struct HabitProgressTests {
     func `summary, streaks, completion and insights agree, whatever is pending`(
         seed: UInt64
     ) async throws {
-        try await HabitsWorld.with(registering: HabitsWorld.olderTypes) { world in
+        try await HabitsWorld.with(registering: HabitsWorld.refusingTypes) { world in
             let network = ManualConnectivity()
             let phone = try world.client { $0.connectivity = network }
             try await phone.synchronize()

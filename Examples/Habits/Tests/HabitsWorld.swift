@@ -10,8 +10,17 @@ import ServiceLifecycle
 
 /// The real server, and devices of one user.
 struct HabitsWorld: Sendable {
-    /// What a server knows that is older than the app: all but how to consolidate logs.
-    static let olderTypes = habitTypes.filter { $0 != ConsolidateLogs.self }
+    /// The types of a server that refuses to consolidate logs.
+    static let refusingTypes =
+        habitTypes.filter { $0 != ConsolidateLogs.self } + [RefusedConsolidation.self]
+
+    private struct RefusedConsolidation: RecordMutation {
+        static let name = ConsolidateLogs.name
+
+        func apply(to records: inout Records) throws {
+            throw Refusal(.invalidContent, "Consolidate the logs of another day.")
+        }
+    }
 
     let root: URL
     private let port: Int

@@ -11,13 +11,12 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. What is stored is never older than what was stored before it.
+/// 1. The stored state never gets older. A call's request is stored and removed with the call.
 /// 2. While calls wait for a balance and the user is there, a fetch is under way or one is
 ///    scheduled: a hold that nobody answers does not stay on the screen.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over I/O or over the cache. And the stored
-/// state, by `stored`, which is held over the write: those who wait for it find their own change
-/// written too, and go on without a write of their own.
+/// Mutable state: `guarded`, by its mutex, never held over I/O or over the cache. The stored state,
+/// by `stored`, which is held over the write: callers that wait for it find their change written.
 final class BalanceKeeper: EntrySource {
     static let stateName = "balance"
 
@@ -40,36 +39,61 @@ final class BalanceKeeper: EntrySource {
         var mustSettleAgain = false
         /// How many fetches in a row have left calls unsettled.
         var vainFetches = 0
+        /// Waits for the moment at which a quota's next day begins.
+        var turning: (moment: Timestamp, task: Task<Void, Never>)?
         /// Why nothing changes any more.
         var ending: SanguineError?
         /// Counts changes; says what is stored, and what is shown.
         var revision: UInt64 = 1
+        /// The requests of open calls that are not on disk yet, by their keys.
+        var requests: [String: Data] = [:]
+
+        /// What is to be written with the state, and the keys of all open calls.
+        mutating func unwrittenRequests() -> (requests: [String: Data], open: Set<String>) {
+            let open = Set(state.calls.calls.map(\.key))
+            requests = requests.filter { open.contains($0.key) }
+            return (requests, open)
+        }
+    }
+
+    private struct Stored {
+        var revision: UInt64 = 0
+        /// The calls whose requests are on disk.
+        var requests: Set<String> = []
     }
 
     let query = ValueQuery<Balance>.balance.erased
     private let guarded: Mutex<Guarded>
-    private let stored = Mutex<UInt64>(0)
+    private let stored: Mutex<Stored>
     private let store: ClientStore
     private let configuration: SanguineClient.Configuration
+    private let zone: @Sendable () -> TimeZone
 
     /// Restores what an earlier process left for the user.
     init(
         configuration: SanguineClient.Configuration,
         store: ClientStore,
+        zone: @escaping @Sendable () -> TimeZone,
         account: Identifier?
     ) {
         self.configuration = configuration
+        self.zone = zone
         self.store = store
         var state = SpendingState()
         if let data = try? store.state(Self.stateName), let archive = SpendingArchive(data) {
             state = SpendingState(restoring: archive)
         }
+        stored = Mutex(Stored(requests: Set(state.calls.calls.map(\.key))))
         if let account { state.signedIn(account) }
         guarded = Mutex(Guarded(state: state))
     }
 
     /// Has the cache told from now on.
-    func onChange(_ handlers: Handlers) { guarded.withLock { $0.handlers = handlers } }
+    func onChange(_ handlers: Handlers) {
+        guarded.withLock { $0.handlers = handlers }
+        turnQuotas()
+        guarded.withLock { waitForTurn(&$0) }
+    }
 
     /// The last balances that the server gave, the newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.balance.history } }
@@ -77,10 +101,25 @@ final class BalanceKeeper: EntrySource {
     /// Our calls that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
 
-    /// The calls whose answers the app has not been given.
-    var openCalls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
+    /// The calls whose answers the app has not read, with what was asked.
+    ///
+    /// Reads the disk.
+    var openCalls: [OpenCall] {
+        let (calls, requests) = guarded.withLock { ($0.state.calls.calls, $0.requests) }
+        return calls.map { call in
+            var call = call
+            let stored = try? store.state(Self.requestName(call.key))
+            call.request = requests[call.key] ?? stored
+            return call
+        }
+    }
 
-    /// The call of that key whose answer the app has not been given.
+    private static func requestName(_ key: String) -> String { "request \(key)" }
+
+    /// Those calls without what was asked.
+    var calls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
+
+    /// The call of that key whose answer the app has not read.
     func openCall(_ key: String) -> OpenCall? { guarded.withLock { $0.state.calls[key] } }
 
     /// What the next call of a function will probably cost.
@@ -100,7 +139,9 @@ final class BalanceKeeper: EntrySource {
             guarded.ending = guarded.ending ?? reason
             guarded.settling?.cancel()
             guarded.waiting?.cancel()
-            (guarded.settling, guarded.waiting, guarded.handlers) = (nil, nil, nil)
+            guarded.turning?.task.cancel()
+            (guarded.settling, guarded.waiting, guarded.turning) = (nil, nil, nil)
+            guarded.handlers = nil
         }
     }
 
@@ -109,13 +150,24 @@ final class BalanceKeeper: EntrySource {
     /// Durable when it returns.
     func persist() {
         stored.withLock { stored in
-            let (revision, archive, isOver) = guarded.withLock {
-                ($0.revision, SpendingArchive($0.state), $0.ending != nil)
+            let (revision, archive, requests, open, isOver) = guarded.withLock { guarded in
+                let (requests, open) = guarded.unwrittenRequests()
+                let archive = SpendingArchive(guarded.state)
+                return (guarded.revision, archive, requests, open, guarded.ending != nil)
             }
-            guard revision > stored, !isOver else { return }
+            guard revision > stored.revision, !isOver else { return }
             do {
-                try store.setState(Self.stateName, try archive.encoded())
-                stored = revision
+                var states: [String: Data?] = [Self.stateName: try archive.encoded()]
+                for key in stored.requests.subtracting(open) {
+                    states.updateValue(nil, forKey: Self.requestName(key))
+                }
+                for (key, request) in requests { states[Self.requestName(key)] = request }
+                try store.setStates(states)
+                stored.revision = revision
+                stored.requests = open
+                guarded.withLock { guarded in
+                    for key in requests.keys { guarded.requests[key] = nil }
+                }
             } catch StoreError.closed {
                 // The user has left meanwhile.
             } catch {
@@ -134,6 +186,7 @@ final class BalanceKeeper: EntrySource {
         let (outcome, handlers) = guarded.withLock { guarded in
             let outcome = body(&guarded)
             guarded.revision += 1
+            waitForTurn(&guarded)
             return (outcome, guarded.handlers)
         }
         handlers?.changed()
@@ -141,14 +194,46 @@ final class BalanceKeeper: EntrySource {
     }
 }
 
+// MARK: - Days
+
+extension BalanceKeeper {
+    /// Begins the days of quotas that have come; for each read, and when the moment has come.
+    func turnQuotas() {
+        let (now, zone) = (configuration.clock.now(), zone())
+        let isDue = guarded.withLock { guarded in
+            guarded.ending == nil && guarded.state.quotas.turnsAt.map { $0 <= now } ?? false
+        }
+        if isDue { change { $0.state.turnQuotas(at: now, in: zone) } }
+    }
+
+    /// Schedules the notification of observers for the moment at which a quota's next day begins.
+    private func waitForTurn(_ guarded: inout Guarded) {
+        let moment = guarded.handlers == nil ? nil : guarded.state.quotas.turnsAt
+        guard moment != guarded.turning?.moment else { return }
+        guarded.turning?.task.cancel()
+        guarded.turning = moment.map { moment in
+            let (clock, delay) = (configuration.clock, configuration.delay)
+            let task = Task { [weak self] in
+                // The two clocks differ by a little; by more, and the next read sees to it.
+                for _ in 0..<3 where clock.now() < moment {
+                    let left = moment - clock.now()
+                    guard (try? await delay.sleep(for: left)) != nil else { return }
+                }
+                self?.turnQuotas()
+            }
+            return (moment, task)
+        }
+    }
+}
+
 // MARK: - Feed
 
 extension BalanceKeeper {
     /// The feed has a balance: the base, unless calls of ours are in flight that it may have in it.
-    func received(_ balance: Balance) {
+    func received(_ balance: Balance, _ epoch: Epoch? = nil) {
         let now = configuration.clock.now()
         change { guarded in
-            guard guarded.ending == nil else { return }
+            guard guarded.ending == nil, guarded.state.enter(epoch) else { return }
             guarded.state.fetched(balance, for: BalanceInquiry(keys: [], idle: []), at: now)
         }
         persist()
@@ -164,10 +249,10 @@ extension BalanceKeeper {
     /// The feed has a quota.
     ///
     /// - Returns: Whether it is one of those that are known.
-    func received(_ quota: Quota, head: Int64) -> Bool {
+    func received(_ quota: Quota, head: Int64, _ epoch: Epoch? = nil) -> Bool {
         let now = configuration.clock.now()
         let isKnown = change { guarded in
-            guard guarded.ending == nil else { return true }
+            guard guarded.ending == nil, guarded.state.enter(epoch) else { return true }
             return guarded.state.received(quota, head: head, at: now)
         }
         if isKnown { persist() }
@@ -196,7 +281,7 @@ extension BalanceKeeper {
                 revision: guarded.revision,
                 box: guarded.state.quotas.visible.map { .of($0) },
                 asOf: guarded.state.quotas.receivedAt,
-                isOutdated: guarded.state.quotas.wantsFetch
+                isOutdated: guarded.state.quotas.wantsFetch || guarded.state.quotas.isOutdated
             )
         }
     }
@@ -206,6 +291,7 @@ extension BalanceKeeper {
     /// All of it takes at most ``ClientLimits/readTimeout``.
     func fetchQuotas(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.readTimeout, on: configuration.delay)
+        let asked = guarded.withLock { $0.state.epoch }
         do throws(SanguineError) {
             let answer = try await attempt(
                 "/v1/quotas",
@@ -215,7 +301,8 @@ extension BalanceKeeper {
             )
             let now = configuration.clock.now()
             change { guarded in
-                guard guarded.ending == nil else { return }
+                guard guarded.ending == nil, guarded.state.enter(answer.epoch, asked: asked)
+                else { return }
                 guarded.state.fetched(answer.value.items, head: answer.head, at: now)
             }
         } catch {
@@ -235,20 +322,23 @@ extension BalanceKeeper {
         let rounds = 1 + guarded.withLock { $0.state.balance.inquiries }
         do throws(SanguineError) {
             for _ in 1...rounds {
-                let inquiry = guarded.withLock { $0.state.balance.inquiry() }
+                let (inquiry, asked) = guarded.withLock {
+                    ($0.state.balance.inquiry(), $0.state.epoch)
+                }
                 let keys = inquiry.keys.joined(separator: ",")
-                let balance = try await attempt(
+                let answer = try await attempt(
                     "/v1/balance",
                     query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
                     as: Balance.self,
                     request.backend,
                     within: limit
                 )
-                .value
                 let now = configuration.clock.now()
                 let isKnown = change { guarded -> Bool in
                     guard guarded.ending == nil else { return true }
-                    guarded.state.fetched(balance, for: inquiry, at: now)
+                    // An answer of a history that is over is asked for again.
+                    guard guarded.state.enter(answer.epoch, asked: asked) else { return false }
+                    guarded.state.fetched(answer.value, for: inquiry, at: now)
                     return guarded.state.balance.base != nil
                 }
                 if isKnown { break }
@@ -367,7 +457,13 @@ extension BalanceKeeper {
     func began(_ call: OpenCall, _ terms: SpendingState.Terms) throws(SanguineError) {
         let refusal = change { guarded -> SanguineError? in
             if let ending = guarded.ending { return ending }
-            return guarded.state.began(call, terms) ? nil : .problem(Self.tooManyCalls)
+            var stripped = call
+            stripped.request = nil
+            guard guarded.state.began(stripped, terms) else { return .problem(.tooManyCalls) }
+            if let request = call.request, request.count <= BalanceLimits.keptRequestBytes {
+                guarded.requests[call.key] = request
+            }
+            return nil
         }
         if let refusal { throw refusal }
     }
@@ -375,9 +471,7 @@ extension BalanceKeeper {
     /// A call that has waited for a network is sent: stored when this returns.
     func sends(_ key: String) {
         guard openCall(key)?.state == .waiting else { return }
-        change { guarded in
-            if guarded.ending == nil { guarded.state.sends(key) }
-        }
+        change { if $0.ending == nil { $0.state.sends(key) } }
         persist()
     }
 
@@ -390,25 +484,17 @@ extension BalanceKeeper {
         settle()
     }
 
-    private static let tooManyCalls = Problem(
-        .overloaded,
-        """
-        \(BalanceLimits.pendingCalls) calls wait for their answers, or \
-        \(BalanceLimits.queuedCalls) for a network. Wait for some of them before you make more.
-        """
-    )
-}
-
-/// The source of the quotas' entry.
-final class QuotaSource: EntrySource {
-    let query = ValueQuery<[Quota]>.quotas.erased
-    private let keeper: BalanceKeeper
-
-    init(_ keeper: BalanceKeeper) { self.keeper = keeper }
-
-    func present() -> SourcedValue { keeper.presentQuotas() }
-
-    func fetch(_ request: QueryRequest) async throws(SanguineError) {
-        try await keeper.fetchQuotas(request)
+    /// The app has read how a call has ended: it is not open any more.
+    ///
+    /// Written when this returns, off the caller's actor.
+    @concurrent func given(_ key: String) async {
+        let call = openCall(key)
+        if let call, !call.hasEnded { return }
+        if call != nil {
+            change { guarded in
+                if guarded.ending == nil { guarded.state.given(key) }
+            }
+        }
+        persist()  // Waits for another reader's write.
     }
 }

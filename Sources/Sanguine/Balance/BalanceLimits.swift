@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// The limits and defaults of the client's balance.
 ///
 /// One place, with units.
@@ -6,6 +8,8 @@ enum BalanceLimits {
     ///
     /// One more is refused.
     static let pendingCalls = 1_000
+    /// Epochs of which late answers are ignored: a server is restored seldom.
+    static let formerEpochs = 8
     /// Answered calls that may wait for a base while others are in flight, before one is fetched.
     static let answeredCalls = 50
     /// Balances kept with their times, to show without a network.
@@ -14,11 +18,18 @@ enum BalanceLimits {
     static let learnedFunctions = 100
     /// Costs of a function that its next one is predicted by.
     static let learnedCalls = 32
+    /// How long after a day's end, by the device's clock, an answer may still be one of that day:
+    /// 5 minutes.
+    ///
+    /// A later one shows that the device's clock is ahead of the server's.
+    static let lateAnswer = Duration.seconds(300)
     /// Daily quotas that are kept.
     static let quotas = 100
     /// Calls whose answers the app has not been given; the oldest are forgotten first.
     static let openCalls = 1_000
-    /// Of those, the ones that wait for a network or are sent until they are answered.
+    /// The largest body of a call that is kept to show what was asked: 64 KiB.
+    static let keptRequestBytes = 64 * 1024
+    /// Of the open calls, the ones that wait for a network or are sent until they are answered.
     ///
     /// One more is refused.
     static let queuedCalls = 100
@@ -60,4 +71,17 @@ enum BalanceLimits {
     ///
     /// Its hold lasts ten minutes.
     static let unansweredLifetime = Duration.seconds(15 * 60)
+}
+
+extension Problem {
+    /// A call is refused because of those that wait.
+    static var tooManyCalls: Problem {
+        Problem(
+            .overloaded,
+            """
+            \(BalanceLimits.pendingCalls) calls wait for their answers, or \
+            \(BalanceLimits.queuedCalls) for a network. Wait for some of them before you make more.
+            """
+        )
+    }
 }

@@ -24,7 +24,7 @@ import SanguineModel
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
-/// 1. The base's number never falls, except by ``reset(account:)``.
+/// 1. The base's number never falls, except by ``reset(account:)`` and ``beginEpoch()``.
 /// 2. No pending call is known to have ended at the base's number or before.
 /// 3. Of a call that ended in the base only a request under way keeps it in the list.
 /// 4. A candidate is newer than the base.
@@ -258,6 +258,22 @@ struct BalanceState: Sendable {
     mutating func signedIn(_ id: Identifier) {
         if let account, account != id { reset() }
         account = id
+    }
+
+    /// Numbers begin again, in another epoch: the base stays, older than any that comes, and how
+    /// calls have ended must be asked again.
+    mutating func beginEpoch() {
+        defer { checkInvariants() }
+        base?.balance.head = -1
+        candidate = nil
+        for index in pending.values.indices {
+            pending.values[index].trace = .absent
+            switch pending.values[index].phase {
+            case .charged, .settled: pending.values[index].phase = .unanswered
+            case .released: pending.values[index].phase = .released(head: nil)
+            case .waiting, .sending, .unanswered: break
+            }
+        }
     }
 
     /// Forgets everything of the user, as after a sign-out.

@@ -1,10 +1,10 @@
 import OrderedCollections
 import SanguineModel
 
-/// The calls whose answers the app has not been given, so that it finds them again.
+/// The calls whose answers the app has not read, so that it finds them again.
 ///
-/// A call leaves when its answer is given, when it is known that there will be none, or when the
-/// server keeps answers no longer. One that waits for a network stays until it is sent.
+/// A call leaves when its answer was read to its end, when it has failed for good, or when the
+/// server no longer keeps its answer. A call that waits for a network stays until it is sent.
 ///
 /// Invariant: at most ``BalanceLimits/openCalls``; the oldest that needs nothing sent goes first.
 struct CallBook: Sendable {
@@ -45,11 +45,13 @@ struct CallBook: Sendable {
     /// - Parameters:
     ///   - key: The call's.
     ///   - state: How it has ended.
-    ///   - isGiven: Whether the app is given its answer, so that it is looked for no more.
-    mutating func ended(_ key: String, _ state: OpenCall.State, isGiven: Bool) {
-        if isGiven { book[key] = nil } else { book[key]?.state = state }
+    mutating func ended(_ key: String, _ state: OpenCall.State) { book[key]?.state = state }
+
+    /// The app has read how the call has ended; nothing changes for one that has not.
+    mutating func given(_ key: String) {
+        if book[key]?.hasEnded == true { book[key] = nil }
     }
 
-    /// The app was given the answer, or there is none.
+    /// There will be no answer.
     mutating func remove(_ key: String) { book[key] = nil }
 }

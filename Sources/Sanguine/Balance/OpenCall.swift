@@ -1,9 +1,11 @@
+import Foundation
 public import SanguineModel
 
-/// A call that was begun, and whose answer the app has not been given.
+/// A call that was begun, and whose answer the app has not read.
 ///
 /// ```swift
 /// for call in client.openCalls where call.function == Ask.name {
+///     show(call.input(of: Ask.self)?.question)
 ///     show(try await client.result(of: Ask.self, key: call.key).output)
 /// }
 /// ```
@@ -30,6 +32,8 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     public internal(set) var state: State
     /// Whether its request is stored, to be sent until it is answered.
     let isQueued: Bool
+    /// The body of its request; `nil` where it is kept elsewhere, and if it is too large to keep.
+    var request: Data?
 
     /// The key.
     public var id: String { key }
@@ -41,11 +45,31 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
         }
     }
 
-    init(key: String, function: String, begunAt: Timestamp, state: State, isQueued: Bool) {
+    init(
+        key: String,
+        function: String,
+        begunAt: Timestamp,
+        state: State,
+        isQueued: Bool,
+        request: Data? = nil
+    ) {
         self.key = key
         self.function = function
         self.begunAt = begunAt
         self.state = state
         self.isQueued = isQueued
+        self.request = request
+    }
+
+    /// The input of the call, to show the question with the answer after a restart.
+    ///
+    /// It is kept on disk with the call, and is removed with it.
+    ///
+    /// - Parameter call: The function.
+    /// - Returns: `nil` if the call is of another function, if its input cannot be read as this
+    ///   one's, and for a call with a body of more than 64 KiB.
+    public func input<Call: FunctionCall>(of call: Call.Type) -> Call.Input? {
+        guard function == Call.name, let request else { return nil }
+        return try? WireCoding.decode(FunctionRequest<Call.Input>.self, from: request).input
     }
 }

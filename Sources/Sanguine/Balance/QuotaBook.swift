@@ -1,3 +1,4 @@
+import Foundation
 import OrderedCollections
 import SanguineModel
 
@@ -10,10 +11,39 @@ import SanguineModel
 struct QuotaBook: Sendable {
     /// One quota.
     private struct Line: Sendable {
-        /// The server's last word on it.
-        var quota: Quota?
+        /// The server's last word on it, or what the rule of days makes of that.
+        private(set) var quota: Quota?
+        /// When its day ends, by the device's clock.
+        private(set) var endsAt: Timestamp?
         /// What is left, counted from ``QuotaBook/ceiling``, with the calls that take of it.
         var units = BalanceState()
+
+        init() {}
+
+        init(_ quota: Quota) { (self.quota, endsAt) = (quota, quota.resetsAt) }
+
+        init(restoring line: QuotaArchive.Line, units: BalanceState) {
+            (quota, self.units) = (line.quota, units)
+            endsAt = line.endsAt ?? line.quota.resetsAt
+        }
+
+        /// Takes over the server's word.
+        ///
+        /// A list is of the present. If the day that it names has ended long ago by the device's
+        /// clock, that clock is ahead: what the server says of that day counts all the same, up to
+        /// the same time of the next day.
+        mutating func take(_ quota: Quota, at now: Timestamp, isOfPresent: Bool) {
+            let isShownBeyond = isBeyondItsDay && self.quota?.resetsAt == quota.resetsAt
+            self.quota = quota
+            guard !isShownBeyond else { return }
+            let late = now - quota.resetsAt
+            let isAhead = isOfPresent && late > BalanceLimits.lateAnswer
+            let days = isAhead ? Int(late.components.seconds / 86_400) + 1 : 0
+            endsAt = quota.resetsAt + .hours(24 * days)
+        }
+
+        /// Whether the day that the server named is over by the device's clock, and shown still.
+        var isBeyondItsDay: Bool { quota.map { $0.resetsAt != endsAt } ?? false }
 
         /// Base ⊕ pending; as long as it is not known which calls the first base contains, that
         /// alone.
@@ -36,6 +66,8 @@ struct QuotaBook: Sendable {
     private var names: [String] = []
     /// When the list was fetched.
     private(set) var receivedAt: Timestamp?
+    /// Whether a day has begun since the list was fetched: what is shown follows from the rule.
+    private var hasTurned = false
 
     /// What is left of a quota of which nothing is used: more than any limit, so that a quota that
     /// nobody enforces can be used beyond its limit.
@@ -47,10 +79,8 @@ struct QuotaBook: Sendable {
         names = Array(archive.quotas.map(\.quota.name).prefix(BalanceLimits.quotas))
         receivedAt = archive.receivedAt
         for line in archive.quotas.prefix(BalanceLimits.quotas) {
-            lines[line.quota.name] = Line(
-                quota: line.quota,
-                units: BalanceState(restoring: line.units, sendingAgain: isQueued)
-            )
+            let units = BalanceState(restoring: line.units, sendingAgain: isQueued)
+            lines[line.quota.name] = Line(restoring: line, units: units)
         }
     }
 
@@ -60,7 +90,10 @@ struct QuotaBook: Sendable {
             QuotaArchive(
                 quotas: names.compactMap { name in
                     lines[name].flatMap { line in
-                        line.quota.map { .init(quota: $0, units: BalanceArchive(line.units)) }
+                        line.quota.map {
+                            let units = BalanceArchive(line.units)
+                            return .init(quota: $0, units: units, endsAt: line.endsAt)
+                        }
                     }
                 },
                 receivedAt: receivedAt
@@ -78,6 +111,41 @@ struct QuotaBook: Sendable {
         receivedAt != nil && lines.values.contains { $0.quota != nil && $0.units.awaitsBase }
     }
 
+    // MARK: - Days
+
+    /// When the next of the quotas begins a new day; `nil` if none is known.
+    var turnsAt: Timestamp? { names.compactMap { lines[$0]?.endsAt }.min() }
+
+    /// Whether a newer list may say something else although nothing has happened here.
+    var isOutdated: Bool { hasTurned || names.contains { lines[$0]?.isBeyondItsDay == true } }
+
+    /// Begins the day of each quota whose last one is over: nothing of it is used.
+    ///
+    /// Nobody has to be asked for that, so it holds without a network, too. The server's word
+    /// follows with the next list.
+    ///
+    /// - Parameters:
+    ///   - now: The time of day.
+    ///   - zone: Where the user's days begin and end.
+    mutating func turn(at now: Timestamp, in zone: TimeZone) {
+        for (name, line) in lines {
+            guard let quota = line.quota, let end = line.endsAt, end <= now else { continue }
+            let fresh = Quota(
+                name: name,
+                limit: quota.limit,
+                used: 0,
+                resetsAt: CalendarDay.nextMidnight(after: now, in: zone),
+                unlimited: quota.unlimited
+            )
+            let head = line.units.base?.balance.head ?? 0
+            var turned = Line(fresh)
+            let nothing = BalanceInquiry(keys: [], idle: [])
+            turned.units.fetched(Self.balance(fresh, head: head, at: now), for: nothing, at: now)
+            lines[name] = turned
+            hasTurned = true
+        }
+    }
+
     // MARK: - Lists
 
     /// A list was fetched.
@@ -87,23 +155,32 @@ struct QuotaBook: Sendable {
     ///   - head: The number in the feed at which they were so; `nil` if the server did not say.
     ///   - now: The time of day.
     mutating func fetched(_ quotas: [Quota], head: Int64?, at now: Timestamp) {
-        for quota in quotas.prefix(BalanceLimits.quotas) { take(quota, head: head, at: now) }
+        for quota in quotas.prefix(BalanceLimits.quotas) {
+            take(quota, head: head, at: now, isOfPresent: true)
+        }
         names = quotas.prefix(BalanceLimits.quotas).map(\.name)
         lines.removeAll { name, line in !names.contains(name) && line.units.calls.isEmpty }
-        receivedAt = now
+        (receivedAt, hasTurned) = (now, false)
     }
 
     /// One quota has become known anew; returns whether the list has it.
     mutating func received(_ quota: Quota, head: Int64, at now: Timestamp) -> Bool {
         guard names.contains(quota.name) else { return false }
-        take(quota, head: head, at: now)
+        take(quota, head: head, at: now, isOfPresent: false)
         return true
     }
 
-    private mutating func take(_ quota: Quota, head: Int64?, at now: Timestamp) {
+    private mutating func take(
+        _ quota: Quota,
+        head: Int64?,
+        at now: Timestamp,
+        isOfPresent: Bool
+    ) {
         var line = turned(to: quota, at: now)
         let head = head ?? line.units.base?.balance.head ?? 0
-        if head >= line.units.base?.balance.head ?? .min { line.quota = quota }
+        if head >= line.units.base?.balance.head ?? .min {
+            line.take(quota, at: now, isOfPresent: isOfPresent)
+        }
         let nothing = BalanceInquiry(keys: [], idle: [])
         line.units.fetched(Self.balance(quota, head: head, at: now), for: nothing, at: now)
         lines[quota.name] = line
@@ -158,7 +235,9 @@ struct QuotaBook: Sendable {
         guard let quota else { return each(key) { $0.refused(key) } }
         guard lines[quota.name] != nil else { return }
         var line = turned(to: quota, at: now)
-        if head >= line.units.base?.balance.head ?? .min { line.quota = quota }
+        if head >= line.units.base?.balance.head ?? .min {
+            line.take(quota, at: now, isOfPresent: false)
+        }
         let answer = CallAnswer(
             charged: line.units.call(key)?.predicted ?? 0,
             available: Self.ceiling - quota.used,
@@ -175,6 +254,11 @@ struct QuotaBook: Sendable {
         for place in lines.values.indices where lines.values[place].units.call(key) != nil {
             event(&lines.values[place].units)
         }
+    }
+
+    /// Numbers begin again: the next list is newer than what is known, whatever its number.
+    mutating func beginEpoch() {
+        for place in lines.values.indices { lines.values[place].units.beginEpoch() }
     }
 
     /// Takes over what the balance knows of calls by now: how they ended is in the next list.
@@ -196,6 +280,8 @@ struct QuotaArchive: Codable, Sendable {
     struct Line: Codable, Sendable {
         let quota: Quota
         let units: BalanceArchive
+        /// When its day ends, by the device's clock; `nil`: when the quota says.
+        var endsAt: Timestamp?
     }
 
     let quotas: [Line]

@@ -10,12 +10,17 @@ struct SpendingState: Sendable {
     private(set) var balance = BalanceState()
     private(set) var quotas = QuotaBook()
     private(set) var calls = CallBook()
+    /// The epoch of the numbers that are known; `nil` from a server that knows of none.
+    private(set) var epoch: Epoch?
+    /// Epochs that are over, the newest last: an answer of one of them may still arrive.
+    private var former: [Epoch] = []
 
     /// Creates the state of a client that knows nothing yet.
     init() {}
 
     /// Creates the state that an earlier process left.
     init(restoring archive: SpendingArchive) {
+        epoch = archive.epoch
         calls = CallBook(restoring: archive.calls)
         let isQueued = { [calls] key in calls[key].map { $0.isQueued && !$0.hasEnded } ?? false }
         balance = BalanceState(restoring: archive.balance, sendingAgain: isQueued)
@@ -64,19 +69,25 @@ struct SpendingState: Sendable {
     }
 
     /// A call was answered.
+    ///
+    /// The numbers of an epoch that is over say nothing: then the balance is asked.
     mutating func answered(
         _ key: String,
         function: String,
         _ answer: CallAnswer,
         _ quota: Quota?,
-        isGiven: Bool,
+        epoch: Epoch? = nil,
         at now: Timestamp
     ) {
+        guard enter(epoch) else {
+            gaveUp(key)
+            return calls.ended(key, .answered)
+        }
         // What is found again by its key may have been counted before.
         let isCounted = calls[key].map(\.hasEnded) ?? true
         balance.answered(key, function: isCounted ? nil : function, answer, at: now)
         quotas.answered(key, quota, head: answer.head, at: now)
-        calls.ended(key, .answered, isGiven: isGiven)
+        calls.ended(key, .answered)
         quotas.follow(balance)
     }
 
@@ -87,7 +98,8 @@ struct SpendingState: Sendable {
     }
 
     /// A call failed after its hold was taken, and the hold was released.
-    mutating func released(_ key: String, head: Int64?) {
+    mutating func released(_ key: String, head: Int64?, epoch: Epoch? = nil) {
+        let head = enter(epoch) ? head : nil
         balance.released(key, head: head)
         quotas.each(key) { $0.released(key, head: head) }
     }
@@ -99,31 +111,71 @@ struct SpendingState: Sendable {
     }
 
     /// A call was ended by its owner.
-    mutating func cancelled(_ key: String, _ ending: CallEnding, at now: Timestamp) {
+    mutating func cancelled(
+        _ key: String,
+        _ ending: CallEnding,
+        epoch: Epoch? = nil,
+        at now: Timestamp
+    ) {
+        if ending.state == .cancelled { calls.remove(key) }
+        guard enter(epoch) else { return gaveUp(key) }
         balance.cancelled(key, charged: ending.charged, ending.balance, at: now)
         quotas.each(key) { $0.settled(key, head: ending.balance.head) }
-        if ending.state == .cancelled { calls.remove(key) }
         quotas.follow(balance)
     }
 
     /// Why a call has failed, for good.
-    mutating func failed(_ key: String, _ problem: Problem?, isGiven: Bool) {
+    mutating func failed(_ key: String, _ problem: Problem?) {
         if let problem {
-            calls.ended(key, .failed(problem), isGiven: isGiven)
+            calls.ended(key, .failed(problem))
         } else {
             calls.remove(key)
         }
     }
 
-    /// The app was given a call's answer, or there is none.
+    /// The app has read a call's answer to its end, or why it has failed.
+    mutating func given(_ key: String) { calls.given(key) }
+
+    /// There is no answer to a call.
     mutating func forget(_ key: String) { calls.remove(key) }
 
     // MARK: - Bases
+
+    /// An answer has numbers of an epoch.
+    ///
+    /// After a copy of the server's database was restored a lower number is newer: what was known
+    /// by numbers of the lost history is asked about again. What is shown stays until then.
+    ///
+    /// Answers of two histories may come in any order. So an epoch that seems to be over is taken
+    /// for the present one if the answer was asked for in the epoch that is known now: the server
+    /// gave it later than the answer that led to this one.
+    ///
+    /// - Parameters:
+    ///   - other: The epoch; `nil` if the server did not say.
+    ///   - asked: The epoch that was known when the answer was asked for. Default: not known.
+    /// - Returns: Whether the answer counts; `false` for one of an epoch that is over.
+    mutating func enter(_ other: Epoch?, asked: Epoch? = nil) -> Bool {
+        guard let other, other != epoch else { return true }
+        guard !former.contains(other) || asked != nil && asked == epoch else { return false }
+        former.removeAll { $0 == other }
+        if let epoch {
+            former = former.suffix(BalanceLimits.formerEpochs - 1) + [epoch]
+            balance.beginEpoch()
+            quotas.beginEpoch()
+        }
+        epoch = other
+        return true
+    }
 
     /// A fetch of the balance was answered, in whatever order to others.
     mutating func fetched(_ balance: Balance, for inquiry: BalanceInquiry, at now: Timestamp) {
         self.balance.fetched(balance, for: inquiry, at: now)
         quotas.follow(self.balance)
+    }
+
+    /// Begins the days of quotas that have come.
+    mutating func turnQuotas(at now: Timestamp, in zone: TimeZone) {
+        quotas.turn(at: now, in: zone)
     }
 
     /// A fetch of the quotas was answered.
@@ -148,11 +200,13 @@ struct SpendingArchive: Codable, Sendable {
     let balance: BalanceArchive
     let quotas: QuotaArchive?
     let calls: [OpenCall]
+    let epoch: Epoch?
 
     init(_ state: SpendingState) {
         balance = BalanceArchive(state.balance)
         quotas = state.quotas.archive
         calls = state.calls.calls
+        epoch = state.epoch
     }
 
     /// Reads an archive, or returns `nil` if this version cannot.

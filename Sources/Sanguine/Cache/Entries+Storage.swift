@@ -158,6 +158,12 @@ extension Entries {
         show(source)
     }
 
+    /// Applies the changes that only time has made to a source, before its value is read.
+    func comeDue(_ query: ErasedQuery) {
+        guard query.isSourced else { return }
+        guarded.withLock { $0.partition(query.policy.audience).sources[query.key] }?.comeDue()
+    }
+
     /// Shows what a source has, and plays an event in the same step.
     ///
     /// Of several who show it the one whose value is newest counts.
@@ -169,8 +175,9 @@ extension Entries {
         let query = source.query
         let present = source.present()
         transact(query, creating: present.box != nil, answer: answer()) { ground in
-            present.box.map { (box: $0, isEqual: ground.value?.shown.isEqual(to: $0) ?? false) }
-                ?? (box: nil as ValueBox?, isEqual: true)
+            present.box.map { box in
+                (box: box, looksSame: ground.value?.shown.looksSame(as: box) ?? false)
+            } ?? (box: nil as ValueBox?, looksSame: true)
         } commit: { plan, entry, guarded in
             guard entry.partition.sources[query.key] as AnyObject === source as AnyObject else {
                 return nil
@@ -181,7 +188,7 @@ extension Entries {
             entry.isLookedUp = true
             if present.revision >= entry.sourceRevision, let box = plan.box {
                 entry.sourceRevision = present.revision
-                entry.set(box, isEqual: plan.isEqual, version: guarded.nextNumber())
+                entry.set(box, looksSame: plan.looksSame, version: guarded.nextNumber())
                 if let asOf = present.asOf {
                     entry.state.supply(at: asOf, isStale: isOutdated)
                 }

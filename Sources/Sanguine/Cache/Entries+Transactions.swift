@@ -62,13 +62,13 @@ extension Entries {
         let shown: ValueBox
         /// What is known of the base; `nil` if that is what is shown, and no effects are left.
         let landing: FetchedBase?
-        /// Whether it looks as before, so that nobody need be told.
-        let isEqual: Bool
+        /// Whether it looks as before, so that no observer need be notified.
+        let looksSame: Bool
 
         init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: Ground) {
             self.shown = shown
             self.landing = landing
-            isEqual = ground.value?.shown.isEqual(to: shown) ?? false
+            looksSame = ground.value?.shown.looksSame(as: shown) ?? false
         }
 
         /// The value without effects.
@@ -158,7 +158,9 @@ extension Entries {
             ground.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
         guard let value = ground.value else { return entry.box == nil }
-        return entry.version == value.version && entry.baseVersion == value.baseVersion
+        // A value that looks the same has the same version, and is another one all the same.
+        return entry.box === value.shown && entry.version == value.version
+            && entry.baseVersion == value.baseVersion
     }
 
     /// Takes over what a transaction has made, and out the effects that its base contains.

@@ -18,7 +18,8 @@ import Synchronization
 ///
 /// Mutable state: `guarded` and all entries in it, by its mutex. It is never held over an `await`,
 /// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
-/// observers). The lock of ``EntryWriter`` may be taken inside of it, never the other way round.
+/// observers). The locks of ``EntryWriter`` and ``Parts`` may be taken inside of it, never the
+/// other way round.
 ///
 /// One table for the device's partition and the present user's: they share the memory, and whoever
 /// observes an entry of a user who leaves observes the next one's in the same step.

@@ -13,7 +13,9 @@ class Entry: @unchecked Sendable {
     struct Snapshot: Sendable {
         var box: ValueBox?
         var asOf: Timestamp?
-        var isFetching: Bool
+        var isFetching = false
+        /// See ``EntryState/currentFlight``.
+        var currentFlight: UInt64?
         var error: SanguineError?
 
         func state<Value>(of type: Value.Type) -> ValueSnapshot<Value> {
@@ -156,16 +158,20 @@ class Entry: @unchecked Sendable {
             box: box,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
+            currentFlight: state.currentFlight,
             error: state.error
         )
     }
 
-    /// Takes a value over.
+    /// Stores a value.
     ///
-    /// An equal one changes no version, so that no observer is woken for it.
-    func set(_ value: ValueBox, isEqual: Bool, version: UInt64) {
-        guard !isEqual else { return }
+    /// It always replaces the one that is there: equality is the app's word, and may ignore what
+    /// the next change is computed from. A value that looks the same leaves the version as it is,
+    /// so that no observer is notified.
+    func set(_ value: ValueBox, looksSame: Bool, version: UInt64) {
+        if looksSame, partition.fault == .keepsLookAlike { return }
         box = value
+        guard !looksSame else { return }
         self.version = version
         changes += 1
     }
@@ -178,7 +184,7 @@ class Entry: @unchecked Sendable {
             base = landing?.base
             notes = landing?.notes ?? BaseNotes()
         }
-        set(change.shown, isEqual: change.isEqual, version: number)
+        set(change.shown, looksSame: change.looksSame, version: number)
     }
 
     /// Shows the base as it is, without the effects that are over it.
@@ -187,7 +193,7 @@ class Entry: @unchecked Sendable {
         baseVersion = number
         self.base = nil
         notes = BaseNotes()
-        set(base, isEqual: false, version: number)
+        set(base, looksSame: false, version: number)
     }
 
     /// Forgets the value, and is another user's from now on.

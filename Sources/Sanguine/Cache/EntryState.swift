@@ -73,6 +73,14 @@ struct EntryState: Sendable {
     // MARK: - Questions
 
     var isFetching: Bool { network != .idle }
+
+    /// The flight under way; `nil` if the entry was invalidated or changed since it took off, so
+    /// that another one may follow.
+    var currentFlight: UInt64? {
+        guard case .fetching(let flight, generation) = network else { return nil }
+        return flight
+    }
+
     var waiterCount: Int { needs.count }
 
     /// Whether somebody would miss the entry if it were forgotten.
@@ -272,7 +280,8 @@ struct EntryState: Sendable {
             actions.isOvertaken = true
             return actions
         }
-        self.error = error
+        // The user has signed out, and observing does not sign in: that is no failure.
+        self.error = error == .userChanged ? nil : error
         return end(flightOf: generation, nextFlight: nextFlight)
     }
 

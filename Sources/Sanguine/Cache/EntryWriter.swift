@@ -145,6 +145,8 @@ final class EntryWriter: Sendable {
         guarded = Mutex(Guarded(mayHaveRows: !store.isNew || !scopes.isEmpty))
         // What an earlier process has invalidated and not written.
         for scope in scopes { markStale(scope) }
+        // The store names its version in the transaction that writes the mark.
+        if store.isOfOtherVersion { markStale(.everything) }
     }
 
     deinit { guarded.withLock { $0.retry?.cancel() } }

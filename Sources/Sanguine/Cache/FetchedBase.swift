@@ -116,14 +116,14 @@ struct FetchedBase: Sendable {
     }
 
     private static func tree(_ box: ValueBox) -> JSONValue? {
-        box.encoded().flatMap { try? JSONDecoder().decode(JSONValue.self, from: $0) }
+        box.encoded().flatMap { try? JSONValue(written: Array($0)) }
     }
 
     private static func value(
         _ tree: JSONValue,
         _ decode: (Data) throws -> ValueBox
     ) -> ValueBox? {
-        (try? JSONEncoder().encode(tree)).flatMap { try? decode($0) }
+        try? decode(Data(tree.encoded))
     }
 
     private static func patch(

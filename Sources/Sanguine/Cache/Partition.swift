@@ -24,8 +24,14 @@ final class Partition: Sendable {
         writer = EntryWriter(store: store, delay: attempts.delay, queue: queue)
     }
 
+    /// What the simulation has planted; `nil` in an app.
+    var fault: PlantedFault? { attempts.backend.fault }
+
     /// Whether somebody is known in whose name to fetch what is observed.
     var isSomebodys: Bool { attempts.backend.call.authorizer.owner != nil }
+
+    /// Allows a fetch to sign the user in: the app asks for a value, and does not only observe.
+    func allowSignIn() { attempts.backend.call.authorizer.allowSignIn() }
 }
 
 /// Where an entry's value comes from, if not from an app's closure alone.
@@ -36,11 +42,18 @@ protocol EntrySource: Sendable {
     /// What there is now; called under no lock of the cache.
     func present() -> SourcedValue
 
+    /// Applies changes that only time has made, before the value is read; under no lock of the
+    /// cache.
+    func comeDue()
+
     /// Brings what is newer, with as many attempts as it takes.
     func fetch(_ request: QueryRequest) async throws(SanguineError)
 }
 
 extension EntrySource {
+    /// Time alone changes nothing.
+    func comeDue() {}
+
     /// What there is after a fetch.
     func fetched(by request: QueryRequest) async -> Result<ValueBox, SanguineError> {
         do throws(SanguineError) {

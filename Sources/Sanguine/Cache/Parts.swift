@@ -52,7 +52,8 @@ struct PartsActions<Request: PartRequest>: Sendable {
 /// 2. After ``change(to:device:)`` nothing of the user before is in the state.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
-/// over the app's code; and `pilot`, by its own, set once.
+/// over the app's code, and may be taken inside the cache's lock; and `pilot`, by its own, set
+/// once.
 final class Parts<State: PartsState>: Sendable {
     typealias Actions = PartsActions<State.Request>
     typealias Waiter = CheckedContinuation<SanguineError?, Never>
@@ -110,7 +111,16 @@ final class Parts<State: PartsState>: Sendable {
     /// - Returns: Whether something has changed: never after the closing.
     @discardableResult
     func play(for partition: Partition? = nil, _ event: (inout State) -> Actions?) -> Bool {
-        change { guarded in
+        let ending = ending(for: partition, event)
+        ending?()
+        return ending != nil
+    }
+
+    /// As ``play(for:_:)``, but for a caller that holds the cache's lock.
+    ///
+    /// - Returns: What is to be done under no lock; `nil` if nothing has changed.
+    func ending(for partition: Partition? = nil, _ event: (inout State) -> Actions?) -> Delivery? {
+        ending { guarded in
             guard partition == nil || guarded.partition === partition else { return nil }
             return event(&guarded.state)
         }
@@ -214,22 +224,21 @@ final class Parts<State: PartsState>: Sendable {
         }
         while let (plan, revision) = prepared() {
             var isOutdated = false
-            let isDone = change { guarded in
+            let ending = ending { guarded in
                 isOutdated = guarded.revision != revision
                 return isOutdated ? nil : event(&guarded, plan)
             }
-            if !isOutdated { return isDone }
+            ending?()
+            if !isOutdated { return ending != nil }
         }
         return false
     }
 
-    private func change(_ event: (inout Guarded) -> Actions?) -> Bool {
-        let ending = guarded.withLock { guarded -> Delivery? in
+    private func ending(_ event: (inout Guarded) -> Actions?) -> Delivery? {
+        guarded.withLock { guarded in
             guard !guarded.isClosed, let actions = event(&guarded) else { return nil }
             return perform(actions, in: &guarded)
         }
-        ending?()
-        return ending != nil
     }
 
     // Under the lock; what it returns must be done outside of it.

@@ -17,7 +17,9 @@ extension QueryCache {
         let departure = clock.now()
         let source = partition.sources[query.key]
         let counters = query.countsFlights ? entries.metrics.named(query.name) : nil
-        let outcome = await counted(query.plan, by: counters) { plan in
+        var plan = query.plan
+        plan.flight = flight
+        let outcome = await counted(plan, by: counters) { plan in
             guard let source else {
                 return await partition.attempts.fetch(plan, priority: priority, query.fetch)
             }
@@ -85,7 +87,7 @@ extension QueryCache {
                 answer = entry.box ?? answer
             } else if let change {
                 if query.policy.adaptive != nil {
-                    entry.adaptive.landed(changed: !change.isEqual, at: arrival.asOf)
+                    entry.adaptive.landed(changed: !change.looksSame, at: arrival.asOf)
                 }
                 entries.take(change, arrival, entry, in: &guarded)
             }
@@ -162,6 +164,7 @@ extension QueryCache {
                 }
             }
             if entry.box == nil { entry.metrics.miss() } else { entry.metrics.staleHit() }
+            if priority != .prefetch { guarded.user.allowSignIn() }
             entry.waiters[waiter] = continuation
             isWaiting = true
             raised = entry.want(priority)

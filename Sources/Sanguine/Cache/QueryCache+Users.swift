@@ -67,6 +67,9 @@ extension QueryCache {
         return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.userChanged))
     }
 
+    /// Allows a fetch to sign the present user in: the app asks for a value.
+    func allowSignIn() { entries.guarded.withLock { $0.user }.allowSignIn() }
+
     /// Fetches what is observed and not known: it has become known who the user is.
     func userIsKnown() {
         entries.changeSeveral { guarded in

@@ -49,6 +49,7 @@ final class QueryCache: Sendable {
     }
 
     private func cached(_ query: ErasedQuery) -> ValueBox? {
+        entries.comeDue(query)
         let box = entries.guarded.withLock { guarded -> ValueBox? in
             guard let entry = guarded.table[query.key], entry.serves(query),
                 let box = entry.box
@@ -70,13 +71,18 @@ final class QueryCache: Sendable {
 
     /// Value, age and the state of the network, in one piece.
     func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
-        let query = query.erased
+        snapshot(of: query.erased).state(of: Value.self)
+    }
+
+    func snapshot(of query: ErasedQuery) -> Entry.Snapshot {
+        entries.comeDue(query)
         entries.restore(query)
-        let snapshot = entries.guarded.withLock { guarded -> Entry.Snapshot? in
-            guard let entry = guarded.table[query.key], entry.serves(query) else { return nil }
+        return entries.guarded.withLock { guarded in
+            guard let entry = guarded.table[query.key], entry.serves(query) else {
+                return Entry.Snapshot()
+            }
             return entry.snapshot
         }
-        return snapshot?.state(of: Value.self) ?? ValueSnapshot()
     }
 
     /// Whether the value counts as true without asking again.
@@ -103,6 +109,7 @@ final class QueryCache: Sendable {
         priority: FetchPriority?
     ) async -> Entry.Answer {
         guard !Task.isCancelled else { return .failure(.cancelled) }
+        entries.comeDue(query)
         if !refreshing { entries.restore(query) }
         let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         let wanted = priority ?? query.policy.priority
@@ -202,12 +209,14 @@ final class QueryCache: Sendable {
     /// - Parameters:
     ///   - query: Whose value it is.
     ///   - isJudged: Whether it matters to `make` if the value is fresh. Default: no.
+    ///   - commit: Is called in the step in which the value is taken, under the lock.
     ///   - make: Makes it, under no lock; `nil` to leave the entry as it is.
     /// - Returns: Whether it was taken.
     @discardableResult
     func set(
         _ query: ErasedQuery,
         isJudged: Bool = false,
+        commit: () -> Void = {},
         _ make: (Entries.Ground) -> ValueBox?
     ) -> Bool {
         let arrival = Entries.Arrival(of: query, at: clock.now())
@@ -215,6 +224,7 @@ final class QueryCache: Sendable {
         return entries.transact(query, creating: true, judgedAt: judgedAt) { ground in
             make(ground).map { ground.amended($0) }
         } commit: { change, entry, guarded in
+            commit()
             let actions = entry.state.set(
                 at: arrival.asOf,
                 day: arrival.day(in: guarded.zone),
@@ -259,7 +269,8 @@ final class QueryCache: Sendable {
 
     /// Puts a fuller value in the place of the one that is in memory, without making it newer.
     ///
-    /// For a list that grew at its end: its beginning is as old as it was.
+    /// For a list that grew at its end: its beginning is as old as it was. The effects that are a
+    /// part of the fuller value end in the same step, so that a restart does not add them again.
     ///
     /// - Parameters:
     ///   - query: Whose value it is.
@@ -275,7 +286,11 @@ final class QueryCache: Sendable {
         entries.transact(query.erased) { ground -> (change: Entries.Change, value: Value)? in
             let base = ground.value?.base.value(as: Value.self)
             guard let base, let value = make(base, ground.partition) else { return nil }
-            return (ground.amended(.of(value)), value)
+            if ground.partition.fault == .storesUnnoted {
+                return (ground.amended(.of(value)), value)
+            }
+            return entries.fetchedBase(.of(value), of: query.erased, askedAt: 0, over: ground)
+                .map { (ground.taking($0), value) }
         } commit: { plan, entry, guarded in
             guard let held = entry.state.held else { return nil }
             let (change, value) = plan

@@ -34,12 +34,14 @@ struct FeedConnectionState: Sendable {
         case unavailable
         /// The position is none from which the server can go on.
         case reset
+        /// There was none: the first pull is not over, and says where a connection begins.
+        case noPlace
     }
 
     private enum Phase: Hashable {
         case down
         case connecting(UInt64)
-        case live(UInt64, since: Duration)
+        case live(UInt64, since: Duration, wasHeard: Bool)
         case waiting(UInt64)
     }
 
@@ -48,6 +50,8 @@ struct FeedConnectionState: Sendable {
     private var isOnline: Bool
     private var isClosed = false
     private var isLive = false
+    /// Whether the present wait ends as soon as a pull says where to begin.
+    private var awaitsPlace = false
     private var failures = 0
     private var retry = FeedLimits.retry
     private var lastNumber: UInt64 = 0
@@ -95,14 +99,30 @@ struct FeedConnectionState: Sendable {
     mutating func opened(_ number: UInt64, at now: Duration) -> [Action] {
         checked { state in
             guard state.phase == .connecting(number) else { return [] }
-            state.phase = .live(number, since: now)
+            state.phase = .live(number, since: now, wasHeard: false)
             return state.told(live: true)
+        }
+    }
+
+    /// Bytes have come.
+    ///
+    /// A connection that stays silent does not count as one that has lasted.
+    mutating func heard(_ number: UInt64) {
+        guard case .live(number, let since, _) = phase else { return }
+        phase = .live(number, since: since, wasHeard: true)
+    }
+
+    /// A pull has ended, and there is a place to begin at.
+    mutating func placed() -> [Action] {
+        checked { state in
+            guard state.awaitsPlace, case .waiting = state.phase else { return [] }
+            return state.update()
         }
     }
 
     /// The server has named the time after which to connect again.
     mutating func told(_ number: UInt64, retry: Duration) {
-        guard case .live(number, _) = phase else { return }
+        guard case .live(number, _, _) = phase else { return }
         self.retry = min(retry, FeedLimits.longestRetry)
     }
 
@@ -115,12 +135,13 @@ struct FeedConnectionState: Sendable {
     ) -> [Action] {
         let hasLasted: Bool
         switch phase {
-        case .live(number, let since): hasLasted = now - since >= FeedLimits.lasting
+        case .live(number, let since, let wasHeard):
+            hasLasted = wasHeard && now - since >= FeedLimits.lasting
         case .connecting(number): hasLasted = false
         default: return []
         }
         if hasLasted { failures = 0 }
-        if !hasLasted || ending != .ended { failures += 1 }
+        if ending != .noPlace, !hasLasted || ending != .ended { failures += 1 }
         var least = min(retry * (1 << min(max(0, failures - 1), 16)), FeedLimits.longestRetry)
         if case .failed(let named?) = ending { least = max(least, named) }
         if ending == .unavailable {
@@ -135,7 +156,10 @@ struct FeedConnectionState: Sendable {
             if state.failures >= FeedLimits.failuresBeforePolling {
                 actions += state.told(live: false)
             }
-            if ending == .reset { actions.append(.pull) }
+            // The pull that a first connection waits for is under way; it may have failed since.
+            let isStuck = ending == .noPlace && state.awaitsPlace
+            if ending == .reset || isStuck { actions.append(.pull) }
+            state.awaitsPlace = ending == .noPlace
             return actions
         }
     }
@@ -170,7 +194,7 @@ struct FeedConnectionState: Sendable {
         defer { phase = .down }
         switch phase {
         case .down: return []
-        case .connecting(let number), .live(let number, _), .waiting(let number):
+        case .connecting(let number), .live(let number, _, _), .waiting(let number):
             return [.cancel(number)]
         }
     }

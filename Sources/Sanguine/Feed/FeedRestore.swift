@@ -62,7 +62,8 @@ final class FeedRestore: Sendable {
         }
         ranges[1].reached = answer.next
         let restore = try records.writing { [ranges] records in
-            try records.beginRestore(ranges, with: RecordPage(answer.changes))
+            let page = RecordPage(answer.changes)
+            return try records.beginRestore(ranges, of: answer.epoch, with: page)
         }
         guard let restore else { throw .userChanged }
         return restore
@@ -124,13 +125,7 @@ final class FeedRestore: Sendable {
         do throws(SanguineError) {
             let reader = try pageReader()
             while !range.isDone {
-                let horizon = restore.horizon
-                let answer = try await page(
-                    RangePage.self,
-                    since: range.reached,
-                    ask,
-                    horizon: horizon
-                )
+                let answer = try await page(RangePage.self, since: range.reached, ask, restore)
                 let page = answer.value
                 guard !page.reset else {
                     try abandon()
@@ -152,10 +147,15 @@ final class FeedRestore: Sendable {
         _ page: Page.Type,
         since: Int64,
         _ ask: FeedRequests.Ask,
-        horizon: Int64
+        _ restore: RecordsFile.Restore
     ) async throws(SanguineError) -> ServerCall.Answer<Page> {
         guard let requests else { throw .notConfigured("'server'") }
-        return try await requests.page(page, since: since, ask, horizon: horizon)
+        return try await requests.page(
+            page,
+            since: FeedMark(epoch: restore.epoch, number: since),
+            ask,
+            horizon: restore.horizon
+        )
     }
 
     private func pageReader() throws(SanguineError) -> RecordPageReader {
@@ -186,13 +186,7 @@ final class FeedRestore: Sendable {
         while true {
             // Asked with each page what is done by now: the last page's word counts.
             let now = records.outbox.read { FeedRequests.Ask($0.state) }
-            let answer = try await page(
-                PullAnswer.self,
-                since: range.reached,
-                now,
-                horizon: restore.horizon
-            )
-            .value
+            let answer = try await page(PullAnswer.self, since: range.reached, now, restore).value
             guard !answer.reset else {
                 try abandon()
                 return true

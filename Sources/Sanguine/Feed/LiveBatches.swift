@@ -12,22 +12,42 @@ struct LiveBatches {
 
     /// Where the next batch begins.
     private(set) var position: Int64
+    /// The epoch of the numbers; `nil` until it is known.
+    private var epoch: Epoch?
     private var changes: [RecordChange] = []
     /// Where the operation ends of which changes are there.
     private var through: Int64?
     /// Up to where all is there that will come.
     private var boundary: Int64
     private var head: Int64 = 0
+    /// The number of the last change that was taken in, and the records that changed at it.
+    private var last: (number: Int64, records: Set<RecordKey>) = (0, [])
 
-    init(after position: Int64) {
-        self.position = position
-        boundary = position
+    init(after place: FeedMark) {
+        position = place.number
+        boundary = place.number
+        epoch = place.epoch
+    }
+
+    /// Whether an event's id is of the epoch of those before it.
+    mutating func isContinued(at id: String) -> Bool {
+        guard let told = FeedMark(id)?.epoch else { return true }
+        defer { epoch = told }
+        return epoch == nil || epoch == told
     }
 
     /// Takes a change in; returns the batch that is whole now, if one is.
     mutating func take(_ event: LiveChange) throws(Overrun) -> SyncState.FeedBatch? {
         let change = event.change
-        guard change.seq > boundary else { return nil }  // It was here before.
+        // One commit may change the balance and a quota under one number: what shares the number of
+        // the last batch is a batch of its own, that leads to where it begins.
+        let key = RecordKey(change.collection, change.id)
+        if change.seq == last.number {
+            guard last.records.insert(key).inserted else { return nil }
+        } else {
+            guard change.seq > boundary else { return nil }
+            last = (change.seq, [key])
+        }
         head = max(head, event.head)
         var batch: SyncState.FeedBatch?
         // The last change of an operation is missing if its record has changed again since.
@@ -62,7 +82,8 @@ struct LiveBatches {
             changes: changes,
             next: number,
             head: max(head, number),
-            hasMore: number < head
+            hasMore: number < head,
+            epoch: epoch
         )
         let batch = SyncState.FeedBatch(answer, since: position)
         changes = []

@@ -18,8 +18,10 @@ import Synchronization
 final class LiveFeed: Sendable {
     /// What the owner of the records does.
     struct Handlers: Sendable {
-        /// Where to begin; `nil` if the feed must be pulled first.
-        var place: @Sendable () -> Int64?
+        /// Where to begin; `nil` while the feed is still to be pulled.
+        ///
+        /// ``LiveFeed/pulled()`` is called when it was.
+        var place: @Sendable () -> FeedMark?
         /// Takes whole operations in.
         var receive: @Sendable (SyncState.FeedBatch) -> Void
         /// Pulls the feed.
@@ -84,6 +86,11 @@ final class LiveFeed: Sendable {
             state.setForeground(lifecycle.isForeground.value)
                 + state.setOnline(connectivity.isOnline.value) + state.start()
         }
+    }
+
+    /// Connects now if a connection has waited for a pull to end.
+    func pulled() {
+        if handlers.place() != nil { change { $0.placed() } }
     }
 
     /// Ends the connection; nothing is handed on any more.
@@ -184,7 +191,10 @@ final class LiveFeed: Sendable {
 
     private func connect(_ number: UInt64) async {
         do throws(SanguineError) {
-            ended(number, try await follow(number))
+            let ending = try await follow(number)
+            ended(number, ending)
+            // The pull may have ended before the wait for it began.
+            if ending == .noPlace { pulled() }
         } catch {
             ended(number, FeedConnectionState.Ending(error))
         }
@@ -193,7 +203,7 @@ final class LiveFeed: Sendable {
     private func follow(
         _ number: UInt64
     ) async throws(SanguineError) -> FeedConnectionState.Ending {
-        guard let place = handlers.place() else { return .reset }
+        guard let place = handlers.place() else { return .noPlace }
         let request = try TransportRequest(
             base: call.server,
             path: "/v1/live",
@@ -208,6 +218,10 @@ final class LiveFeed: Sendable {
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
             heard(number)
+            change { state, _ in
+                state.heard(number)
+                return []
+            }
             // After a sign-out nothing of it may be seen.
             try call.authorizer.check()
             var outputs: [EventStreamParser.Output] = []
@@ -241,7 +255,8 @@ final class LiveFeed: Sendable {
     ) throws(SanguineError) -> Bool {
         var batch: SyncState.FeedBatch?
         switch output {
-        case .event("change", let data, _):
+        case .event("change", let data, let id):
+            guard batches.isContinued(at: id) else { return false }
             let change = try WireCoding.decode(LiveChange.self, from: data)
             do {
                 batch = try batches.take(change)
@@ -249,7 +264,9 @@ final class LiveFeed: Sendable {
                 return false
             }
         case .event("reset", _, _): return false
-        case .place(let id): batch = Int64(id).flatMap { batches.reached($0) }
+        case .place(let id):
+            guard batches.isContinued(at: id) else { return false }
+            batch = FeedMark(id).flatMap { batches.reached($0.number) }
         case .retry(let time): guarded.withLock { $0.state.told(number, retry: time) }
         case .event, .comment: break
         }

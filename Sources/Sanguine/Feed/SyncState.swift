@@ -40,6 +40,8 @@ package struct SyncState {
         package var head: Int64
         /// Up to where the authority had forgotten deletions; kept with the position.
         package var horizon: Int64
+        /// The epoch of these numbers; `nil` from a server that knows of none.
+        package var epoch: Epoch?
         package var changes: [RecordChange]
         /// Whether records that no batch from here on mentions are gone.
         package var isReset: Bool
@@ -58,6 +60,7 @@ package struct SyncState {
             next = answer.next
             head = answer.head
             horizon = answer.horizon ?? 0
+            epoch = answer.epoch
             changes = answer.changes
             isReset = answer.reset
             self.asked = asked
@@ -130,17 +133,24 @@ package struct SyncState {
     ///
     /// - Parameters:
     ///   - position: The number of the feed that it has reached.
+    ///   - epoch: The epoch of that number; `nil` if it is not known.
     ///   - operations: The record mutations, as they are on disk.
     ///   - base: The base.
     /// - Throws: what the base threw.
     package mutating func restart(
         at position: Int64,
+        of epoch: Epoch? = nil,
         with operations: [Replay.Operation],
         over base: some RecordSource
     ) throws {
         replay = Replay(schema: replay.schema)
         self.position = position
         (horizon, held, isComplete, isResetting) = (0, nil, false, true)
+        if let epoch {
+            // Not written: what is on disk leads to the same at the next start.
+            _ = outbox.reopen(for: epoch)
+            outbox.enter(epoch)
+        }
         let visible = Set(outbox.visible)
         for operation in operations where visible.contains(operation.sequence) {
             _ = try replay.add(operation, over: base)
@@ -166,6 +176,10 @@ package struct SyncState {
     ) throws -> Actions {
         var actions = Actions()
         var item = item
+        if case .acknowledged = item.phase, !outbox.isOfBase(item) {
+            // One of the two histories is lost: the server says whether the operation is done.
+            (item.phase, item.mayBeDone, item.epoch) = (.queued, true, nil)
+        }
         if case .acknowledged(let head) = item.phase, head <= position {
             // The process died after the base had it and before the outbox knew.
             actions.steps = [.removed([item.sequence])]
@@ -200,9 +214,10 @@ package struct SyncState {
     package mutating func landed(
         _ flight: UInt64,
         _ answer: PushAnswer,
+        epoch: Epoch? = nil,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.land(flight, answer.results), over: base)
+        took(note: outbox.land(flight, answer.results, epoch: epoch), over: base)
     }
 
     // MARK: - Feed
@@ -212,13 +227,32 @@ package struct SyncState {
         _ batch: FeedBatch,
         over base: some RecordSource
     ) -> Actions {
-        var actions = took(note: outbox.resolve(batch.results), over: base)
+        var actions = Actions()
+        var steps: [OutboxState.Step] = []
+        let isNext = batch.since == pullPosition
+        if let epoch = batch.epoch, epoch != pullEpoch {
+            // From the start on there is nothing that another epoch makes wrong.
+            let isWhole = batch.isReset || batch.since == 0
+            guard isNext, isWhole || pullEpoch == nil else {
+                // Its numbers say nothing here: a pull is answered with a reset.
+                actions.missing = .more
+                return actions
+            }
+            // What is held back is of a lost history, and may contain what is sent again.
+            if isWhole { held = nil }
+            steps = outbox.reopen(for: epoch)
+        } else if isNext, let epoch = batch.epoch {
+            // An answer of a lost history may have come after the base had left it.
+            steps = outbox.reopen(for: epoch, isNew: false)
+        }
+        steps += outbox.resolve(batch.results, epoch: batch.epoch)
+        actions = took(note: steps, over: base)
         if actions.adopt != nil {
             // What was held back comes first, and this begins where that does not end.
             actions.missing = .more
             return actions
         }
-        guard batch.since == pullPosition else {
+        guard isNext else {
             // It overlaps with what came meanwhile, or comes after something that did not.
             if batch.next > pullPosition { actions.missing = .more }
             return actions
@@ -235,7 +269,9 @@ package struct SyncState {
         over base: some RecordSource
     ) throws -> Actions {
         position = batch.next
-        horizon = max(horizon, batch.horizon)
+        let isOtherEpoch = batch.epoch.map { $0 != outbox.epoch } ?? false
+        horizon = isOtherEpoch ? batch.horizon : max(horizon, batch.horizon)
+        if let epoch = batch.epoch { outbox.enter(epoch) }
         isComplete = batch.isComplete
         // Records that a reset does not mention go at its end, and nobody names them.
         let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
@@ -266,7 +302,13 @@ package struct SyncState {
     package var pullPosition: Int64 { held?.next ?? position }
 
     /// The horizon that the next pull names.
-    package var pullHorizon: Int64 { max(horizon, held?.horizon ?? 0) }
+    package var pullHorizon: Int64 {
+        guard let held else { return horizon }
+        return held.epoch == outbox.epoch ? max(horizon, held.horizon) : held.horizon
+    }
+
+    /// The epoch that the next pull names.
+    package var pullEpoch: Epoch? { held?.epoch ?? outbox.epoch }
 
     private mutating func took(
         note steps: [OutboxState.Step],
@@ -305,16 +347,25 @@ package struct SyncState {
     /// What is to come, as far as it is known.
     package var missing: Missing {
         if let held {
-            if !held.isComplete { return .more }
-            return isKnown(held) ? .nothing : .echo
+            // Only a pull says what became of an operation that another history has acknowledged.
+            if !held.isComplete || hasOtherHistory(held) { return .more }
+            if isKnown(held) { return .nothing }
+            return outbox.isAnswerDue ? .echo : .more
         }
         if !isComplete { return .more }
-        return outbox.wantedHead.map { $0 > position } ?? false ? .echo : .nothing
+        guard let wanted = outbox.wantedHead, wanted > position else { return .nothing }
+        // Of another epoch: only a pull says what became of this one.
+        return wanted == .max ? .more : .echo
     }
 
     // Whether it is known, of each operation that may be done, whether the batch has it.
     private func isKnown(_ batch: FeedBatch) -> Bool {
-        outbox.unresolved.allSatisfy(batch.asked.contains)
+        !hasOtherHistory(batch) && outbox.unresolved.allSatisfy(batch.asked.contains)
+    }
+
+    // Whether an operation is acknowledged in another history than the batch's.
+    private func hasOtherHistory(_ batch: FeedBatch) -> Bool {
+        batch.epoch.map { outbox.isAcknowledged(outside: $0) } ?? false
     }
 
     private mutating func hold(_ batch: FeedBatch) {

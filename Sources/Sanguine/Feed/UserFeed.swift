@@ -8,6 +8,8 @@ struct FeedRequests: Sendable {
     /// What a pull asks.
     struct Ask: Sendable {
         let since: Int64
+        /// The epoch of that number; `nil` if it is not known.
+        let epoch: Epoch?
         /// The operations of which it asks whether they are done, with their sequence numbers.
         let operations: [Identifier: Int64]
         /// Up to where the base knows that deletions are forgotten.
@@ -18,6 +20,7 @@ struct FeedRequests: Sendable {
             let unresolved = outbox.unresolved.prefix(WireLimits.operationsAsked)
                 .compactMap { outbox.items[$0] }
             since = state.pullPosition
+            epoch = state.pullEpoch
             horizon = state.pullHorizon
             operations = Dictionary(unresolved.map { ($0.id, $0.sequence) }) { first, _ in first }
         }
@@ -28,15 +31,18 @@ struct FeedRequests: Sendable {
     /// Asks for the part behind a number.
     func page<Page: Decodable & Sendable>(
         _ page: Page.Type,
-        since: Int64,
+        since: FeedMark,
         _ ask: Ask,
         horizon: Int64
     ) async throws(SanguineError) -> ServerCall.Answer<Page> {
         var query = [
-            URLQueryItem(name: "since", value: "\(since)"),
+            URLQueryItem(name: "since", value: "\(since.number)"),
             URLQueryItem(name: "limit", value: "\(RecordLimits.pullChanges)"),
             URLQueryItem(name: "horizon", value: "\(horizon)"),
         ]
+        if let epoch = since.epoch {
+            query.append(URLQueryItem(name: "epoch", value: epoch.text))
+        }
         if !ask.operations.isEmpty {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
             query.append(URLQueryItem(name: "operations", value: ids))
@@ -124,6 +130,12 @@ final class UserFeed: Sendable {
 
     // MARK: - Life
 
+    /// Activates the feed for reads and observers, which do not sign in after a sign-out.
+    func use() {
+        guard requests?.call.authorizer.maySignIn ?? true else { return }
+        activate()
+    }
+
     /// Opens what is needed, follows the app and the network, and asks for what is new.
     func activate() {
         let isNew = guarded.withLock { guarded in
@@ -181,9 +193,20 @@ final class UserFeed: Sendable {
 
     /// Sends what waits, and pulls to the head.
     func synchronize() async throws(SanguineError) {
-        guard requests != nil else { throw .notConfigured("'server'") }
+        guard let requests else { throw .notConfigured("'server'") }
+        requests.call.authorizer.allowSignIn()
         activate()
-        try await records.outbox.sendAll(.mutator)
+        do throws(SanguineError) {
+            try await records.outbox.sendAll(.mutator)
+        } catch {
+            // The server answers: what it has to say arrives whether or not it takes the operation.
+            if case .problem = error { try await pulled() }
+            throw error
+        }
+        try await pulled()
+    }
+
+    private func pulled() async throws(SanguineError) {
         guard let pulling = pull() else { return try await records.outbox.checkPresence() }
         try await pulling.value()
     }
@@ -252,6 +275,7 @@ final class UserFeed: Sendable {
             guarded.mustPullAgain = false
             return (true, nil)
         }
+        if ended != nil { guarded.withLock { $0.live }?.pulled() }
         ended?.resolve(failure.map { .failure($0) } ?? .success(()))
         return goesOn ? records.outbox.read { FeedRequests.Ask($0.state) } : nil
     }
@@ -289,7 +313,8 @@ final class UserFeed: Sendable {
         let horizon = ask.since == 0 ? 0 : ask.horizon
         let answer = try await requests.page(
             PullAnswer.self,
-            since: ask.since,
+            // At the start there is nothing that another epoch could make wrong.
+            since: FeedMark(epoch: ask.since == 0 ? nil : ask.epoch, number: ask.since),
             ask,
             horizon: horizon
         )
@@ -411,10 +436,11 @@ final class UserFeed: Sendable {
     }
 
     /// Where a live connection begins: where the last pull has ended.
-    private var livePlace: Int64? {
+    private var livePlace: FeedMark? {
         records.outbox.read { contents in
-            contents.records != nil && contents.state.isComplete
-                ? contents.state.pullPosition : nil
+            guard contents.records != nil, contents.state.isComplete else { return nil }
+            let state = contents.state
+            return FeedMark(epoch: state.pullEpoch, number: state.pullPosition)
         }
     }
 }

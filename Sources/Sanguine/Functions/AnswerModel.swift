@@ -52,27 +52,36 @@ public final class AnswerModel<Output: Codable & Sendable> {
 
     @ObservationIgnored private let stream: FunctionStream<Output>
     @ObservationIgnored private var reading: Task<Void, Never>?
+    /// Is resolved when the end is in the properties.
+    @ObservationIgnored private let shown = OneShot<FunctionResult<Output>>()
 
     init(_ stream: FunctionStream<Output>, _ turn: MainTurn) {
         self.stream = stream
         key = stream.key
         let owner = turn.newOwner()
         let known = Guardian(Known())
-        reading = Task.detached { [weak self] in
+        reading = Task.detached { [weak self, shown] in
             let tell = { @Sendable [weak self] in
                 turn.schedule({ self?.show(known.value) }, for: owner)
             }
+            let call = stream.stream
             do throws(SanguineError) {
-                for try await part in stream {
+                while let part = try await call.part() {
                     known.change { $0.text += part }
                     tell()
                 }
-                let result = try await stream.result
+                let result = try WireCoding.decode(
+                    FunctionResult<Output>.self,
+                    from: try await call.body()
+                )
                 known.change { $0.end = .success(result) }
             } catch {
                 known.change { $0.end = .failure(error) }
             }
             tell()
+            // Read means shown: a model that is released before leaves the call open.
+            _ = try? await shown.value()
+            if !Task.isCancelled { await call.given(as: Output.self) }
         }
     }
 
@@ -83,15 +92,33 @@ public final class AnswerModel<Output: Codable & Sendable> {
     /// - Throws: ``SanguineError``, as ``FunctionStream/cancel()`` does.
     public func stop() async throws(SanguineError) { try await stream.cancel() }
 
+    /// Waits for the whole answer, which is in ``result`` and ``text`` when this returns.
+    ///
+    /// - Returns: The answer, the charge among it.
+    /// - Throws: ``SanguineError``: the model's ``error``; ``SanguineError/cancelled`` if the
+    ///   calling task is cancelled, which ends the waiting and not the call.
+    public func finished() async throws(SanguineError) -> FunctionResult<Output> {
+        do throws(SanguineError) {
+            let result = try await shown.value()
+            await stream.stream.given(as: Output.self)
+            return result
+        } catch {
+            if error != .cancelled { await stream.stream.given(as: Output.self) }
+            throw error
+        }
+    }
+
     private func show(_ known: Known) {
         if text != known.text { text = known.text }
         switch known.end {
         case .success(let answer):
             result = answer
             phase = .done
+            shown.resolve(.success(answer))
         case .failure(let reason):
             error = reason
             phase = .failed
+            shown.resolve(.failure(reason))
         case nil:
             if phase != .answering, !known.text.isEmpty { phase = .answering }
         }

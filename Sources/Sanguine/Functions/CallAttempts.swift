@@ -10,7 +10,7 @@ import SanguineModel
 /// | failure | first sending | after one that may have arrived |
 /// |---|---|---|
 /// | never reached the server | again, then refused | again, then unknown |
-/// | timed out, broken off, 408, 500, a proxy's 5xx | again, then unknown | again, then unknown |
+/// | timed out, broken off, intercepted, 408, 500, a proxy's 5xx | again, then unknown | same |
 /// | 402 | refused | refused: decided after the look-up |
 /// | 429, 503 of the server itself | refused | again, then unknown |
 /// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
@@ -51,7 +51,7 @@ struct CallAttempts: Sendable {
         switch error {
         case .transport(.offline):
             return again(after: error, using: &random, else: refusedUnlessHappened)
-        case .transport(.timedOut), .transport(.interrupted):
+        case .transport(.timedOut), .transport(.interrupted), .transport(.intercepted):
             mayHaveHappened = true
             return again(after: error, using: &random, else: .unknown)
         case .problem(let problem):

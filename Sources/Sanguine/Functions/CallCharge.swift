@@ -23,19 +23,27 @@ struct CallCharge: Decodable {
 
 /// Notes the `Sanguine-Head` of answers, refusals among them, and passes everything on.
 final class HeadNotingTransport: HTTPTransport {
+    /// A number, and its epoch.
+    typealias Noted = (head: Int64?, epoch: Epoch?)
+
     private let transport: any HTTPTransport
     // The only mutable state, guarded by the mutex.
-    private let noted = Mutex<Int64?>(nil)
+    private let noted = Mutex<Noted>((nil, nil))
 
     init(_ transport: any HTTPTransport) { self.transport = transport }
 
-    /// The last answer's number, or `nil` if it had none.
-    var last: Int64? { noted.withLock { $0 } }
+    /// The last answer's number and epoch, as far as it had them.
+    var last: Noted { noted.withLock { $0 } }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         let response = try await transport.send(request)
         let head = response.header("sanguine-head").flatMap { Int64($0) }
-        noted.withLock { $0 = head }
+        noted.withLock { $0 = (head, response.epoch) }
         return response
     }
+}
+
+extension TransportResponse {
+    /// `Sanguine-Epoch`: the epoch of the numbers in the answer, or in the events that follow.
+    var epoch: Epoch? { header("sanguine-epoch").flatMap { Epoch($0) } }
 }

@@ -5,7 +5,7 @@ import Synchronization
 /// A call under way, for those who wait for its answer.
 final class CallFlight: Sendable {
     let outcome = OneShot<Data>()
-    /// Whether somebody waits for the answer, or is about to.
+    /// Whether a caller waits for the answer, or is about to.
     let isWanted: Mutex<Bool>
     /// What a queued call rests for; `nil` while it does not rest.
     let rest = Mutex<OneShot<Void>?>(nil)
@@ -43,7 +43,8 @@ final class CallFlight: Sendable {
         return isWithdrawn
     }
 
-    var isGiven: Bool { isWanted.withLock { $0 } }
+    /// Whether a caller waits for the answer, or is about to.
+    var isAwaited: Bool { isWanted.withLock { $0 } }
 
     func wake() { rest.withLock { $0 }?.resolve(.success(())) }
 }
@@ -55,14 +56,19 @@ struct BegunCall<Output: Codable & Sendable>: Sendable {
     let caller: FunctionCaller
 
     /// The answer, as soon as it is there.
+    ///
+    /// The call is open until its output was decoded: another version of the app may read what
+    /// this one cannot.
     nonisolated(nonsending) func value() async throws(SanguineError) -> FunctionResult<Output> {
         let body: Data
         do throws(SanguineError) {
             body = try await flight.outcome.value()
         } catch {
-            if error == .cancelled { caller.left(flight) }
+            if error == .cancelled { caller.left(flight) } else { await caller.given(key) }
             throw error
         }
-        return try WireCoding.decode(FunctionResult<Output>.self, from: body)
+        let result = try WireCoding.decode(FunctionResult<Output>.self, from: body)
+        await caller.given(key)
+        return result
     }
 }

@@ -17,13 +17,16 @@ struct CallSending: Sendable {
 struct CallFailure: Error {
     let verdict: CallAttempts.Verdict
     let error: SanguineError
-    let head: Int64?
+    var head: Int64?
+    var epoch: Epoch?
 
     /// Whether it has to do with the way to the server, and not with the call.
     var isPassing: Bool {
         guard verdict == .refused || verdict == .unknown else { return false }
         return switch error {
-        case .transport(.offline), .transport(.timedOut), .transport(.interrupted): true
+        case .transport(.offline), .transport(.timedOut), .transport(.interrupted),
+            .transport(.intercepted):
+            true
         case .problem(let problem):
             problem.code == .operationInProgress || problem.code == .rateLimited
                 || problem.status == 408 || problem.status >= 500
@@ -47,7 +50,7 @@ struct CallSender: Sendable {
     func round(
         _ sending: CallSending,
         _ attempts: inout CallAttempts,
-        _ take: (Data) throws(SanguineError) -> Void
+        _ take: (TransportResponse) throws(SanguineError) -> Void
     ) async -> Result<Data, CallFailure> {
         while true {
             let head = HeadNotingTransport(call.exchange.transport)
@@ -58,7 +61,7 @@ struct CallSender: Sendable {
                 _ = try await call.authorizer.accessToken()
                 do throws(SanguineError) {
                     let response = try await send(sending, through: head)
-                    try take(response.body)
+                    try take(response)
                     return .success(response.body)
                 } catch {
                     failure = error
@@ -72,7 +75,10 @@ struct CallSender: Sendable {
                 if (try? await configuration.delay.sleep(for: delay)) != nil { continue }
                 verdict = .unknown
             }
-            return .failure(CallFailure(verdict: verdict, error: failure, head: head.last))
+            let (number, epoch) = head.last
+            return .failure(
+                CallFailure(verdict: verdict, error: failure, head: number, epoch: epoch)
+            )
         }
     }
 

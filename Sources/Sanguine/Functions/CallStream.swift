@@ -12,6 +12,7 @@ import Synchronization
 ///
 /// 1. At most one connection, and one who reads.
 /// 2. The balance learns of the call's end once from here, or that nobody reads any more.
+/// 3. The call is open until ``given(as:)`` says that the app has read its end.
 ///
 /// Mutable state: `guarded`, by its mutex, held over nothing.
 final class CallStream: Sendable {
@@ -25,7 +26,7 @@ final class CallStream: Sendable {
 
     fileprivate enum Connection: Sendable {
         case events(TransportStream)
-        case whole(Data)
+        case whole(Data, Epoch?)
     }
 
     private struct Guarded {
@@ -93,11 +94,41 @@ final class CallStream: Sendable {
         }
     }
 
-    /// The next part; `nil` at the end.
+    /// The next part; `nil` at the end, which counts as read, see ``given(as:)``.
+    ///
+    /// - Throws: As ``part()`` does.
+    func next<Output: Codable & Sendable>(
+        as output: Output.Type
+    ) async throws(SanguineError) -> String? {
+        do throws(SanguineError) {
+            let part = try await part()
+            if part == nil { await given(as: output) }
+            return part
+        } catch {
+            await given(as: output)
+            throw error
+        }
+    }
+
+    /// Records that the app has read the end of the answer, if it is there.
+    ///
+    /// An output that cannot be decoded leaves the call open: another version of the app may read
+    /// what this one cannot.
+    func given<Output: Codable & Sendable>(as output: Output.Type) async {
+        guard let outcome = guarded.withLock({ $0.outcome }) else { return }
+        if case .success(let body) = outcome,
+            (try? WireCoding.decode(FunctionResult<Output>.self, from: body)) == nil
+        {
+            return
+        }
+        await caller.given(key)
+    }
+
+    /// The next part; `nil` at the end, which does not count as read yet.
     ///
     /// - Throws: Why there is no answer; ``SanguineError/cancelled`` if the task is: then the call
-    ///   goes on, and whoever reads next goes on where this ended.
-    func next() async throws(SanguineError) -> String? {
+    ///   goes on, and a later reader continues where this one ended.
+    func part() async throws(SanguineError) -> String? {
         let isFree = guarded.withLock { guarded in
             defer { guarded.isReading = true }
             return !guarded.isReading
@@ -120,9 +151,9 @@ final class CallStream: Sendable {
         }
     }
 
-    /// The body of the result, after the last part.
+    /// The body of the result, after the last part; it does not count as read yet.
     func body() async throws(SanguineError) -> Data {
-        while try await next() != nil {}
+        while try await part() != nil {}
         guard let outcome = guarded.withLock({ $0.outcome }) else { throw .cancelled }
         return try outcome.get()
     }
@@ -136,23 +167,24 @@ final class CallStream: Sendable {
     private func advance() async throws(SanguineError) {
         if Task.isCancelled { throw .cancelled }
         switch try await connection() {
-        case .whole(let body):
-            if case .server = source { try caller.settle(body, sending, isGiven: true) }
+        case .whole(let body, let epoch):
+            if case .server = source { try caller.settle(whole: body, epoch, sending) }
             guarded.withLock { guarded in
                 guarded.reader.takeWhole(body)
                 guarded.outcome = .success(body)
             }
+            arrived(.success(body))
         case .events(let stream):
             guard let bytes = try await Self.read(stream, caller) else {
                 throw .transport(.interrupted("the stream ended before the answer"))
             }
             // After a sign-out nothing of it may be seen.
             try caller.call.authorizer.check()
-            try take(bytes)
+            try take(bytes, stream.response.epoch)
         }
     }
 
-    private func take(_ bytes: Data) throws(SanguineError) {
+    private func take(_ bytes: Data, _ epoch: Epoch?) throws(SanguineError) {
         let end: CallEventReader.End?
         do throws(CallEventReader.Broken) {
             end = try guarded.withLock { guarded throws(CallEventReader.Broken) in
@@ -166,15 +198,18 @@ final class CallStream: Sendable {
         }
         switch end {
         case .result(let body):
-            try caller.settle(body, sending, isGiven: true)
+            try caller.settle(body, epoch, sending)
             disconnect { $0.outcome = .success(body) }
+            arrived(.success(body))
         case .problem(let problem): throw .problem(problem)
         case nil: break
         }
     }
 
     private func connection() async throws(SanguineError) -> Connection {
-        if case .flight(let flight) = source { return .whole(try await flight.outcome.value()) }
+        if case .flight(let flight) = source {
+            return .whole(try await flight.outcome.value(), nil)
+        }
         let (connection, opening, last) = guarded.withLock {
             ($0.connection, $0.opening, $0.reader.last)
         }
@@ -207,7 +242,8 @@ final class CallStream: Sendable {
         let call = caller.call
         if sending.body == nil { await caller.isOpened(sending.key) }
         guard call.exchange.transport is any StreamingTransport else {
-            return .whole(try await call.send(try caller.sender.request(sending)).body)
+            let response = try await call.send(try caller.sender.request(sending))
+            return .whole(response.body, response.epoch)
         }
         var headers = ["Accept": "text/event-stream"]
         headers["Last-Event-ID"] = index.map(String.init)
@@ -221,7 +257,7 @@ final class CallStream: Sendable {
                 throw .transport(.bodyTooLarge(limitBytes: ClientLimits.responseBytes))
             }
         }
-        return .whole(body)
+        return .whole(body, stream.response.epoch)
     }
 
     /// Waits for bytes, but not for ever: a server says now and then that it is there.
@@ -272,8 +308,8 @@ final class CallStream: Sendable {
             try? await caller.configuration.delay.sleep(for: delay)
             return
         }
-        let failure = CallFailure(verdict: verdict, error: error, head: nil)
-        finish(caller.ended(sending, failure, isGiven: true))
+        let failure = CallFailure(verdict: verdict, error: error)
+        finish(caller.ended(sending, failure))
     }
 
     /// Nobody reads any more: the balance asks what becomes of the call.
@@ -284,6 +320,12 @@ final class CallStream: Sendable {
 
     private func finish(_ error: SanguineError) {
         guarded.withLock { $0.outcome = .failure(error) }
+        // The error ends this reader by key only: the call may be asked for again.
+        if sending.body != nil { arrived(.failure(error)) }
+    }
+
+    private func arrived(_ outcome: Result<Data, SanguineError>) {
+        if case .server = source { caller.arrived(key, outcome) }
     }
 
     @discardableResult

@@ -23,6 +23,9 @@ final class FunctionCaller: Sendable {
     let balance: BalanceKeeper
     let store: ClientStore
 
+    /// Allows a request to sign the user in: the app asks for something.
+    func allowSignIn() { call.authorizer.allowSignIn() }
+
     var call: ServerCall { sender.call }
     var configuration: SanguineClient.Configuration { sender.configuration }
     private let guarded = Mutex(Guarded())
@@ -45,7 +48,7 @@ final class FunctionCaller: Sendable {
             self?.networkChanged()
         }
         guarded.withLock { $0.following = following }
-        for open in balance.openCalls where open.isQueued && !open.hasEnded {
+        for open in balance.calls where open.isQueued && !open.hasEnded {
             let body = try? store.state(Self.stateName(open.key))
             guard let body else {
                 // It was never stored whole, or its answer has come: the balance asks.
@@ -64,6 +67,7 @@ final class FunctionCaller: Sendable {
                 isQueued: true,
                 isStored: true
             )
+            allowSignIn()
             launch(sending, isWanted: false, mayHaveHappened: open.state != .waiting)
         }
     }
@@ -82,7 +86,7 @@ final class FunctionCaller: Sendable {
     /// Whether a call is on its way that nobody awaits.
     var isSending: Bool {
         guarded.withLock { $0.flights.values }.contains { flight in
-            !flight.isGiven && flight.rest.withLock { $0 } == nil
+            !flight.isAwaited && flight.rest.withLock { $0 } == nil
         }
     }
 
@@ -157,7 +161,8 @@ final class FunctionCaller: Sendable {
             function: sending.function,
             begunAt: configuration.clock.now(),
             state: isWaiting ? .waiting : .running,
-            isQueued: sending.isQueued
+            isQueued: sending.isQueued,
+            request: sending.body
         )
         try balance.began(open, terms)
     }
@@ -168,6 +173,7 @@ final class FunctionCaller: Sendable {
     private func isOffline<Call: FunctionCall>(_: Call.Type) throws(SanguineError) -> Bool {
         if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
+        allowSignIn()
         guard !configuration.connectivity.isOnline.value else { return false }
         guard Call.whenOffline == .queue else {
             throw .transport(.offline("the device has no network"))
@@ -224,8 +230,32 @@ final class FunctionCaller: Sendable {
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
     func find(_ key: String) throws(SanguineError) -> CallFlight {
         if let flight = join(key) { return flight }
-        let sending = try finding(key)
-        return launch(sending, isWanted: true, mayHaveHappened: true)
+        // Read as it is made: the server tells of its end by itself, and is not asked again.
+        let stream = CallStream(try finding(key), .server, self)
+        let flight = CallFlight(isWanted: true, mayHaveBeenSent: true)
+        guarded.withLock { $0.flights[key] = flight }
+        Task {
+            let outcome: Result<Data, SanguineError>
+            do throws(SanguineError) {
+                outcome = .success(try await stream.body())
+            } catch {
+                outcome = .failure(error)
+            }
+            leave(flight, key)
+            flight.outcome.resolve(outcome)
+        }
+        return flight
+    }
+
+    private func leave(_ flight: CallFlight, _ key: String) {
+        guarded.withLock { guarded in
+            if guarded.flights[key] === flight { guarded.flights[key] = nil }
+        }
+    }
+
+    /// A stream of this process has the answer: callers that wait for it by its key get it, too.
+    func arrived(_ key: String, _ outcome: Result<Data, SanguineError>) {
+        guarded.withLock { $0.flights[key] }?.outcome.resolve(outcome)
     }
 
     /// The answer of a call, read while it is made.
@@ -245,10 +275,11 @@ final class FunctionCaller: Sendable {
     private func finding(_ key: String) throws(SanguineError) -> CallSending {
         if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
+        allowSignIn()
         let open = balance.openCall(key)
         if case .failed(let problem) = open?.state {
             balance.ended { $0.forget(key) }
-            throw .problem(problem)
+            throw .problem(problem.ofEndedCall)
         }
         return CallSending(key: key, function: open?.function ?? "", body: nil)
     }
@@ -265,13 +296,14 @@ final class FunctionCaller: Sendable {
     /// - Returns: What it was charged.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
         if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
+        allowSignIn()
         await isOpened(key)
         let ending = try await sender.repeatedly { () async throws(SanguineError) in
-            try await call.call("DELETE", CallSender.path(key), as: CallEnding.self).value
+            try await call.call("DELETE", CallSender.path(key), as: CallEnding.self)
         }
         let now = configuration.clock.now()
-        balance.ended { $0.cancelled(key, ending, at: now) }
-        return ending.charged
+        balance.ended { $0.cancelled(key, ending.value, epoch: ending.epoch, at: now) }
+        return ending.value.charged
     }
 
     // MARK: - Flights
@@ -289,18 +321,14 @@ final class FunctionCaller: Sendable {
     }
 
     private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
-        if sending.body != nil {
-            // Stored before it is sent: a kill from here on does not lose the hold.
-            if sending.isQueued, !sending.isStored {
-                // A disk that fails makes it a call like any other.
-                try? store.setState(Self.stateName(sending.key), sending.body)
-            }
-            balance.persist()
-        } else {
-            await isOpened(sending.key)
+        // Stored before it is sent: a kill from here on does not lose the hold.
+        if sending.isQueued, !sending.isStored {
+            // A disk that fails makes it a call like any other.
+            try? store.setState(Self.stateName(sending.key), sending.body)
         }
+        balance.persist()
         let outcome = await outcome(of: sending, first, flight)
-        guarded.withLock { $0.flights[sending.key] = nil }
+        leave(flight, sending.key)
         let isOver = guarded.withLock { $0.ending != nil }
         if sending.isQueued, !isOver { try? store.setState(Self.stateName(sending.key), nil) }
         flight.outcome.resolve(outcome)
@@ -322,7 +350,7 @@ final class FunctionCaller: Sendable {
                 }
                 balance.sends(sending.key)
             }
-            switch await send(sending, &attempts, flight) {
+            switch await send(sending, &attempts) {
             case .success(let data): return .success(data)
             case .failure(let end):
                 if sending.isQueued, end.isPassing {
@@ -330,18 +358,17 @@ final class FunctionCaller: Sendable {
                     attempts = CallAttempts(mayHaveHappened: attempts.mayHaveHappened)
                     continue
                 }
-                return .failure(ended(sending, end, isGiven: flight.isGiven))
+                return .failure(ended(sending, end))
             }
         }
     }
 
     private func send(
         _ sending: CallSending,
-        _ attempts: inout CallAttempts,
-        _ flight: CallFlight
+        _ attempts: inout CallAttempts
     ) async -> Result<Data, CallFailure> {
-        await sender.round(sending, &attempts) { body throws(SanguineError) in
-            try settle(body, sending, isGiven: flight.isGiven)
+        await sender.round(sending, &attempts) { response throws(SanguineError) in
+            try settle(whole: response.body, response.epoch, sending)
         }
     }
 
@@ -402,87 +429,4 @@ extension FunctionCaller {
         }
         return reason
     }
-}
-
-// MARK: - Ends
-
-extension FunctionCaller {
-    /// Settles the balance first, from its part of the answer: an output that the app declared
-    /// otherwise costs all the same.
-    ///
-    /// - Parameters:
-    ///   - body: The answer.
-    ///   - sending: The call.
-    ///   - isGiven: Whether the app is given it.
-    /// - Throws: ``SanguineError/decoding(_:)``; ``SanguineError/userChanged``.
-    func settle(_ body: Data, _ sending: CallSending, isGiven: Bool) throws(SanguineError) {
-        let charge = try WireCoding.decode(CallCharge.self, from: body)
-        let now = configuration.clock.now()
-        balance.ended { state in
-            state.answered(
-                sending.key,
-                function: sending.function,
-                charge.answer,
-                charge.quota,
-                isGiven: isGiven,
-                at: now
-            )
-        }
-        try call.authorizer.check()
-    }
-
-    /// Takes in how the sendings of a call have ended; returns what is said of that.
-    func ended(_ sending: CallSending, _ failure: CallFailure, isGiven: Bool) -> SanguineError {
-        guard sending.body != nil else { return lost(sending, failure, isGiven: isGiven) }
-        let error = failure.error
-        balance.ended { state in
-            switch failure.verdict {
-            case .refused: state.refused(sending.key)
-            case .released: state.released(sending.key, head: failure.head)
-            case .charged, .unknown, .again: state.gaveUp(sending.key)
-            }
-            guard failure.verdict != .unknown else { return }
-            state.failed(sending.key, error.asProblem, isGiven: isGiven)
-        }
-        guard failure.verdict == .unknown else { return error }
-        switch error {
-        case .userChanged, .closed, .cancelled, .decoding: return error
-        default: return .outcomeUnknown(operation: sending.key)
-        }
-    }
-
-    /// A call that was looked for was not found, or has failed: what its sending has come to is not
-    /// said by that.
-    private func lost(
-        _ sending: CallSending,
-        _ failure: CallFailure,
-        isGiven: Bool
-    ) -> SanguineError {
-        let problem = failure.error.asProblem
-        balance.ended { state in
-            switch (failure.verdict, problem?.code) {
-            case (.released, _): state.released(sending.key, head: failure.head)
-            case (.charged, _), (_, .notFound), (_, .idempotencyExpired):
-                state.gaveUp(sending.key)
-            default: return
-            }
-            state.failed(sending.key, problem, isGiven: isGiven)
-        }
-        return failure.error
-    }
-
-    /// A call that nobody reads could not be begun, or has broken off.
-    func failedUnread(_ sending: CallSending, _ error: SanguineError) {
-        var (attempts, random) = (CallAttempts(), configuration.random)
-        let verdict = attempts.failed(error, using: &random)
-        if case .again = verdict { return detached(sending) }
-        _ = ended(
-            sending,
-            CallFailure(verdict: verdict, error: error, head: nil),
-            isGiven: false
-        )
-    }
-
-    /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.
-    func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import SanguineModel
 
 /// The answer of a metered call while it is made: its parts, and then its result.
@@ -17,6 +18,10 @@ public import SanguineModel
 /// on, is charged for, and is found again by its ``key``, also by another device of the user.
 /// ``cancel()`` ends the call itself.
 ///
+/// The call is among ``SanguineClient/openCalls`` until the reader has come to its end, or has had
+/// its ``result``: an app that is killed before finds it there. An output that cannot be decoded
+/// leaves the call open, for a version of the app that can.
+///
 /// One task reads at a time. The type is that of the output, so that answers of several functions
 /// stand in one list.
 public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Sendable {
@@ -25,7 +30,7 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
     /// Why there are no more parts.
     public typealias Failure = SanguineError
 
-    private let stream: CallStream
+    let stream: CallStream
 
     init(_ stream: CallStream) { self.stream = stream }
 
@@ -38,10 +43,14 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
     ///   `call_cancelled` say in `charged` what was charged for the parts that were made.
     public var result: FunctionResult<Output> {
         get async throws(SanguineError) {
-            try WireCoding.decode(
-                FunctionResult<Output>.self,
-                from: try await stream.body()
-            )
+            do throws(SanguineError) {
+                let body = try await stream.body()
+                await stream.given(as: Output.self)
+                return try WireCoding.decode(FunctionResult<Output>.self, from: body)
+            } catch {
+                await stream.given(as: Output.self)
+                throw error
+            }
         }
     }
 
@@ -68,7 +77,7 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
         /// - Throws: ``SanguineError``: why there is no answer. ``SanguineError/cancelled`` if the
         ///   task is cancelled: who reads then goes on where this ended.
         public mutating func next() async throws(SanguineError) -> String? {
-            try await stream.next()
+            try await stream.next(as: Output.self)
         }
 
         /// The next part; `nil` after the last one.
@@ -79,7 +88,7 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
         public mutating func next(
             isolation actor: isolated (any Actor)?
         ) async throws(SanguineError) -> String? {
-            try await stream.next()
+            try await stream.next(as: Output.self)
         }
     }
 }

@@ -68,7 +68,9 @@ extension SanguineClient {
         _ call: Call
     ) async throws(SanguineError) -> Quote {
         if let refusal = configuration.refusal { throw refusal }
-        return try await users.present.functions.call.call(
+        let functions = users.present.functions
+        functions.allowSignIn()
+        return try await functions.call.call(
             "POST",
             "/v1/functions/\(Call.name)/quote",
             json: try FunctionCaller.body(call),
@@ -89,12 +91,13 @@ extension SanguineClient {
 // MARK: - Found again
 
 extension SanguineClient {
-    /// The calls that were begun on this device and whose answers the app was not given, in the
+    /// The calls that were begun on this device and whose answers the app has not read, in the
     /// order in which they began.
     ///
     /// Those of an earlier process, too: of one that was killed while an answer was read, say. A
-    /// call leaves the list when its answer or its failure is given, and 48 hours after it began,
-    /// because servers keep answers no longer. At most 1,000; they end with a sign-out.
+    /// call leaves the list when its answer was read to the end or its failure was thrown, and 48
+    /// hours after it began, because servers keep answers no longer. At most 1,000; they end with a
+    /// sign-out. The input is read from disk: see ``OpenCall/input(of:)``.
     public var openCalls: [OpenCall] { balance.openCalls }
 
     /// The answer of a call that was made before, by its key: on this device or another one of the

@@ -42,6 +42,7 @@ extension FunctionCaller {
         _ file: RequestBody,
         _ report: UploadReport
     ) async throws(SanguineError) -> BlobFacts {
+        allowSignIn()
         let spool = UploadSpool(in: nil)  // Only forms are put together there.
         return try await sender.repeatedly { () async throws(SanguineError) in
             let body = try await PreparedBody(file, seed: "", in: spool)

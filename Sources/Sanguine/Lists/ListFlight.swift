@@ -71,7 +71,7 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
             runs.append(run)
         }
         // A cursor that leads nowhere else would be followed for ever.
-        next = page.hasMore && page.nextCursor != cursor ? page.nextCursor : nil
+        next = page.following == cursor ? nil : page.following
     }
 }
 
@@ -88,6 +88,8 @@ struct ListFlight<Item: PageItem>: Sendable where Item.ID: Sendable {
     var anchor: Item.ID?
     /// When its first request was sent, by the cache's count; its rows are as old as that.
     var sentAt: UInt64?
+    /// When its last page arrived.
+    var arrivedAt: Timestamp?
     /// Whether it walks from the beginning, because its cursor has expired.
     var isRecovering = false
 }

@@ -119,11 +119,11 @@ where Item.ID: Sendable {
     /// - Parameter force: Whether to ask although the list is fresh by its policy. Default: yes,
     ///   for this is what a reader who pulls the list down wants.
     public func refresh(force: Bool = true) async {
-        _ = try? await source.queries.value(
-            of: source.entry,
-            refreshing: force,
-            priority: .visible
-        )
+        if force {
+            try? await source.refresh(priority: .visible)
+        } else {
+            _ = try? await source.queries.value(of: source.entry, priority: .visible)
+        }
         applyNewest()
     }
 
@@ -182,8 +182,9 @@ where Item.ID: Sendable {
         }
         if before.hasMore != state.hasMore { hasMore = state.hasMore }
         if before.hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }
-        if before.error != state.error { error = state.error }
-        if before.nextError != state.nextError { nextError = state.nextError }
+        // Two equal errors may have come with different answers.
+        if before.error != nil || state.error != nil { error = state.error }
+        if before.nextError != nil || state.nextError != nil { nextError = state.nextError }
         if before.asOf != state.asOf { asOf = state.asOf }
         if before.phase != state.phase { phase = state.phase }
     }

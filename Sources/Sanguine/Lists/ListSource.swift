@@ -65,7 +65,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         ) { [weak queries] request in
             request.flight.settle()
             guard let queries else { throw SanguineError.closed }
-            return try await queries.source(of: pages).refreshed(request.priority)
+            return try await queries.source(of: pages).refreshed(for: request.flight)
         }
     }
 
@@ -90,7 +90,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// What is known but for the rows; what has become of them since then; and what they are now.
     func look(since span: PageSpan?) -> Look {
         restore()
-        let status = queries.snapshot(of: entry)
+        let status = queries.snapshot(of: entry.erased)
         // Before the rows: an effect ends when it is a part of them.
         let effects = entries.effects(on: entry.key)
         let (look, list) = parts.look { state in
@@ -104,15 +104,17 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     private static func snapshot(
         of state: State,
-        _ status: ValueSnapshot<PageList<Item>>
+        _ status: Entry.Snapshot
     ) -> ListSnapshot<Item> {
         var snapshot = ListSnapshot<Item>()
         snapshot.hasMore = state.hasMore
         snapshot.hasPrevious = state.hasPrevious
-        snapshot.asOf = state.isLoaded ? status.asOf : nil
+        snapshot.asOf = state.isLoaded ? state.asOf ?? status.asOf : nil
         snapshot.error = status.error ?? state.headError
         snapshot.nextError = state.tailError
-        let isRefreshing = status.isFetching || state.isLoading(.refresh)
+        // The rows of a refresh are there before the entry's fetch has ended.
+        let isAnswered = status.currentFlight.map(state.hasAnswered) ?? false
+        let isRefreshing = state.isLoading(.refresh) || status.isFetching && !isAnswered
         let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
         snapshot.phase =
             switch (state.isLoaded, isRefreshing) {
@@ -174,8 +176,25 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             _ = try await queries.value(of: entry, priority: priority)
             return
         }
+        if priority != .prefetch { queries.allowSignIn() }
         try await wait(for: load, priority: RequestPriority(priority))
         save(onlyIfWorthwhile: true)
+    }
+
+    /// Refreshes the list although it may be fresh, or joins a refresh that is under way.
+    ///
+    /// A fetch whose rows are there already only has to end: another one follows it.
+    nonisolated(nonsending) func refresh(
+        priority: FetchPriority? = nil
+    ) async throws(SanguineError) {
+        let entry = entry.erased
+        let answered = parts.look { $0.answeredFetch }
+        let isEnding = queries.snapshot(of: entry).currentFlight.map { $0 <= answered } ?? false
+        var answer = await queries.answer(to: entry, refreshing: true, priority: priority)
+        if isEnding, parts.look({ $0.answeredFetch }) == answered {
+            answer = await queries.answer(to: entry, refreshing: true, priority: priority)
+        }
+        _ = try answer.get()
     }
 
     /// Refreshes the list, and returns all of it.
@@ -183,12 +202,13 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// What the cache calls to fetch its entry.
     ///
     /// What raises the priority raises the refresh.
-    func refreshed(_ priority: RequestPriority) async throws(SanguineError) -> PageList<Item> {
+    func refreshed(for flight: RequestFlight) async throws(SanguineError) -> PageList<Item> {
+        let priority = flight.priority
         let observer = priority.observe { [weak self] wanted in
             self?.parts.play { $0.raise(.refresh, to: wanted) }
         }
         defer { priority.forget(observer) }
-        try await wait(for: .refresh, priority: priority)
+        try await wait(for: .refresh, priority: priority, fetch: flight.number)
         return parts.look { state in
             guard state.hasPrevious else { return state.list }
             var list = state.beginning
@@ -200,12 +220,13 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     private func wait(
         for load: ListLoad,
-        priority: RequestPriority
+        priority: RequestPriority,
+        fetch: UInt64 = 0
     ) async throws(SanguineError) {
         try await parts.wait { _ in
         } join: { state, _, waiter in
             // As it is now: who raises it from here on finds the caller.
-            state.join(load, waiter: waiter, priority: priority.current)
+            state.join(load, waiter: waiter, priority: priority.current, fetch: fetch)
         }
     }
 
@@ -272,12 +293,13 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     ///
     /// - Returns: Whether it was taken.
     func set(_ page: ListPage<Item>) -> Bool {
+        let now = queries.clock.now()
         let isTaken = parts.play { state in
             var list = PageList<Item>(round: state.list.round + 1)
             list.runs = [PageRun(start: nil, count: 0, round: list.round)]
             list = list.arranged(page.items)
-            list.next = page.hasMore ? page.nextCursor : nil
-            let actions = state.set(list)
+            list.next = page.following
+            let actions = state.set(list, at: now)
             return Self.numbered(&state, actions)
         }
         guard isTaken else { return false }
@@ -316,12 +338,16 @@ extension ListSource {
             base: pages.base
         )
         let moment = entries.count()
-        parts.look { $0.sent(request.number, at: moment) }
+        if partition.fault != .foldsTooEarly {
+            parts.look { $0.sent(request.number, at: moment) }
+        }
         let result = await partition.attempts.fetch(plan, priority: priority) {
             try await pages.fetch($0, page)
         }
         switch result {
         case .success(let page):
+            let now = queries.clock.now()
+            parts.look { $0.arrived(request.number, at: now) }
             fold()
             land(request, page, partition)
         case .failure(let error):

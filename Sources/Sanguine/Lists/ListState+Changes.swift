@@ -1,3 +1,5 @@
+import SanguineModel
+
 extension ListState {
     /// The app has changed rows, which no page that is on its way may have in it.
     ///
@@ -9,12 +11,13 @@ extension ListState {
         return actions
     }
 
-    /// The app has brought a list, as if it had just been loaded.
-    mutating func set(_ list: PageList<Item>) -> Actions {
+    /// The app has brought a list, as if it had been loaded at that time.
+    mutating func set(_ list: PageList<Item>, at now: Timestamp) -> Actions {
         var actions = amend(list)
         beginning = PageList()
         dropped = []
         isLoaded = true
+        asOf = now
         (headError, failedHeadLoad, tailError) = (nil, nil, nil)
         restart(&actions)
         return actions

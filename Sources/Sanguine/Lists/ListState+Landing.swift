@@ -115,7 +115,7 @@ extension ListState {
         }
         var reach = alignment.reach
         if flight.load == .refresh, hasPrevious, !overlaps(chain, alignment) {
-            if mustStay(beside: chain) { return stay(beside: chain, &actions) }
+            if mustStay(beside: chain) { return stay(beside: flight, &actions) }
             reach = nil
         }
         // One row that is on both sides may have moved.
@@ -163,16 +163,18 @@ extension ListState {
     }
 
     /// Leaves the rows where they are, although the list's beginning is another.
-    private mutating func stay(beside chain: PageChain<Item>, _ actions: inout Actions) {
+    private mutating func stay(beside flight: ListFlight<Item>, _ actions: inout Actions) {
         var rest = list
         rest.round += 1
-        if let end = rest.remove(chain.ids) { rest.next = end.start }
+        if let end = rest.remove(flight.chain.ids) { rest.next = end.start }
         replaceList(by: rest)
-        refreshed(by: chain, &actions)
+        refreshed(by: flight, &actions)
     }
 
     /// A refresh has landed: what it brought is in the list, or known to be elsewhere.
-    private mutating func refreshed(by chain: PageChain<Item>, _ actions: inout Actions) {
+    private mutating func refreshed(by flight: ListFlight<Item>, _ actions: inout Actions) {
+        let chain = flight.chain
+        asOf = flight.arrivedAt
         beginning = PageList(rows: chain.rows, runs: chain.runs, next: chain.next)
         beginning.round = list.round
         headError = nil
@@ -216,14 +218,18 @@ extension ListState {
             if let next = chain.next { back.runs[0].start = next }
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }
+        let appended = list.appendedIDs
+        // The chain goes beyond the last row that was fetched: so does its cursor.
+        let isAtEnd = back.rows.allSatisfy { appended.contains($0.id) }
         var merged = PageList<Item>(
             rows: front.rows + chain.rows + back.rows,
             runs: front.runs + runs + back.runs,
-            next: back.rows.isEmpty ? chain.next : end?.start ?? list.next,
+            next: isAtEnd ? chain.next : end?.start ?? list.next,
             round: round,
             folded: list.folded,
             doubts: list.doubts
         )
+        merged.countAppended { appended.contains($0) && !chain.ids.contains($0) }
         merged.joinSmallRuns(upTo: pageSize)
         if flight.load == .previous, !flight.isRecovering {
             dropped.removeLast()
@@ -234,7 +240,7 @@ extension ListState {
         isLoaded = true
         let isAtTop = flight.load == .previous && !flight.isRecovering
         dropFarEnd(from: isAtTop ? nil : flight.anchor)
-        if flight.load == .refresh { return refreshed(by: chain, &actions) }
+        if flight.load == .refresh { return refreshed(by: flight, &actions) }
         if flight.load == .previous {
             headError = nil
             failedHeadLoad = nil
@@ -294,6 +300,7 @@ extension ListState {
         list.rows += chain.rows
         list.runs += runs
         list.next = chain.next
+        list.appended = 0
         ids.formUnion(chain.ids)
         while list.runs.count > pageLimit { removeFirstRun() }
         tailError = nil

@@ -59,6 +59,8 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     var dropped: [Dropped] = []
     /// Whether the list was loaded, and may be empty for this reason.
     var isLoaded = false
+    /// When the list's beginning arrived; `nil` if the rows are those of the cache's entry.
+    var asOf: Timestamp?
     /// Why the last refresh, or load of the page before, failed; `nil` after one that did not.
     var headError: SanguineError?
     /// Which of the two it was.
@@ -75,6 +77,10 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     private(set) var shown: Item.ID?
     private var waiters: [ListLoad: [UInt64: FetchPriority]] = [:]
     private var lastNumber: UInt64 = 0
+    /// The last fetch of the cache's entry that waited for a refresh.
+    private var waitingFetch: UInt64 = 0
+    /// The last one that a refresh has answered.
+    private(set) var answeredFetch: UInt64 = 0
     /// How many more pages may be reviewed before the reader moves on, or refreshes.
     var reviewsLeft = 0
     /// Whether the next page's cursor was renewed for those who wait for the page now.
@@ -99,6 +105,10 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
 
     func isLoading(_ load: ListLoad) -> Bool { head?.load == load || tail?.load == load }
 
+    /// Whether a refresh has answered the fetch of the cache's entry, which then brings nothing
+    /// else and only has to end.
+    func hasAnswered(fetch: UInt64) -> Bool { fetch <= answeredFetch }
+
     /// Whether the row is among the last ones, so that the next page should be on its way.
     func isNearEnd(_ id: Item.ID, distance: Int = PageLimits.prefetchDistance) -> Bool {
         hasMore && list.rows.suffix(distance).contains { $0.id == id }
@@ -110,12 +120,21 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     ///
     /// If there is nothing to load, no more rows say, the caller is answered at once. Without a
     /// list the next page is the first one.
+    ///
+    /// - Parameters:
+    ///   - load: What is to be loaded.
+    ///   - waiter: The caller's number.
+    ///   - priority: How much it matters.
+    ///   - fetch: The number of the fetch of the cache's entry, if that is what waits. Default: 0.
+    /// - Returns: What to do now.
     mutating func join(
         _ load: ListLoad,
         waiter: UInt64,
-        priority: FetchPriority = .normal
+        priority: FetchPriority = .normal,
+        fetch: UInt64 = 0
     ) -> Actions {
         defer { checkInvariants() }
+        waitingFetch = max(waitingFetch, fetch)
         let load = isLoaded ? load : .refresh
         waiters[load, default: [:]][waiter] = priority
         var actions = Actions()
@@ -221,6 +240,11 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         if tail?.number == number, tail?.sentAt == nil { tail?.sentAt = moment }
     }
 
+    /// The request's page has arrived, at that time.
+    mutating func arrived(_ number: UInt64, at time: Timestamp) {
+        if head?.number == number { head?.arrivedAt = time }
+    }
+
     /// Everything is forgotten, and all that is under way ends: another user is there, or the
     /// client is closed.
     mutating func reset(_ error: SanguineError) -> Actions {
@@ -237,6 +261,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         beginning = PageList()
         dropped = []
         isLoaded = false
+        asOf = nil
         headError = nil
         failedHeadLoad = nil
         tailError = nil
@@ -258,6 +283,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     /// Answers all who wait for such a load.
     mutating func answer(_ load: ListLoad, error: SanguineError?, in actions: inout Actions) {
         if load == .next { hasRecovered = false }
+        if load == .refresh { answeredFetch = waitingFetch }
         guard let answered = waiters.removeValue(forKey: load) else { return }
         for waiter in answered.keys { actions.answer.append((waiter, error)) }
     }
@@ -300,6 +326,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         if dropped.count > PageLimits.cursorsKept { dropped.removeFirst() }
         for row in list.rows[..<run.count] { ids.remove(row.id) }
         list.rows.removeFirst(run.count)
+        list.appended = min(list.appended, list.rows.count)
         droppedInEra += run.count
     }
 
@@ -308,6 +335,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         for row in list.rows.suffix(run.count) { ids.remove(row.id) }
         list.rows.removeLast(run.count)
         list.next = run.start
+        list.appended = 0
         rearranged()
     }
 

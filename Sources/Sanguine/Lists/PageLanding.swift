@@ -3,7 +3,8 @@ import SanguineModel
 /// What a fetched page makes of rows whose list has effects.
 ///
 /// The rule of ``FetchedBase``, row by row: an effect that may be contained in the page, and that
-/// adds, finds in a row that is held what it was before; of a row that is not, nobody knows.
+/// adds, finds in a row that is held, or that another effect inserts, what it was before; of any
+/// other row, it is not known.
 ///
 /// Pure, but for the app's code in the effects: built under no lock.
 struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
@@ -33,7 +34,8 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
         for place in page.items.indices {
             let row = page.items[place]
             guard let own = adding[row.id] else { continue }
-            guard let before = old[row.id] else {
+            let inserted = { Self.inserted(row.id, by: remaining, besides: own, into: held.rows) }
+            guard let before = old[row.id] ?? inserted() else {
                 doubts?[row.id] = Doubts(own)
                 continue
             }
@@ -53,6 +55,9 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
     }
 
     /// The effects that would be shown twice on a row that contained them, which it may.
+    ///
+    /// A row that an effect removes stays here for the effects after it: the removal may be
+    /// refused, and then they are shown on the row.
     private static func adding(_ effects: [Effect], to rows: [Item]) -> [Item.ID: [Effect]] {
         var adding: [Item.ID: [Effect]] = [:]
         var rows = rows
@@ -68,9 +73,27 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
                     once[place] = row
                 }
             }
-            rows = once
+            let left = Set(once.lazy.map(\.id))
+            rows = once + rows.filter { !left.contains($0.id) }
         }
         return adding
+    }
+
+    /// The row as the first effect inserts it that does not add to it; `nil` if none does.
+    ///
+    /// Later effects are not part of it: they are applied to the page that lands.
+    private static func inserted(
+        _ id: Item.ID,
+        by effects: [Effect],
+        besides adding: [Effect],
+        into rows: [Item]
+    ) -> Item? {
+        var rows = rows
+        for effect in effects where !adding.contains(where: { $0.sequence == effect.sequence }) {
+            rows = applied(effect, to: rows)
+            if let row = rows.first(where: { $0.id == id }) { return row }
+        }
+        return nil
     }
 
     private static func applied(_ effect: Effect, to rows: [Item]) -> [Item] {

@@ -29,8 +29,12 @@ struct PageRun: Codable, Hashable, Sendable {
 struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var rows: [Item] = []
     var runs: [PageRun] = []
-    /// The cursor that follows the last row; `nil` at the list's end.
+    /// The cursor that follows the last row, without those that were ``appended``; `nil` at the
+    /// list's end.
     var next: String?
+    /// The number of rows at the end that operations or the app have inserted there, before what
+    /// ``next`` leads to.
+    var appended = 0
     /// How often the list was refreshed.
     var round: UInt64 = 0
     /// The operations whose effects on the rows are a part of them, see ``ListEffect``.
@@ -39,11 +43,6 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var doubts: [Item.ID: Doubts] = [:]
     /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
     var revision: UInt64 = 0
-
-    /// Whether both show the same: when and how the rows came is no difference.
-    static func == (one: Self, other: Self) -> Bool {
-        one.next == other.next && one.rows == other.rows
-    }
 
     /// What the list costs in bytes of its JSON, by a few of its rows.
     var estimatedBytes: Int? {
@@ -74,6 +73,8 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     /// - Returns: A run without rows, if the last one went: its beginning is left to whatever
     ///   follows.
     mutating func remove(_ ids: Set<Item.ID>) -> PageRun? {
+        let ends = appendedIDs
+        defer { countAppended { ends.contains($0) } }
         var kept: [Item] = []
         kept.reserveCapacity(rows.count)
         var keptRuns: [PageRun] = []
@@ -135,7 +136,19 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
             orphan = run.count == 0 ? run : nil
             return run.count == 0 ? nil : run
         }
+        let ends = appendedIDs
+        list.countAppended { pages[$0] == nil || ends.contains($0) }
         return list
+    }
+
+    /// The ids of the rows that were ``appended``.
+    var appendedIDs: Set<Item.ID> { Set(rows.suffix(appended).lazy.map(\.id)) }
+
+    /// Counts the rows that were ``appended``.
+    ///
+    /// - Parameter isAppended: Whether the row was, if it is at the end.
+    mutating func countAppended(_ isAppended: (Item.ID) -> Bool) {
+        appended = next == nil ? 0 : rows.reversed().prefix { isAppended($0.id) }.count
     }
 
     /// Joins neighbours that together are no more than a page.
@@ -158,8 +171,15 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     }
 }
 
+extension PageList: PartlyShown {
+    /// When and how the rows came is not shown.
+    func looksSame(as other: Self) -> Bool { next == other.next && rows == other.rows }
+}
+
 extension PageList: Codable {
-    private enum CodingKeys: String, CodingKey { case rows, runs, next, round, doubted }
+    private enum CodingKeys: String, CodingKey {
+        case rows, runs, next, appended, round, doubted
+    }
 
     /// The operations that a row may contain, by its place: an id need not be `Codable`.
     private struct Doubted: Codable {
@@ -172,6 +192,8 @@ extension PageList: Codable {
         rows = try container.decode([Item].self, forKey: .rows)
         runs = try container.decode([PageRun].self, forKey: .runs)
         next = try container.decodeIfPresent(String.self, forKey: .next)
+        let appended = try container.decodeIfPresent(Int.self, forKey: .appended) ?? 0
+        self.appended = min(max(0, appended), rows.count)
         round = try container.decode(UInt64.self, forKey: .round)
         let doubted = try container.decodeIfPresent([Doubted].self, forKey: .doubted) ?? []
         for doubted in doubted where rows.indices.contains(doubted.row) {
@@ -184,6 +206,7 @@ extension PageList: Codable {
         try container.encode(rows, forKey: .rows)
         try container.encode(runs, forKey: .runs)
         try container.encodeIfPresent(next, forKey: .next)
+        if appended > 0 { try container.encode(appended, forKey: .appended) }
         try container.encode(round, forKey: .round)
         guard !doubts.isEmpty else { return }
         let doubted = rows.indices.compactMap { row in

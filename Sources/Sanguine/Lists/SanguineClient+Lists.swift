@@ -19,10 +19,12 @@ extension SanguineClient {
     /// and not those in between. The sequence ends when the client is closed.
     public func updates<Item>(of list: ListQuery<Item>) -> AsyncStream<ListSnapshot<Item>> {
         let source = source(of: list)
-        let signals = source.signals()
+        let (signals, notified) = (source.signals(), LastNotified<ListSnapshot<Item>>())
         // The snapshot is taken when the reader asks, so that it is always the newest.
         return AsyncStream {
-            for await _ in signals { return source.snapshot() }
+            for await _ in signals {
+                if let snapshot = notified.take(source.snapshot()) { return snapshot }
+            }
             return nil
         }
     }
@@ -56,7 +58,7 @@ extension SanguineClient {
     @discardableResult
     public func refresh<Item>(_ list: ListQuery<Item>) async throws(SanguineError) -> [Item] {
         let source = source(of: list)
-        _ = try await queries.value(of: source.entry, refreshing: true)
+        try await source.refresh()
         return source.snapshot().items
     }
 

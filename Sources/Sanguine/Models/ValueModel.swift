@@ -116,7 +116,8 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         }
         let isOther = value != state.value
         if isOther { value = state.value }
-        if error != state.error { error = state.error }
+        // Two equal errors may have come with different answers.
+        if error != nil || state.error != nil { error = state.error }
         if asOf != state.asOf { asOf = state.asOf }
         let next = Phase(state)
         if phase != next { phase = next }

@@ -42,7 +42,7 @@ final class MutationDriver: OutboxDriver {
     func perform(_ mutation: some RequestMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutation).name
         guard types[name] != nil else {
-            throw .unregistered(name)
+            throw .unregistered(name, type(of: mutation))
         }
         var row = OutboxFile.Row(
             id: outbox.environment.newId(),
@@ -55,10 +55,12 @@ final class MutationDriver: OutboxDriver {
         if let rewritten = ids.withLock({ $0 }).rewrite(row) {
             (row, mutation) = (rewritten, self.mutation(of: rewritten) ?? mutation)
         }
-        return try outbox.perform(row, mutation as? any Superseding) { [mutation] _ in
+        let view = view(of: mutation)
+        if let query = view.refused { throw .unchangeable(query.name, by: name) }
+        return try outbox.perform(row, mutation as? any Superseding) { _ in
             { [self] row, contents, replaced in
-                add(row, isKnown: true, to: &contents)
-                return { [self] in showNew(row, mutation, inPlaceOf: replaced) }
+                add(row, to: &contents)
+                return { [self] in showNew(row, view, inPlaceOf: replaced) }
             }
         }
     }
@@ -66,13 +68,17 @@ final class MutationDriver: OutboxDriver {
     func open(_ contents: inout OutboxContents) {}
 
     func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown {
-        let mutation = mutation(of: row)
-        add(row, isKnown: mutation != nil, to: &contents)
-        guard let mutation, contents.state.outbox.items[row.sequence]?.isRefused == false else {
+        let decoded = Result { () throws(Problem) in try decode(row) }
+        var fault: Problem?
+        if case .failure(let problem) = decoded { fault = problem }
+        add(row, fault: fault, to: &contents)
+        guard let mutation = try? decoded.get(),
+            contents.state.outbox.items[row.sequence]?.isRefused == false
+        else {
             return {}
         }
         return { [self] in
-            showNew(row, mutation)
+            showNew(row, view(of: mutation))
             // An earlier process has not seen the end of it.
             if case .acknowledged = row.phase { settling.refetch([row.sequence]) }
         }
@@ -80,7 +86,7 @@ final class MutationDriver: OutboxDriver {
 
     private func add(
         _ row: OutboxFile.Row,
-        isKnown: Bool,
+        fault: Problem? = nil,
         to contents: inout OutboxContents
     ) {
         var item = OutboxState.Item(
@@ -92,7 +98,7 @@ final class MutationDriver: OutboxDriver {
         )
         (item.mayBeDone, item.isArriving) = (row.mayBeDone, true)
         // On disk it waits for a version of the app that knows it.
-        if !isKnown, !item.isRefused { item.phase = .refused(.unknownMutation) }
+        if let fault, !item.isRefused { item.phase = .refused(fault) }
         contents.rows[row.sequence] = row
         contents.state.outbox.add(item)
     }
@@ -100,24 +106,24 @@ final class MutationDriver: OutboxDriver {
     /// Shows an operation that was just taken in.
     private func showNew(
         _ row: OutboxFile.Row,
-        _ mutation: any RequestMutation,
+        _ view: MutationEffects,
         inPlaceOf replaced: [Int64] = []
     ) {
-        show(row, mutation, inPlaceOf: replaced)
+        show(row, view, inPlaceOf: replaced)
         // An id may have become a real one meanwhile.
         rewriteWaiting(only: row.sequence)
         let present = outbox.read { $0.rows[row.sequence] }
         guard let present, !present.isSame(as: row), let mutation = self.mutation(of: present)
         else { return }
-        show(present, mutation)
+        show(present, self.view(of: mutation))
     }
 
     private func show(
         _ row: OutboxFile.Row,
-        _ mutation: any RequestMutation,
+        _ view: MutationEffects,
         inPlaceOf replaced: [Int64] = []
     ) {
-        var effects = effects(of: mutation, row.sequence)
+        var effects = view.effects(of: row.sequence)
         for place in effects.indices {
             if row.mayBeDone { effects[place].sentAt = 0 }
             if case .acknowledged = row.phase { effects[place].acknowledgedAt = 0 }
@@ -138,20 +144,36 @@ final class MutationDriver: OutboxDriver {
     func operation(of row: OutboxFile.Row) -> (any Mutation)? { mutation(of: row) }
 
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError) {
-        guard mutation(of: row) != nil else {
+        guard types[row.name] != nil else {
             throw .unregistered(row.name)
         }
+        do throws(Problem) { _ = try decode(row) } catch { throw .problem(error) }
     }
 
     private func mutation(of row: OutboxFile.Row) -> (any RequestMutation)? {
-        guard let type = types[row.name] else { return nil }
-        return try? JSONDecoder().decode(type, from: row.arguments)
+        try? decode(row)
     }
 
-    private func effects(of mutation: any RequestMutation, _ sequence: Int64) -> [Effect] {
+    private func decode(_ row: OutboxFile.Row) throws(Problem) -> any RequestMutation {
+        guard let type = types[row.name] else { throw .unknownMutation(row.name) }
+        do {
+            return try StoredForm.arguments.decode(type, from: row.arguments)
+        } catch {
+            throw Problem(
+                .invalidContent,
+                """
+                Declare a default or a migration for the arguments of '\(row.name)': \
+                \(error.memberFault). Then retry the operation.
+                """
+            )
+        }
+    }
+
+    /// What a mutation changes; runs the app's code.
+    private func view(of mutation: any RequestMutation) -> MutationEffects {
         var view = MutationEffects(cache: queries)
         mutation.effects(on: &view)
-        return view.effects(of: sequence)
+        return view
     }
 
     // MARK: - Ids
@@ -182,7 +204,7 @@ final class MutationDriver: OutboxDriver {
     private func showAgain(_ row: OutboxFile.Row) {
         func isThere() -> Bool { outbox.read { $0.rows[row.sequence] != nil } }
         guard let mutation = mutation(of: row), isThere() else { return }
-        show(row, mutation)
+        show(row, view(of: mutation))
         // It may have been discarded meanwhile.
         if !isThere() { entries.setEffects([], of: row.sequence, for: user) }
     }
@@ -198,12 +220,17 @@ final class MutationDriver: OutboxDriver {
     }
 
     func send(_ departure: OutboxDeparture) async throws(SanguineError) {
-        guard let row = departure.rows.first, let mutation = mutation(of: row) else {
-            throw .problem(.unknownMutation)
-        }
+        guard let row = departure.rows.first else { throw .problem(.unknownMutation("")) }
+        let mutation: any RequestMutation
+        do throws(Problem) { mutation = try decode(row) } catch { throw .problem(error) }
+        let wasSent = outbox.read { $0.state.outbox.items[row.sequence]?.mayBeDone }
         entries.noteSent(row.sequence)
         outbox.changed()
-        let request = MutationRequest(id: row.id, backend: user.attempts.backend)
+        let request = MutationRequest(
+            id: row.id,
+            possiblyApplied: wasSent ?? false,
+            backend: user.attempts.backend
+        )
         request.notes.uploads.follow { [weak outbox] progress in
             outbox?.progressed(row.sequence, progress)
         }
@@ -211,13 +238,30 @@ final class MutationDriver: OutboxDriver {
         do throws(SanguineError) {
             try await send(mutation, request)
         } catch {
-            guard case .decoding = error else { throw error }
+            guard request.notes.said.withLock({ $0.hasAnswer }) else { throw error }
+            guard error.isUnreadableSuccess else { throw partlyDone(error, departure) }
             outbox.environment.logger.error(
                 "A mutation's answer could not be read; it counts as done.",
                 metadata: ["reason": "\(error)"]
             )
         }
         landed(departure, row, request)
+    }
+
+    /// Marks an error that `send` threw after one of its requests had succeeded.
+    ///
+    /// If the operation is refused for this error, a retry keeps its key.
+    private func partlyDone(
+        _ error: SanguineError,
+        _ departure: OutboxDeparture
+    ) -> SanguineError {
+        guard !error.isRefusalOfApp, case .refused(var problem) = verdict(on: error, of: departure)
+        else { return error }
+        problem.isPartlyDone = true
+        if problem.code == .mutatorFailed {
+            problem.detail += " The backend has answered a request of it: a retry keeps its key."
+        }
+        return .problem(problem)
     }
 
     // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
@@ -315,15 +359,21 @@ final class MutationDriver: OutboxDriver {
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {
         switch error {
         case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
+        case .problem(let problem) where problem.isPartlyDone: return .refused(problem)
         case .problem(let problem):
             // These say that the request was not worked on (RFC 9110, RFC 6585, RFC 8470).
-            let isTurnedAway = [401, 408, 425, 429, 503].contains(problem.status)
+            let isTurnedAway = [401, 408, 425, 429, 503, 511].contains(problem.status)
             let errorClass = problem.known?.errorClass ?? Self.errorClass(of: problem)
-            return verdict(errorClass, error, wasSent: !isTurnedAway) ?? .refused(problem)
+            if let verdict = verdict(errorClass, error, wasSent: !isTurnedAway) { return verdict }
+            guard problem.known?.isForeign == true else { return .refused(problem) }
+            return .notAnswered(Self.pause(error), orElse: problem)
+        case .transport(.intercepted):
+            return .notAnswered(.retry, orElse: .intercepted(error))
         case .queryFailed(let failure):
             return verdict(failure.errorClass, error, wasSent: true)
                 ?? .refused(Self.unsendable(departure, failure.description))
-        case .transport(.invalid), .conflictingQuery, .rangeTooLong:
+        case .transport(.invalid), .transport(.bodyTooLarge), .conflictingQuery, .rangeTooLong,
+            .decoding:
             return .refused(Self.unsendable(departure, "\(error)"))
         default: return .failed(.retry, wasSent: true)
         }
@@ -340,19 +390,25 @@ final class MutationDriver: OutboxDriver {
             // What renews tokens may do so for the next try; without it the app says when.
             .failed(user.attempts.backend.authorizer.renews ? .retry : .needsSignIn, wasSent: false)
         case .retryable, .waits, .cancelled:
-            .failed(error.retryAfter.map { .retryAfter($0) } ?? .retry, wasSent: wasSent)
+            .failed(Self.pause(error), wasSent: wasSent)
         case .refused, .gone, .defect: nil
         }
+    }
+
+    private static func pause(_ error: SanguineError) -> OutboxState.Failure {
+        error.retryAfter.map { .retryAfter($0) } ?? .retry
     }
 
     /// What a problem means for a write, of which the app has said nothing.
     ///
     /// Any fault of the server is tried again, also one that asking again would not cure for a
-    /// read: what the user has done is not given up for it.
+    /// read: what the user has done is not given up for it. So is a conflict that says when it will
+    /// be over.
     private static func errorClass(of problem: Problem) -> ErrorClass {
         switch problem.status {
         case 401: .needsSignIn
         case 408, 425, 429, 500...: .retryable
+        case 409 where problem.retryAfter != nil: .retryable
         default: problem.code == .operationInProgress ? .retryable : .refused
         }
     }
@@ -369,9 +425,32 @@ final class MutationDriver: OutboxDriver {
     }
 }
 
+extension SanguineError {
+    /// Whether the backend has answered with success, and the body could not be read.
+    fileprivate var isUnreadableSuccess: Bool {
+        switch self {
+        case .decoding, .transport(.bodyTooLarge): true
+        default: false
+        }
+    }
+}
+
 extension Problem {
-    static let unknownMutation = Problem(
-        .mutatorUnknown,
-        "Name the mutation in the configuration, as it was when it was performed."
-    )
+    /// Something other than the backend has answered an operation, each time that it was sent.
+    fileprivate static func intercepted(_ error: SanguineError) -> Problem {
+        var problem = Problem(ProblemCode(rawValue: error.code), "\(error)")
+        problem.title = "The backend has not answered."
+        return problem
+    }
+
+    /// An operation on disk that this version of the app has no type for.
+    static func unknownMutation(_ name: String) -> Problem {
+        Problem(
+            .mutatorUnknown,
+            """
+            This version of the app does not know '\(name)'. Register its type as it was when it \
+            was performed, with configuration.register(…), or discard the operation.
+            """
+        )
+    }
 }

@@ -3,22 +3,28 @@ public import SanguineModel
 /// What a ``RequestMutation`` changes in what is shown.
 ///
 /// A value that is not there is not changed; it is when it comes.
-public struct MutationEffects {
+public struct MutationEffects: Sendable {
     private var queries: [ErasedQuery] = []
     private var bodies: [QueryKey: [@Sendable (ValueBox, Effect) -> ValueBox]] = [:]
     private var lists: [QueryKey: ListEffect] = [:]
     private let cache: QueryCache
+    /// The query that was to be changed although it follows the server; `nil` if there is none.
+    private(set) var refused: ErasedQuery?
 
     init(cache: QueryCache) { self.cache = cache }
 
     /// Changes a query's value.
     ///
-    /// Values that the client derives itself, such as the balance, cannot be changed.
+    /// The balance and the quotas follow the server and the calls in flight: a mutation that
+    /// changes them is refused when it is performed.
     public mutating func update<Value>(
         _ query: ValueQuery<Value>,
         _ body: @escaping @Sendable (inout Value) -> Void
     ) {
-        guard !query.erased.isSourced else { return }
+        guard !query.erased.isSourced else {
+            refused = query.erased
+            return
+        }
         add(query.erased) { box, _ in
             guard var value = box.value(as: Value.self) else { return box }
             body(&value)
@@ -58,16 +64,40 @@ public struct MutationEffects {
         updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
     }
 
+    // Deprecated, and not unavailable: the compiler prefers the generic method to an unavailable
+    // one, and says nothing.
+
     /// Not for the balance: see the message.
     @available(
         *,
-        unavailable,
-        message: "The balance follows the server and the calls in flight: use client.call(_:)."
+        deprecated,
+        message: """
+            The mutation will be refused: the balance follows the server and the calls in flight. \
+            Use client.call(_:).
+            """
     )
     public mutating func update(
         _ query: ValueQuery<Balance>,
         _ body: @escaping @Sendable (inout Balance) -> Void
-    ) {}
+    ) {
+        refused = query.erased
+    }
+
+    /// Not for the quotas: see the message.
+    @available(
+        *,
+        deprecated,
+        message: """
+            The mutation will be refused: the quotas follow the server and the calls in flight. \
+            Use client.call(_:).
+            """
+    )
+    public mutating func update(
+        _ query: ValueQuery<[Quota]>,
+        _ body: @escaping @Sendable (inout [Quota]) -> Void
+    ) {
+        refused = query.erased
+    }
 
     /// Not for lists: see the message.
     @available(

@@ -73,7 +73,10 @@ extension MutationRequest {
         headers: [String: String] = [:],
         progress: (@Sendable (UploadProgress) -> Void)? = nil
     ) async throws(SanguineError) {
-        _ = try await upload(request(method, path, [], headers), body, progress)
+        let request = try request(method, path, [], headers)
+        try await answerUnread(to: request) { () throws(SanguineError) in
+            try await upload(request, body, progress)
+        }
     }
 
     /// Sends bytes, a file, or a form by any method and decodes the JSON of the answer.
@@ -101,8 +104,11 @@ extension MutationRequest {
         as type: Value.Type
     ) async throws(SanguineError) -> Value {
         let request = try request(method, path, [], headers)
-        let response = try await upload(request, body, progress)
-        return try backend.decode(type, from: response, to: request, with: decoder)
+        return try await answer(to: request) { () throws(SanguineError) in
+            try await upload(request, body, progress)
+        } reading: { response throws(SanguineError) in
+            try decode(type, from: response, to: request, with: decoder)
+        }
     }
 
     /// Sends bytes, a file, or a form by any method and returns the response, undecoded.
@@ -115,7 +121,8 @@ extension MutationRequest {
     ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
     ///     them counts more than the client's.
     ///   - progress: As for ``send(_:_:_:headers:progress:)``.
-    /// - Returns: The response, of a status from 200 to 299.
+    /// - Returns: The response, of a status from 200 to 299, or one that says that an earlier
+    ///   sending has done it; see ``possiblyApplied``.
     /// - Throws: ``SanguineError``: a problem for any other status, and for a body that is too
     ///   large or cannot be read.
     @discardableResult
@@ -127,7 +134,12 @@ extension MutationRequest {
         headers: [String: String] = [:],
         progress: (@Sendable (UploadProgress) -> Void)? = nil
     ) async throws(SanguineError) -> TransportResponse {
-        try await upload(request(method, path, query, headers), body, progress)
+        let request = try request(method, path, query, headers)
+        return try await answer(to: request) { () throws(SanguineError) in
+            try await upload(request, body, progress)
+        } reading: { response in
+            response
+        }
     }
 
     private func upload(

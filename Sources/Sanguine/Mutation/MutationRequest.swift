@@ -18,6 +18,8 @@ public struct MutationRequest: Sendable {
     final class Notes: Sendable {
         struct Said {
             var requests = 0
+            /// Whether the backend has answered a write with success.
+            var hasAnswer = false
             var values: [(query: ErasedQuery, box: ValueBox)] = []
             var conditions: [Condition] = []
             var rows: [(list: QueryKey, take: @Sendable (QueryCache, Partition) -> Void)] = []
@@ -34,6 +36,11 @@ public struct MutationRequest: Sendable {
     ///
     /// The n-th request of one sending carries the key `<id>.<n>`.
     public let id: Identifier
+    /// Whether an earlier sending of the operation may have reached the backend.
+    ///
+    /// A `DELETE` is then done if it is answered by 404 or 410, and a `POST` or `PUT` if it is
+    /// answered by 409 or 422 with the code `already_exists`: neither throws.
+    public let possiblyApplied: Bool
 
     let backend: QueryRequest.Backend
     let notes = Notes()
@@ -105,7 +112,10 @@ public struct MutationRequest: Sendable {
         encoder: JSONEncoder? = nil
     ) async throws(SanguineError) {
         let bare = try request(method, path, [], headers)
-        _ = try await backend.send(backend.request(bare, sending: body, with: encoder))
+        let request = try backend.request(bare, sending: body, with: encoder)
+        try await answerUnread(to: request) { () throws(SanguineError) in
+            try await backend.send(request)
+        }
     }
 
     /// Sends by any method and decodes the JSON of the answer.
@@ -132,8 +142,11 @@ public struct MutationRequest: Sendable {
     ) async throws(SanguineError) -> Value {
         let bare = try request(method, path, [], headers)
         let request = try backend.request(bare, sending: body, with: encoder)
-        let response = try await backend.send(request)
-        return try backend.decode(type, from: response, to: request, with: decoder)
+        return try await answer(to: request) { () throws(SanguineError) in
+            try await backend.send(request)
+        } reading: { response throws(SanguineError) in
+            try decode(type, from: response, to: request, with: decoder)
+        }
     }
 
     /// Sends a request and returns the response, undecoded.
@@ -145,7 +158,8 @@ public struct MutationRequest: Sendable {
     ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
     ///     them counts more than the client's.
     ///   - json: A body in JSON, or in the `Content-Type` that `headers` names.
-    /// - Returns: The response, of a status from 200 to 299.
+    /// - Returns: The response, of a status from 200 to 299, or one that says that an earlier
+    ///   sending has done it; see ``possiblyApplied``.
     /// - Throws: ``SanguineError``: a problem for any other status.
     @discardableResult
     public func response(
@@ -155,7 +169,87 @@ public struct MutationRequest: Sendable {
         headers: [String: String] = [:],
         json: Data? = nil
     ) async throws(SanguineError) -> TransportResponse {
-        try await backend.send(request(method, path, query, headers, json: json))
+        let request = try request(method, path, query, headers, json: json)
+        return try await answer(to: request) { () throws(SanguineError) in
+            try await backend.send(request)
+        } reading: { response in
+            response
+        }
+    }
+
+    /// Sends a request, and remembers whether the backend has done it.
+    ///
+    /// It has if what comes can be read, or is unreadable and still the backend's.
+    func answer<Value>(
+        to request: TransportRequest,
+        _ send: () async throws(SanguineError) -> TransportResponse,
+        reading read: (TransportResponse) throws(SanguineError) -> Value
+    ) async throws(SanguineError) -> Value {
+        let value: Value
+        do throws(SanguineError) {
+            value = try read(try await response(to: request, send))
+        } catch {
+            switch error {
+            // The transport throws the second one of a success only.
+            case .decoding, .transport(.bodyTooLarge): noteAnswer(to: request)
+            default: break
+            }
+            throw error
+        }
+        noteAnswer(to: request)
+        return value
+    }
+
+    /// As ``answer(to:_:reading:)``, where the body does not matter: it may also be too large.
+    func answerUnread(
+        to request: TransportRequest,
+        _ send: () async throws(SanguineError) -> TransportResponse
+    ) async throws(SanguineError) {
+        do throws(SanguineError) {
+            try await answer(to: request, send) { _ in }
+        } catch .transport(.bodyTooLarge) {}
+    }
+
+    private func response(
+        to request: TransportRequest,
+        _ send: () async throws(SanguineError) -> TransportResponse
+    ) async throws(SanguineError) -> TransportResponse {
+        do throws(SanguineError) {
+            return try await send()
+        } catch {
+            guard possiblyApplied, case .problem(let problem) = error,
+                problem.saysDone(request.method), let done = problem.response
+            else { throw error }
+            return done
+        }
+    }
+
+    private func noteAnswer(to request: TransportRequest) {
+        let changes = !["GET", "HEAD", "OPTIONS"].contains(request.method.uppercased())
+        if changes { notes.said.withLock { $0.hasAnswer = true } }
+    }
+
+    /// Decodes an answer; one that only says that the write is done has nothing in it.
+    func decode<Value: Decodable>(
+        _ type: Value.Type,
+        from response: TransportResponse,
+        to request: TransportRequest,
+        with own: JSONDecoder?
+    ) throws(SanguineError) -> Value {
+        guard (200...299).contains(response.status) else {
+            var failure: DecodingFailure =
+                "\(type): status \(response.status) says that the write was done, and no more"
+            failure.response = response.short
+            throw .decoding(failure)
+        }
+        do throws(SanguineError) {
+            return try backend.decode(type, from: response, to: request, with: own)
+        } catch {
+            guard response.hasNothing(of: type, with: backend.decoder(for: request, own)) else {
+                throw error
+            }
+            throw .transport(.intercepted("\(response.summary) and nothing of '\(type)'"))
+        }
     }
 
     /// A request with the next key, without a body or with one in JSON.
@@ -193,6 +287,22 @@ public struct MutationRequest: Sendable {
         guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
     }
+
+    /// Not for the balance: see the message.
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the balance follows the server and the calls in flight."
+    )
+    public func settle(_ query: ValueQuery<Balance>, _ value: Balance) {}
+
+    /// Not for the quotas: see the message.
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the quotas follow the server and the calls in flight."
+    )
+    public func settle(_ query: ValueQuery<[Quota]>, _ value: [Quota]) {}
 
     /// Takes a row of the answer into a list, in the place of the one with its id: with what the
     /// backend has filled in.

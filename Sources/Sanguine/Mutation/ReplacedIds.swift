@@ -23,15 +23,14 @@ struct ReplacedIds: Sendable {
     /// The row with real ids in the place of temporary ones; `nil` if it has none of these.
     func rewrite(_ row: OutboxFile.Row) -> OutboxFile.Row? {
         guard !isEmpty,
-            let arguments = try? JSONDecoder().decode(JSONValue.self, from: row.arguments)
+            let arguments = try? JSONValue(written: Array(row.arguments))
         else { return nil }
         let other = arguments.replacing(real)
         let lane = real[row.lane] ?? row.lane
-        guard other != arguments || lane != row.lane, let data = try? JSONEncoder().encode(other)
-        else { return nil }
+        guard other != arguments || lane != row.lane else { return nil }
         var row = row
         row.lane = lane
-        row.arguments = data
+        row.arguments = Data(other.encoded)
         return row
     }
 }

@@ -12,10 +12,13 @@ extension OutboxFile.Row {
         of operation: some Encodable,
         _ kind: OutboxFile.Kind
     ) throws(SanguineError) -> Data {
-        guard let data = try? JSONEncoder().encode(operation) else {
-            throw .problem(
-                Problem(.mutatorFailed, "Make the \(kind)'s members such as JSON can hold.")
-            )
+        let data: Data
+        do {
+            data = try JSONEncoder().encode(operation)
+            // Sanguine's server refuses longer names; another backend has limits of its own.
+            if kind == .mutator { try JSONValue(written: Array(data)).check() }
+        } catch {
+            throw .problem(.unencodable(kind, error))
         }
         guard data.count <= RecordLimits.operationBytes else {
             throw .problem(
@@ -27,6 +30,15 @@ extension OutboxFile.Row {
 }
 
 extension Problem {
+    fileprivate static func unencodable(_ kind: OutboxFile.Kind, _ error: any Error) -> Problem {
+        let rule = "Make the \(kind)'s members such as JSON can hold."
+        guard case .invalidValue(_, let context)? = error as? EncodingError else {
+            return Problem(.mutatorFailed, rule)
+        }
+        let path = context.codingPath.map { $0.stringValue }.joined(separator: ".")
+        return Problem(.mutatorFailed, "\(rule) '\(path)': \(context.debugDescription)")
+    }
+
     static let notInTray = Problem(.notFound, "Name an operation of the outbox's tray.")
     static let mayBeDone = Problem(
         .operationInProgress,

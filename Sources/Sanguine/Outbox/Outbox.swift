@@ -14,7 +14,8 @@ public struct Outbox: Sendable {
         /// It waits to be sent, has surely reached nobody, and can be taken back: see
         /// ``Outbox/withdraw(_:)``.
         case queued
-        /// It is on its way, or its answer was lost and it will be sent again.
+        /// It is on its way, or may be done and will be sent again: its answer was lost, or the
+        /// server did not know it yet.
         case sending
         /// The authority has done it; the records that it gave with it are still to come.
         case acknowledged
@@ -76,13 +77,25 @@ public struct Outbox: Sendable {
         public let lane: String
         /// Why it was refused.
         public let problem: Problem
+        /// Whether the backend has answered a request of it with success before it was refused:
+        /// its ``RequestMutation/send(_:)`` threw after that.
+        ///
+        /// ``Outbox/retry(_:)`` then keeps its id, so that the backend does nothing twice.
+        public let isPartlyDone: Bool
         /// When it was made, or retried last, by the device's clock.
         public var created: Timestamp { id.moment }
 
         /// Creates a refused operation, for previews and tests; an outbox makes its own.
         ///
         /// Default: one of lane `main`.
-        public init(id: Identifier, name: String, lane: String = "main", problem: Problem) {
+        public init(
+            id: Identifier,
+            name: String,
+            lane: String = "main",
+            problem: Problem,
+            isPartlyDone: Bool = false
+        ) {
+            self.isPartlyDone = isPartlyDone
             self.id = id
             self.name = name
             self.lane = lane
@@ -185,6 +198,8 @@ public struct Outbox: Sendable {
     public func resume() { users.present.outbox.resume() }
 
     /// Makes a refused operation anew: under a new id, and behind all others.
+    ///
+    /// One that is ``Refused/isPartlyDone`` keeps its id.
     ///
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult

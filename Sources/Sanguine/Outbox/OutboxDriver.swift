@@ -89,4 +89,7 @@ struct OutboxDeparture: Sendable {
 enum OutboxVerdict {
     case refused(Problem)
     case failed(OutboxState.Failure, wasSent: Bool)
+    /// Something other than the backend has answered: it is tried again, but not for ever. See
+    /// ``RecordLimits/foreignAnswers``.
+    case notAnswered(OutboxState.Failure, orElse: Problem)
 }

@@ -25,6 +25,9 @@ extension OutboxEngine {
         _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> Receipt {
         try open(row.kind)
+        // Before the outbox's own lock, behind which reads would wait.
+        let lock = try store { try file.lockForCompanion() }
+        defer { lock?.close() }
         let shot = Shot()
         let (shown, withdrawn) = try guarded.withLock {
             guarded throws(SanguineError) -> (Shown, [Shot]) in
@@ -46,23 +49,27 @@ extension OutboxEngine {
         return receipt(row.id, shot)
     }
 
-    /// Puts an operation of the tray to the end, under a new id.
+    /// Puts an operation of the tray to the end, under a new id; under its own, if a part of it is
+    /// done.
     func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
         try openAll()
         let shot = Shot()
         let fresh = environment.newId()
-        let shown = try guarded.withLock { guarded throws(SanguineError) in
+        let (shown, used) = try guarded.withLock {
+            guarded throws(SanguineError) -> (Shown, Identifier) in
             if let ending = guarded.ending { throw ending }
             guard let old = guarded.row(id), let driver = guarded.drivers[old.kind],
-                guarded.contents.state.outbox.items[old.sequence]?.isRefused == true
+                case .refused(let problem) = guarded.contents.state.outbox.items[old.sequence]?
+                    .phase
             else { throw .problem(.notInTray) }
             try driver.checkRetry(old)
             var row = OutboxFile.Row(
-                id: fresh,
+                id: problem.isPartlyDone ? old.id : fresh,
                 kind: old.kind,
                 lane: old.lane,
                 name: old.name,
-                arguments: old.arguments
+                arguments: old.arguments,
+                mayBeDone: problem.isPartlyDone
             )
             row.sequence = try store {
                 try file.replace([old.sequence], by: row, at: row.id.moment)
@@ -70,10 +77,10 @@ extension OutboxEngine {
             _ = guarded.contents.state.outbox.discard(old.sequence)
             (guarded.contents.rows[old.sequence], guarded.failures[old.sequence]) = (nil, nil)
             guarded.receipts[row.sequence] = shot
-            return admit(row, &guarded) { driver.admit($0, to: &$1) }
+            return (admit(row, &guarded) { driver.admit($0, to: &$1) }, row.id)
         }
         show(shown)
-        return receipt(fresh, shot)
+        return receipt(used, shot)
     }
 
     /// Takes an operation out that is in the tray, or was never sent.
@@ -247,7 +254,8 @@ extension OutboxEngine {
                     id: item.id,
                     name: row.name,
                     lane: item.lane,
-                    problem: problem
+                    problem: problem,
+                    isPartlyDone: problem.isPartlyDone
                 )
             }
         }

@@ -6,6 +6,10 @@ import Synchronization
 
 extension OutboxEngine {
     private static let schedule = RetrySchedule(attempts: .max, cap: RecordLimits.longestWait)
+    private static let deployment = RetrySchedule(
+        attempts: .max,
+        cap: RecordLimits.longestDeploymentPause
+    )
 
     /// Sends what waits and is not under way: each lane waits for its own flight alone.
     func kick() {
@@ -160,6 +164,12 @@ extension OutboxEngine {
     ) {
         switch driver.verdict(on: error, of: departure) {
         case .refused(let problem): driver.refused(departure, problem)
+        case .notAnswered(let failure, let problem):
+            if countForeignAnswer(to: departure) < RecordLimits.foreignAnswers {
+                wait(departure, failure, wasSent: true, error)
+            } else {
+                driver.refused(departure, problem)
+            }
         case .failed(let failure, let wasSent):
             if !wasSent {
                 // Before they wait again: from then on another sending may begin.
@@ -171,6 +181,22 @@ extension OutboxEngine {
             }
             wait(departure, failure, wasSent: wasSent, error)
         }
+    }
+
+    /// Counts, durably, an answer that is not the backend's; returns the largest count.
+    private func countForeignAnswer(to departure: OutboxDeparture) -> Int {
+        let (counts, failure) = guarded.withLock { guarded -> ([Int64: Int], (any Error)?) in
+            var counts: [Int64: Int] = [:]
+            for sequence in departure.flight.sequences {
+                guard let row = guarded.contents.rows[sequence] else { continue }
+                counts[sequence] = row.foreignAnswers + 1
+                guarded.contents.rows[sequence]?.foreignAnswers = row.foreignAnswers + 1
+            }
+            do { try file.note(foreignAnswers: counts) } catch { return (counts, error) }
+            return (counts, nil)
+        }
+        if let failure { report(failure) }
+        return counts.values.max() ?? 0
     }
 
     private func wait(
@@ -191,19 +217,39 @@ extension OutboxEngine {
                     let bounded = min(wanted, ClientLimits.longestPause)
                     wait = max(wait, Self.schedule.later(bounded, using: &random))
                 }
-                guarded.waking[group]?.cancel()
-                guarded.waking[group] = Task { [weak self, delay = environment.delay] in
-                    guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
-                    self.guarded.withLock { $0.contents.state.outbox.wake(group) }
-                    kick()
-                }
+                wake(group, after: wait, &guarded)
             }
+        }
+    }
+
+    /// Tries an operation again later whose mutator the server does not know yet.
+    func wait(for sequence: Int64, _ guarded: inout Guarded) {
+        guard guarded.ending == nil,
+            let (lane, times) = guarded.contents.state.outbox.deferral(of: sequence)
+        else { return }
+        var random = environment.random
+        let wait = Self.deployment.backoff(afterFailures: times, using: &random)
+        wake(lane, after: wait, &guarded)
+    }
+
+    private func wake(
+        _ group: OutboxState.RetryGroup,
+        after wait: Duration,
+        _ guarded: inout Guarded
+    ) {
+        guarded.waking[group]?.cancel()
+        guarded.waking[group] = Task { [weak self, delay = environment.delay] in
+            guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
+            self.guarded.withLock { $0.contents.state.outbox.wake(group) }
+            kick()
         }
     }
 
     // MARK: - Until all is sent
 
     /// Sends all of a kind that waits at present, and returns when it was answered.
+    ///
+    /// A lane that waits for the server's deployment is tried once, and not waited for.
     ///
     /// - Throws: ``SanguineError``: what the first that was not answered has failed with.
     func sendAll(_ kind: OutboxState.Kind) async throws(SanguineError) {
@@ -223,7 +269,8 @@ extension OutboxEngine {
             kick()
             let isOver = try guarded.withLock { guarded throws(SanguineError) in
                 let outbox = guarded.contents.state.outbox
-                guard let first = outbox.firstUnanswered(kind), first <= last else { return true }
+                let first = outbox.firstUnanswered(kind, outside: guarded.deferredLanes)
+                guard let first, first <= last else { return true }
                 guard guarded.ending == nil, guarded.tasks(of: kind).isEmpty else { return false }
                 if let failure = guarded.failures[first] { throw failure }
                 guard outbox.mustSignIn(kind) else {
@@ -261,6 +308,15 @@ extension OutboxEngine.Guarded {
             contents.rows[row.sequence] = row
             contents.state.outbox.move(row.sequence, to: row.lane)
         }
+    }
+
+    /// The lanes in which an operation waits for the server's deployment.
+    fileprivate var deferredLanes: Set<String> {
+        let deferred = contents.rows.values.filter { row in
+            row.deferredSince != nil
+                && contents.state.outbox.items[row.sequence]?.isUnanswered == true
+        }
+        return Set(deferred.map(\.lane))
     }
 
     fileprivate func tasks(of kind: OutboxState.Kind) -> [Task<Void, Never>] {

@@ -178,6 +178,7 @@ final class OutboxEngine: Sendable {
         let ended = guarded.withLock { guarded in
             steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
                 guarded.take(step).map { ended.append($0) }
+                if case .deferred(let sequence, _, _) = step { wait(for: sequence, &guarded) }
             }
         }
         for (receipt, outcome) in ended { receipt.resolve(.success(outcome)) }
@@ -394,14 +395,18 @@ extension OutboxEngine.Guarded {
         _ step: OutboxState.Step
     ) -> (OutboxEngine.Shot, Receipt.Outcome)? {
         switch step {
-        case .acknowledged(let sequence, _):
+        case .acknowledged(let sequence, _, _):
             return receipts.removeValue(forKey: sequence).map { ($0, .applied) }
         case .refused(let sequence, let problem):
             return receipts.removeValue(forKey: sequence).map { ($0, .refused(problem)) }
+        case .deferred(let sequence, let since, let problem):
+            failures[sequence] = .problem(problem)
+            contents.rows[sequence]?.deferredSince = Timestamp(millisecondsSince1970: since)
+            return nil
         case .removed(let sequences):
             for sequence in sequences { (contents.rows[sequence], failures[sequence]) = (nil, nil) }
             return nil
-        case .sending: return nil
+        case .sending, .reopened: return nil
         }
     }
 }

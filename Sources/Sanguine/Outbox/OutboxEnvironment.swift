@@ -14,6 +14,7 @@ struct OutboxEnvironment: Sendable {
     let logger: Logger
     let lifecycle: any Lifecycle
     let connectivity: any Connectivity
+    let fault: PlantedFault?
     /// Is called after a write that is durable.
     let durableWrites: (@Sendable () -> Void)?
     /// Is told of each failure of a file: the reason, and what it means.
@@ -37,6 +38,7 @@ struct OutboxEnvironment: Sendable {
         logger = configuration.logger
         lifecycle = configuration.lifecycle
         connectivity = configuration.connectivity
+        fault = configuration.plantedFault
         durableWrites = configuration.durableWrites
         self.report = report
         self.news = news

@@ -28,6 +28,8 @@ extension OutboxState {
     }
 
     /// What fails and waits for its next try together: a lane, or all lanes of a kind.
+    ///
+    /// A lane that waits for a deployment of the server is a group of its own.
     package struct RetryGroup: Hashable, Sendable {
         package let kind: Kind
         package let lane: String
@@ -57,6 +59,8 @@ extension OutboxState {
         /// sequence number.
         package var dependencies: Set<Int64> = []
         package var phase = Phase.queued
+        /// The epoch of the number at which it is acknowledged; `nil` if that is not known.
+        package var epoch: Epoch?
         /// Whether a sending was not answered: it may be done, or not.
         package var mayBeDone = false
         /// Whether it is still to be shown: nothing is sent before that.
@@ -89,7 +93,12 @@ extension OutboxState {
         /// These may be done from now on: written before they leave.
         case sending([Int64])
         /// That one is done, and contained at the number.
-        case acknowledged(Int64, head: Int64)
+        case acknowledged(Int64, head: Int64, epoch: Epoch?)
+        /// These may be done, or not: the history that had acknowledged them is lost.
+        case reopened([Int64])
+        /// The server does not know that one's mutator yet, and first said so at the moment, in
+        /// milliseconds since 1970. A copy of the request that comes late may still do it.
+        case deferred(Int64, since: Int64, Problem)
         /// That one is refused.
         case refused(Int64, Problem)
         /// These are over.
@@ -116,6 +125,12 @@ extension OutboxState {
 }
 
 extension OutboxState.Item {
+    /// Whether it is acknowledged at a number of another epoch: the server of this one may have
+    /// lost it.
+    func isAcknowledged(outside other: Epoch) -> Bool {
+        head != nil && epoch.map { $0 != other } ?? false
+    }
+
     /// Whether it may be done, or not: nobody knows.
     package var isUnresolved: Bool {
         switch phase {

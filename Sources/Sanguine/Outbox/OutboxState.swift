@@ -6,7 +6,8 @@ package import SanguineModel
 ///
 ///     queued ─▶ sending ─▶ acknowledged(at number) ─▶ settled: gone from here
 ///       ▲          │
-///       └─ failed ─┤
+///       └─ failed, ┤
+///         deferred │
 ///                  └─▶ refused: in the tray, until it is retried or discarded
 ///
 /// Pure: no I/O, no clock. Each event returns what must be made durable, see ``Step``; the shell
@@ -37,6 +38,8 @@ package struct OutboxState: Sendable {
     package let limit: Int
     private let limits: [Kind: Limits]
     package private(set) var items: OrderedDictionary<Int64, Item> = [:]
+    /// The epoch of the base's numbers; `nil` while it is not known.
+    package private(set) var epoch: Epoch?
     package private(set) var pauses: Set<Pause> = []
     /// How often in a row flights of a group have failed, for groups that wait for their next try.
     package private(set) var waits: [RetryGroup: Int] = [:]
@@ -73,6 +76,15 @@ package struct OutboxState: Sendable {
         items.values.filter { $0.kind == .mutator && $0.isUnresolved }.map(\.sequence)
     }
 
+    /// Whether an answer to come says what became of all ``unresolved`` operations.
+    ///
+    /// Those of a lane that waits for its next try are not sent meanwhile.
+    package var isAnswerDue: Bool {
+        items.values.allSatisfy { item in
+            item.kind != .mutator || !item.isUnresolved || waits[lane(of: item)] == nil
+        }
+    }
+
     /// The record mutations that are part of what is visible, ascending.
     package var visible: [Int64] {
         items.values.filter { $0.kind == .mutator && !$0.isRefused }.map(\.sequence)
@@ -80,11 +92,24 @@ package struct OutboxState: Sendable {
 
     /// The number that the base must have reached for all record mutations that are acknowledged to
     /// be settled.
-    package var wantedHead: Int64? { items.values.compactMap(\.head).max() }
+    ///
+    /// `.max` if one is acknowledged at a number of another epoch than the base's: no number of
+    /// this one contains it.
+    package var wantedHead: Int64? {
+        items.values.compactMap { item in item.head.map { isOfBase(item) ? $0 : .max } }.max()
+    }
 
-    /// The first operation of a kind that is not answered.
-    package func firstUnanswered(_ kind: Kind) -> Int64? {
-        items.values.first { $0.kind == kind && $0.isUnanswered }?.sequence
+    /// Whether a record mutation is acknowledged at a number of another epoch.
+    package func isAcknowledged(outside epoch: Epoch) -> Bool {
+        items.values.contains { $0.isAcknowledged(outside: epoch) }
+    }
+
+    /// The first operation of a kind that is not answered, in a lane that is not among these.
+    package func firstUnanswered(_ kind: Kind, outside lanes: Set<String>) -> Int64? {
+        items.values.first { item in
+            item.kind == kind && item.isUnanswered && !lanes.contains(item.lane)
+        }?
+        .sequence
     }
 
     /// The last operation of a kind before which all are shown; 0 if there is none.
@@ -100,6 +125,13 @@ package struct OutboxState: Sendable {
         let mustWait = limits.operations > 1 && waits[RetryGroup(kind: kind, lane: "")] != nil
         return !mustWait && !pauses.contains(.offline) && !mustSignIn(kind)
             && flights.values.count { $0.kind == kind } < limits.flights
+    }
+
+    /// How often in a row the server has not known the operation's mutator, and its lane, if that
+    /// waits for the next try.
+    package func deferral(of sequence: Int64) -> (lane: RetryGroup, times: Int)? {
+        guard let lane = items[sequence].map(lane(of:)) else { return nil }
+        return waits[lane].map { (lane, $0) }
     }
 
     /// Whether those of a kind wait for somebody to sign in.
@@ -193,7 +225,8 @@ package struct OutboxState: Sendable {
             let mustWait = item.dependencies.contains { sequence in
                 items[sequence].map { $0.isUnanswered && !isChosen.contains(sequence) } ?? false
             }
-            guard !mustWait, !search.closed.contains(item.lane), waits[group(of: item)] == nil
+            guard !mustWait, !search.closed.contains(item.lane), waits[group(of: item)] == nil,
+                waits[lane(of: item)] == nil
             else {
                 search.closed.insert(item.lane)
                 continue
@@ -207,13 +240,17 @@ package struct OutboxState: Sendable {
     }
 
     /// The answer came; what it does not mention is sent again.
-    package mutating func land(_ number: UInt64, _ results: [PushResult]) -> [Step] {
+    package mutating func land(
+        _ number: UInt64,
+        _ results: [PushResult],
+        epoch: Epoch? = nil
+    ) -> [Step] {
         defer { checkInvariants() }
         guard let flight = flights.removeValue(forKey: number) else { return [] }
         looked[flight.kind] = nil
         for group in groups(of: flight) { failures[group] = nil }
         putBack(flight, mayBeDone: true)
-        return resolve(results)
+        return resolve(results, epoch: epoch)
     }
 
     /// There was no answer.
@@ -264,8 +301,8 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Takes note of what became of operations, from a push's answer or from a pull's.
-    package mutating func resolve(_ results: [PushResult]) -> [Step] {
+    /// Records what became of operations, from a push's answer or from a pull's.
+    package mutating func resolve(_ results: [PushResult], epoch: Epoch? = nil) -> [Step] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
         let known = Dictionary(items.values.map { ($0.id, $0.sequence) }) { first, _ in first }
@@ -276,14 +313,23 @@ package struct OutboxState: Sendable {
             looked[item.kind] = nil
             switch result.status {
             case .applied, .replayed:
+                failures[lane(of: item)] = nil
                 let head = result.head ?? 0
                 set(.acknowledged(head: head), of: sequence)
-                steps.append(.acknowledged(sequence, head: head))
+                items[sequence]?.epoch = epoch
+                steps.append(.acknowledged(sequence, head: head, epoch: epoch))
             case .refused:
+                failures[lane(of: item)] = nil
                 let problem = result.problem ?? Problem(.internalFault, "Read the server's log.")
                 set(.refused(problem), of: sequence)
                 steps.append(.refused(sequence, problem))
-            case .unknown: break
+            case .unknown:
+                // The server does not know its mutator, and its lane waits. A copy of the request
+                // that the network delivers late may still do it.
+                guard let problem = result.problem, let since = result.head else { continue }
+                failures[lane(of: item), default: 0] += 1
+                waits[lane(of: item)] = failures[lane(of: item)]
+                steps.append(.deferred(sequence, since: since, problem))
             }
         }
         return steps
@@ -295,12 +341,46 @@ package struct OutboxState: Sendable {
     package mutating func settle(through head: Int64) -> (sequences: [Int64], steps: [Step]) {
         defer { checkInvariants() }
         let settled = items.values.filter { item in
-            item.head.map { $0 <= head } ?? false
+            isOfBase(item) && item.head.map { $0 <= head } ?? false
         }
         .map(\.sequence)
         guard !settled.isEmpty else { return ([], []) }
         remove(settled)
         return (settled, [.removed(settled)])
+    }
+
+    /// The base has numbers of an epoch.
+    package mutating func enter(_ epoch: Epoch) { self.epoch = epoch }
+
+    /// The server has numbers of an epoch: record mutations that are acknowledged in another one
+    /// may be lost, and are sent again under the same ids.
+    ///
+    /// - Parameters:
+    ///   - epoch: The epoch.
+    ///   - isNew: Whether the base is of another one. Acknowledgements without an epoch may be lost
+    ///     with it then.
+    /// - Returns: What must be durable.
+    package mutating func reopen(for epoch: Epoch, isNew: Bool = true) -> [Step] {
+        defer { checkInvariants() }
+        let lost = items.values.filter { item in
+            item.isAcknowledged(outside: epoch)
+                || isNew && self.epoch != nil && item.head != nil && item.epoch == nil
+        }
+        .map(\.sequence)
+        guard !lost.isEmpty else { return [] }
+        looked = [:]
+        for sequence in lost {
+            set(.queued, of: sequence)
+            items[sequence]?.mayBeDone = true
+            items[sequence]?.epoch = nil
+        }
+        return [.reopened(lost)]
+    }
+
+    /// Whether an acknowledgement's number may be compared with the base's.
+    package func isOfBase(_ item: Item) -> Bool {
+        guard let epoch, let other = item.epoch else { return true }
+        return epoch == other
     }
 
     /// What those were acknowledged for is in the base: they are over.
@@ -357,6 +437,10 @@ package struct OutboxState: Sendable {
     // Lanes that travel together fail and wait together.
     private func group(of item: Item) -> RetryGroup {
         RetryGroup(kind: item.kind, lane: limits(item.kind).operations > 1 ? "" : item.lane)
+    }
+
+    private func lane(of item: Item) -> RetryGroup {
+        RetryGroup(kind: item.kind, lane: item.lane)
     }
 
     private func groups(of flight: Flight) -> Set<RetryGroup> {

@@ -55,6 +55,15 @@ protocol Authorizer: TokenSource where Token == String {
 
     /// Who asks, if that is decided when a call begins.
     func bound() -> any Authorizer
+
+    /// Whether a request may sign the user in.
+    ///
+    /// Not after a sign-out, until the app asks for something that needs an account: observing and
+    /// reading do not.
+    var maySignIn: Bool { get }
+
+    /// Allows the next request to sign the user in: the app has asked for something.
+    func allowSignIn()
 }
 
 /// What the end of a user leaves to be done.
@@ -69,4 +78,8 @@ extension Authorizer {
     var owner: Owner? { account.map { Owner($0) } }
 
     func bound() -> any Authorizer { self }
+
+    var maySignIn: Bool { true }
+
+    func allowSignIn() {}
 }

@@ -38,6 +38,7 @@ extension QueryRequest {
             (decoder, encoder) = (configuration.decoder, configuration.encoder)
             var exchange = call.exchange
             exchange.errorBody = configuration.errorBody
+            exchange.isAnswer = configuration.isAnswer
             exchange.interceptors = configuration.interceptors
             self.exchange = exchange
             authorizer = BackendAuthorizer(configuration)
@@ -97,8 +98,12 @@ extension QueryRequest.Backend {
         to request: TransportRequest,
         with own: JSONDecoder?
     ) throws(SanguineError) -> Value {
-        let decoder = own ?? (isServer(request.url) ? WireCoding.makeDecoder() : decoder)
-        return try WireCoding.decode(type, from: response, with: decoder)
+        try WireCoding.decode(type, from: response, with: decoder(for: request, own))
+    }
+
+    /// What reads the answer to a request, unless the app names another one.
+    func decoder(for request: TransportRequest, _ own: JSONDecoder?) -> JSONDecoder {
+        own ?? (isServer(request.url) ? WireCoding.makeDecoder() : decoder)
     }
 
     private func isServer(_ url: URL) -> Bool {

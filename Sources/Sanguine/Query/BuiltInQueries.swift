@@ -45,7 +45,8 @@ extension ValueQuery where Value == [Quota] {
     /// The daily allowances and what is left of them: the server's word and, on top of it, what the
     /// calls in flight take.
     ///
-    /// Fresh for a minute.
+    /// Fresh for a minute, and stale when a quota's day is over: from that moment on nothing of the
+    /// new day is used, without a network, too, until the server says otherwise.
     public static var quotas: Self { BuiltIn.quotas }
 }
 

@@ -7,7 +7,9 @@ public typealias QueryParameter = Encodable & Hashable & Sendable
 
 /// What a query is known by, in memory and on disk: its name and its parameters as text.
 ///
-/// The hash is computed once, because `cached` looks a key up far more often than it is made.
+/// The text is normalized: to Swift `é` as one scalar equals `é` as two, SQLite compares bytes, and
+/// a query must be one in both. The hash is computed once, because `cached` looks a key up far more
+/// often than it is made.
 struct QueryKey: Hashable, Sendable {
     let text: String
     private let hash: Int
@@ -18,6 +20,7 @@ struct QueryKey: Hashable, Sendable {
             text += "/"
             text += Self.text(of: parameter)
         }
+        text = text.normalized
         self.text = text
         hash = text.hashValue
     }
@@ -50,5 +53,12 @@ struct QueryKey: Hashable, Sendable {
         else { return text }
         return text.replacingOccurrences(of: "%", with: "%25")
             .replacingOccurrences(of: "/", with: "%2F")
+    }
+}
+
+extension String {
+    /// The text in Unicode's normalization form C: equal texts have the same bytes.
+    var normalized: String {
+        utf8.allSatisfy { $0 < 0x80 } ? self : precomposedStringWithCanonicalMapping
     }
 }

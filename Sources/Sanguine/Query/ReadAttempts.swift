@@ -13,6 +13,8 @@ struct FetchPlan: Sendable {
     var metrics: NamedMetrics?
     /// Counts the attempts of this fetch.
     var attempts: AttemptCount?
+    /// The number of the entry's fetch; 0 if it is not the fetch of an entry.
+    var flight: UInt64 = 0
 }
 
 /// How often a fetch was tried, read after it has ended.
@@ -74,6 +76,7 @@ struct ReadAttempts: Sendable {
             base: plan.base,
             attempts: self,
             flight: RequestFlight(
+                number: plan.flight,
                 priority: priority ?? RequestPriority(plan.policy.priority),
                 host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
             )

@@ -76,7 +76,7 @@ extension SanguineClient {
     /// Puts a value into the cache as if it had just been fetched: one that another answer brought.
     ///
     /// It is visible when this returns, and a fetch that is under way does not overwrite it. The
-    /// balance cannot be set: it follows the server and the calls in flight.
+    /// balance and the quotas cannot be set: they follow the server and the calls in flight.
     ///
     /// - Returns: Whether it was taken: not for a value that the client derives, and not after
     ///   ``close()``.
@@ -104,18 +104,50 @@ extension SanguineClient {
         return queries.update(query, body)
     }
 
+    // Deprecated, and not unavailable: the compiler silently prefers the generic methods to
+    // unavailable ones.
+
     /// Not for the balance: see the message.
-    @available(*, unavailable, message: "The balance follows the server and the calls in flight.")
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the balance follows the server and the calls in flight."
+    )
     @discardableResult
     public func set(_ value: Balance, for query: ValueQuery<Balance>) -> Bool { false }
 
+    /// Not for the quotas: see the message.
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the quotas follow the server and the calls in flight."
+    )
+    @discardableResult
+    public func set(_ value: [Quota], for query: ValueQuery<[Quota]>) -> Bool { false }
+
     /// Not for the balance: see the message.
-    @available(*, unavailable, message: "The balance follows the server and the calls in flight.")
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the balance follows the server and the calls in flight."
+    )
     @discardableResult
     public func update(
         _ query: ValueQuery<Balance>,
         _ body: (inout Balance) -> Void
     ) -> Balance? { nil }
+
+    /// Not for the quotas: see the message.
+    @available(
+        *,
+        deprecated,
+        message: "Does nothing: the quotas follow the server and the calls in flight."
+    )
+    @discardableResult
+    public func update(
+        _ query: ValueQuery<[Quota]>,
+        _ body: (inout [Quota]) -> Void
+    ) -> [Quota]? { nil }
 
     /// The query as an observable object for a view; the same one for all views of the query.
     @MainActor

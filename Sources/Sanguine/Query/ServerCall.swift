@@ -12,6 +12,8 @@ struct ServerCall: Sendable {
         var value: Value
         /// `Sanguine-Head`: the number in the account's feed at which the change is contained.
         var head: Int64?
+        /// `Sanguine-Epoch`: the epoch of the number.
+        var epoch: Epoch?
         var response: TransportResponse
     }
 
@@ -95,6 +97,7 @@ struct ServerCall: Sendable {
         return Answer(
             value: try WireCoding.decode(type, from: response),
             head: response.header("sanguine-head").flatMap { Int64($0) },
+            epoch: response.epoch,
             response: response
         )
     }

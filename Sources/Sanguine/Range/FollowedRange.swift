@@ -28,7 +28,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         let owner = turn.newOwner()
         let watch = source.watch(
             range,
-            tell: { [weak self, turn] news in turn.schedule({ self?.apply(news) }, for: owner) }
+            tell: { [weak self, turn] _ in turn.schedule({ self?.applyNewest() }, for: owner) }
         )
         watcher = watch?.watcher
         following = watch.map { ObservationToken($0.end) }
@@ -39,13 +39,15 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     deinit { turn.keep(following) }
 
     // The newest state, and not the one that was told of: it may have been overtaken since.
-    private func apply(_ news: RangeValues<Index, Value>) {
-        let news = watcher.map { source.snapshot(range, for: $0) } ?? news
+    func applyNewest() {
+        let news = watcher.map { source.snapshot(range, for: $0) } ?? source.snapshot(range)
         guard state != news else { return }
         state = news
         models?.changed(self)
     }
 }
+
+extension FollowedRange: FollowingModel {}
 
 extension SanguineClient {
     /// What is followed already of that stretch, or begins to be.

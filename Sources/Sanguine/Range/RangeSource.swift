@@ -6,8 +6,8 @@ import Synchronization
 /// ``RangeState`` decides, ``Parts`` acts. What is known is the entry's value: whatever else
 /// changes it or makes it stale is the cache's business.
 ///
-/// Invariant: a flight is under way until what it brought is in the cache: who asks sees one or the
-/// other.
+/// Invariant: a flight ends in the step in which its values are written to the cache. A reader sees
+/// one or the other.
 ///
 /// Mutable state: `query`, by its mutex, held over nothing.
 final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable>: PartedSource {
@@ -69,12 +69,15 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         guard let positions = Index.positions(range) else {
             return .unknown(range)
         }
-        let ground = entries.restoredGround(of: entry.erased)
-        let contents = contents(of: ground)
+        parts.look { $0.touch(positions) }
+        let isUnderWay = parts.look { $0.isFetching(positions) }
+        var ground = entries.restoredGround(of: entry.erased)
         let (isFetching, error) = parts.look { state in
-            state.touch(positions)
-            return (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
+            (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
         }
+        // A flight has ended meanwhile: its values were written in the same step.
+        if isFetching != isUnderWay { ground = entries.restoredGround(of: entry.erased) }
+        let contents = contents(of: ground)
         let known = contents.coverage.positions(in: positions) { _ in true }
         let fresh = ground.isFresh ? self.fresh(positions, in: contents) : RangeSet()
         var values: [Index: Value] = [:]
@@ -103,6 +106,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
             throw .rangeTooLong(limit: RangeLimits.readSpan)
         }
+        queries.allowSignIn()
         // What was fetched can be gone when the memory is too small, or other stretches push it
         // out at that very moment.
         for _ in 0..<3 {
@@ -171,13 +175,13 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             finish()
             return nil
         }
-        let (watcher, news) = (parts.newWaiter(), News<Values>())
+        let (watcher, notified) = (parts.newWaiter(), LastNotified<Values>())
         parts.look { $0.watch(positions, waiter: watcher) }
         missing(of: RangeSet())  // The cache fetches at once an entry that is not fresh.
         let (entry, queries) = (entry, queries)
         let observer = TypedEntry<Contents>.Observer(
             tell: { [self] _ in
-                if let values = news.take(snapshot(range, for: watcher)) { tell(values) }
+                if let values = notified.take(snapshot(range, for: watcher)) { tell(values) }
             },
             finish: finish
         )
@@ -288,16 +292,21 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     /// Changes what is known.
     ///
+    /// - Parameters:
+    ///   - partition: Whose values; nothing happens if another user is there. Default: anybody's.
+    ///   - body: Changes them, under no lock; it may be called again.
+    ///   - commit: Is called in the step in which the change is taken, under the cache's lock.
     /// - Returns: Why it was not taken, or `nil`: the user is gone, the client is closed, or the
     ///   key has become another query's.
     @discardableResult
     private func write(
         in partition: Partition? = nil,
-        _ body: (inout Contents) -> Void
+        _ body: (inout Contents) -> Void,
+        commit: () -> Void = {}
     ) -> SanguineError? {
         let entry = entry
         entries.restore(entry.erased)
-        let isTaken = queries.set(entry.erased, isJudged: true) { ground in
+        let isTaken = queries.set(entry.erased, isJudged: true, commit: commit) { ground in
             guard partition == nil || ground.partition === partition else { return nil }
             var contents = contents(of: ground)
             // An entry that has left the memory took along what was invalidated since.
@@ -359,14 +368,18 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             brought.map { ($0.key.position, $0.value) },
             uniquingKeysWith: { $1 }
         )
+        var ending: Delivery?
         let refusal = write(in: partition) { contents in
             let (present, recent) = parts.look { ($0.flight(flight.number), $0.recent) }
             guard let present else { return }
             contents.land(values, present, asOf: now, day: day, keeping: [flight.range] + recent)
+        } commit: {
+            ending = parts.ending(for: partition) { $0.land(flight.number) }
         }
-        parts.play(for: partition) { state in
-            refusal.map { state.fail(flight.number, $0) } ?? state.land(flight.number)
+        if let refusal {
+            parts.play(for: partition) { $0.fail(flight.number, refusal) }
         }
+        ending?()
     }
 }
 
@@ -376,19 +389,5 @@ extension QueryCache {
         let source = stretches.source(query.key) { RangeSource(query, in: self) }
         source.take(query)
         return source
-    }
-}
-
-/// What somebody was told last.
-///
-/// Mutable state: `told`, by its mutex, held over nothing.
-private final class News<Value: Equatable & Sendable>: Sendable {
-    private let told = Mutex<Value?>(nil)
-
-    /// The value, or `nil` if it was told already; called by one thread at a time.
-    func take(_ value: Value) -> Value? {
-        guard value != told.withLock({ $0 }) else { return nil }
-        told.withLock { $0 = value }
-        return value
     }
 }

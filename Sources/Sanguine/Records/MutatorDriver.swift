@@ -32,7 +32,7 @@ final class MutatorDriver: OutboxDriver {
     func perform(_ mutator: some RecordMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutator).name
         guard records.environment.schema.mutation(name) != nil else {
-            throw .unregistered(name)
+            throw .unregistered(name, type(of: mutator))
         }
         guard mutator.lane.isPlainText(of: WireLimits.laneCharacters) else {
             throw .problem(.badLane)
@@ -43,6 +43,7 @@ final class MutatorDriver: OutboxDriver {
             name: name,
             arguments: try OutboxFile.Row.arguments(of: mutator, .mutator)
         )
+        call?.authorizer.allowSignIn()
         records.use()
         let superseding = mutator as? any Superseding
         return try outbox.perform(row, superseding) { contents throws(SanguineError) in
@@ -94,6 +95,7 @@ final class MutatorDriver: OutboxDriver {
             phase: row.phase
         )
         item.mayBeDone = row.mayBeDone
+        item.epoch = row.epoch
         contents.rows[row.sequence] = row
         contents.revision += 1
         let actions = records.attempt(&contents) { contents in
@@ -136,14 +138,48 @@ final class MutatorDriver: OutboxDriver {
 
     var canSend: Bool { call != nil }
 
-    func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] { rows }
+    func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] {
+        guard records.environment.fault == .rewritesArguments else { return rows }
+        return rows.map { row in
+            guard records.environment.schema.mutation(row.name) != nil else { return row }
+            var row = row
+            let mutator = records.operation(row).mutator
+            let arguments = try? OutboxFile.Row.arguments(of: mutator, .mutator)
+            row.arguments = arguments ?? row.arguments
+            return row
+        }
+    }
 
     func send(_ departure: OutboxDeparture) async throws(SanguineError) {
-        let answer = try await push(departure)
+        var (answer, epoch) = try await push(departure)
+        answer.results = answer.results.map { deferred($0, departure) }
         let missing = records.take { state, base in
-            state.landed(departure.flight.number, answer, over: base)
+            state.landed(departure.flight.number, answer, epoch: epoch, over: base)
         }
         records.feed?.see(to: missing)
+    }
+
+    /// A refusal as unknown mutator or collection, in the form in which the outbox tries the
+    /// operation again.
+    ///
+    /// The app may be newer than the server for a while. Past ``RecordLimits/deploymentWait`` the
+    /// operation goes to the tray. A beginning that cannot be, by a clock that was wrong then, is
+    /// replaced by the present.
+    private func deferred(_ result: PushResult, _ departure: OutboxDeparture) -> PushResult {
+        guard result.status == .refused, let problem = result.problem,
+            problem.code.awaitsDeployment,
+            let row = departure.rows.first(where: { $0.id == result.id })
+        else { return result }
+        let now = records.environment.clock.now()
+        let known = row.deferredSince.flatMap { $0 <= now && $0.isPlausible ? $0 : nil }
+        let since = known ?? now
+        guard now < since + RecordLimits.deploymentWait else { return result }
+        return PushResult(
+            id: result.id,
+            status: .unknown,
+            head: since.millisecondsSince1970,
+            problem: problem
+        )
     }
 
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict {
@@ -151,12 +187,9 @@ final class MutatorDriver: OutboxDriver {
         case .transport(.offline), .store: .failed(.retry, wasSent: false)
         case .problem(let problem) where [401, 403].contains(problem.status):
             .failed(.needsSignIn, wasSent: false)
-        case .problem(let problem):
-            // A proxy's refusal may come after the server has done it.
-            .failed(
-                error.retryAfter.map { .retryAfter($0) } ?? .retry,
-                wasSent: problem.code != .rateLimited && problem.code != .overloaded
-            )
+        case .problem:
+            // A proxy may have sent it more than once: this is the answer to one of the copies.
+            .failed(error.retryAfter.map { .retryAfter($0) } ?? .retry, wasSent: true)
         default: .failed(.retry, wasSent: true)
         }
     }
@@ -173,15 +206,23 @@ final class MutatorDriver: OutboxDriver {
     ///
     /// A request that the server cannot read is sent again one operation at a time, so that one
     /// that it will never take is found, refused, and blocks nothing behind it.
-    private func push(_ departure: OutboxDeparture) async throws(SanguineError) -> PushAnswer {
+    private func push(
+        _ departure: OutboxDeparture
+    ) async throws(SanguineError) -> (PushAnswer, Epoch?) {
         var answer = PushAnswer(results: [], head: 0)
+        var epoch: Epoch?
         for chunk in Self.chunks(departure.rows) {
             do throws(SanguineError) {
-                let part = try await post(chunk)
+                let (part, known) = try await post(chunk)
+                // Answers of another epoch before it may be lost.
+                if let epoch, epoch != known { answer.results = [] }
+                epoch = known
                 answer.results += part.results
                 answer.head = max(answer.head, part.head)
             } catch  where error.isUnreadable && chunk.count > 1 {
-                let (results, failure) = await one(by: chunk)
+                let (results, known, failure) = await one(by: chunk)
+                if let epoch, epoch != known { answer.results = [] }
+                epoch = known ?? epoch
                 answer.results += results
                 guard let failure else { continue }
                 guard answer.results.isEmpty else { break }
@@ -198,34 +239,40 @@ final class MutatorDriver: OutboxDriver {
         guard answer.results.contains(where: { sent.contains($0.id) }) else {
             throw .decoding("PushAnswer: 'results' has none of the operations")
         }
-        return answer
+        return (answer, epoch)
     }
 
     private func one(
         by operations: [PushedOperation]
-    ) async -> (results: [PushResult], failure: SanguineError?) {
+    ) async -> (results: [PushResult], epoch: Epoch?, failure: SanguineError?) {
         var results: [PushResult] = []
+        var epoch: Epoch?
         for operation in operations {
             do throws(SanguineError) {
-                results += try await post([operation]).results
+                let (part, known) = try await post([operation])
+                if let epoch, epoch != known { results = [] }
+                epoch = known
+                results += part.results
             } catch  where error.isUnreadable {
                 results += Self.refusal(of: [operation], error)
             } catch {
-                return (results, error)
+                return (results, epoch, error)
             }
         }
-        return (results, nil)
+        return (results, epoch, nil)
     }
 
     private func post(
         _ operations: [PushedOperation]
-    ) async throws(SanguineError) -> PushAnswer {
+    ) async throws(SanguineError) -> (PushAnswer, Epoch?) {
         guard let call else { throw .notConfigured("'server'") }
         let body = PushRequest(device: try deviceId(), operations: operations)
         guard let json = try? WireCoding.encode(body) else {
             throw .problem(Problem(.malformedBody, "The operation cannot be written as JSON."))
         }
-        return try await call.call("POST", "/v1/sync/push", json: json, as: PushAnswer.self).value
+        let answer = try await call.call("POST", "/v1/sync/push", json: json, as: PushAnswer.self)
+        let isIgnored = records.environment.fault == .ignoresEpochs
+        return (answer.value, isIgnored ? nil : answer.epoch)
     }
 
     private static func chunks(_ rows: [OutboxFile.Row]) -> [[PushedOperation]] {
@@ -251,9 +298,20 @@ final class MutatorDriver: OutboxDriver {
     }
 }
 
+extension Timestamp {
+    /// Whether a device's clock may have said so and been right.
+    ///
+    /// Devices that start without a battery or a network say 1970 or the year in which they were
+    /// built.
+    fileprivate var isPlausible: Bool {
+        let firstOf2025 = Timestamp(millisecondsSince1970: 1_735_689_600_000)
+        return self >= firstOf2025
+    }
+}
+
 extension PushedOperation {
     fileprivate init(_ row: OutboxFile.Row) {
-        let arguments = try? JSONDecoder().decode(JSONValue.self, from: row.arguments)
+        let arguments = try? JSONValue(written: Array(row.arguments))
         self.init(
             id: row.id,
             sequence: row.sequence,

@@ -22,6 +22,13 @@ public enum RecordLimits {
     public static let echoWait: Duration = .seconds(2)
     /// The longest wait before a push or pull is tried again, before chance is added: a minute.
     public static let longestWait: Duration = .seconds(60)
+    /// How long an operation waits for a server that knows its mutation, from the first refusal as
+    /// `mutator_unknown`: 7 days.
+    ///
+    /// Then it is in the tray.
+    public static let deploymentWait: Duration = .seconds(7 * 24 * 3_600)
+    /// The longest wait before such an operation is sent again, before chance is added: 15 minutes.
+    public static let longestDeploymentPause: Duration = .seconds(15 * 60)
     /// How often the files are looked at for what another process wrote, while records are
     /// observed: every second.
     public static let companionInterval: Duration = .seconds(1)
@@ -34,6 +41,11 @@ public enum RecordLimits {
     /// While it sends a ``RequestBody``: how long nothing may be sent, see
     /// ``ClientLimits/uploadTimeout``.
     public static let mutationTimeout: Duration = .seconds(60)
+    /// Answers to a mutation that are not its backend's, such as a proxy's page, before it is in
+    /// the tray: 200.
+    ///
+    /// At the longest wait between two of them these are some three hours in the foreground.
+    public static let foreignAnswers = 200
     /// Fetches in a row of a value that does not show yet that it contains a done mutation: 8.
     ///
     /// Then the next fetch of the value, whoever asks for it, is waited for.

@@ -19,6 +19,11 @@ import Synchronization
 public final class RecordModel<Value: Sendable & Equatable> {
     /// What the query gives.
     public private(set) var value: Value
+    /// Why a record that the query reads is missing in the value; `nil` if all can be read.
+    ///
+    /// Such a record is stored, and this version of the app cannot decode it as its type. The text
+    /// names the record and the member. A mutation that reads or sets the record is refused.
+    public private(set) var error: SanguineError?
 
     @ObservationIgnored private let following: ObservationToken
     /// Weak: it keeps models.
@@ -57,8 +62,10 @@ public final class RecordModel<Value: Sendable & Equatable> {
         // One that was made before what is shown says nothing new.
         guard answer.source !== source || answer.revision >= revision else { return }
         (source, revision) = (answer.source, answer.revision)
-        guard value != answer.value else { return }
-        value = answer.value
+        let error = answer.fault.map { SanguineError.problem($0.problem) }
+        guard value != answer.value || error != self.error else { return }
+        if value != answer.value { value = answer.value }
+        if error != self.error { self.error = error }
         models?.changed(self)
     }
 }

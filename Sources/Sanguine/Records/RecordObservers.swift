@@ -156,19 +156,25 @@ final class RecordObservers: Sendable {
 /// A value that was made of one user's records.
 struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let value: Value
+    /// Why a record that the query reads is not in the value; `nil` if all can be read.
+    let fault: Refusal?
     /// Whose records: when they are gone it is no longer shown.
     let source: UserRecords
     /// The number of the state of the records that it was made of.
     let revision: UInt64
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
-        value = query.read(reader)
+        (value, fault) = reader.view.noting { query.read(reader) }
         source = reader.view.source
         revision = reader.view.readRevision
     }
 
     static func == (lhs: Self, rhs: Self) -> Bool {
-        lhs.source === rhs.source && lhs.value == rhs.value
+        lhs.hasSameValue(as: rhs) && lhs.fault == rhs.fault
+    }
+
+    func hasSameValue(as other: Self) -> Bool {
+        source === other.source && value == other.value
     }
 }
 
@@ -203,7 +209,11 @@ extension RecordObservers {
             of: RecordAnswer<Value>.self,
             bufferingPolicy: .bufferingNewest(1)
         )
+        let told = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
+            // Only the fault may be another one.
+            if let last = told.present, last.hasSameValue(as: answer) { return }
+            told.set(answer)
             continuation.yield(answer)
         }
         if let number {

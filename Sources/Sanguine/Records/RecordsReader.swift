@@ -11,14 +11,15 @@ public struct RecordsReader {
     ///
     /// One that cannot be read is kept, and counted: see ``StoreReport/unreadableRecords``.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
-        view.value(RecordKey(R.collection.name, id)).flatMap { view.unreadable.record($0, id) }
+        view.value(RecordKey(R.collection.name, id))
+            .flatMap { view.unreadable.record($0, id, report: view.note) }
     }
 
     /// All records of the type, in the order of their ids, but for those that cannot be read as it.
     ///
     /// Those are kept, and counted: see ``StoreReport/unreadableRecords``.
     public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] {
-        view.unreadable.records(view.all(in: R.collection.name))
+        view.unreadable.records(view.all(in: R.collection.name), report: view.note)
     }
 
     /// The records whose member has the value, in the order of their ids.
@@ -36,7 +37,7 @@ public struct RecordsReader {
 /// Code of the app runs between two of its reads, so no lock can be held. A change in between is
 /// noticed; what was read is dropped then, and read again.
 ///
-/// Mutable state: `isOvertaken`, by its mutex.
+/// Mutable state: `isOvertaken` and the first fault, each by its mutex.
 final class RecordsView: Sendable {
     typealias Copy = [String: [RecordID: RecordValue]]
 
@@ -45,6 +46,7 @@ final class RecordsView: Sendable {
     let readRevision: UInt64
     private let copy: Copy?
     private let overtaken = Mutex(false)
+    private let fault = Mutex<Refusal?>(nil)
 
     init(_ source: UserRecords, revision: UInt64, copy: Copy? = nil) {
         self.source = source
@@ -54,6 +56,16 @@ final class RecordsView: Sendable {
 
     /// Whether something changed, so that what was read may not belong together.
     var isOvertaken: Bool { overtaken.withLock { $0 } }
+
+    /// Notes why a record cannot be read.
+    func note(_ refusal: Refusal) { fault.withLock { $0 = $0 ?? refusal } }
+
+    /// What the body reads, and why the first record that it could not read is unreadable.
+    func noting<Value>(_ body: () -> Value) -> (value: Value, fault: Refusal?) {
+        fault.withLock { $0 = nil }
+        let value = body()
+        return (value, fault.withLock { $0 })
+    }
 
     func value(_ key: RecordKey) -> RecordValue? {
         if let copy { return copy[key.collection]?[key.id] }

@@ -123,7 +123,8 @@ package struct Replay {
     ///   - id: The operation's id.
     ///   - base: The base.
     /// - Returns: What it did.
-    /// - Throws: ``Refusal`` if it does not apply, or what the base threw.
+    /// - Throws: ``Refusal`` if it does not apply, or JSON cannot hold a record that it sets; what
+    ///   the base threw.
     package func rehearse(
         _ mutator: any RecordMutation,
         id: Identifier,
@@ -132,6 +133,13 @@ package struct Replay {
         let operation = Operation(sequence: .max, id: id, mutator: mutator)
         let entry = try run(operation, over: base)
         if let refusal = entry.refusal { throw refusal }
+        for case (let key, let value?) in entry.changes {
+            do {
+                _ = try value.json()
+            } catch {
+                throw error as? Refusal ?? Refusal.unstorable(key, error)
+            }
+        }
         return Rehearsal(entry: entry)
     }
 

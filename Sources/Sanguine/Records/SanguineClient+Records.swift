@@ -25,6 +25,11 @@ extension SanguineClient {
         try users.perform { user throws(SanguineError) in try user.mutators.perform(mutation) }
     }
 
+    /// The epoch of the server's records that are shown; `nil` while there are none.
+    package var recordsEpoch: Epoch? {
+        users.present.records.outbox.read { $0.state.outbox.epoch }
+    }
+
     /// What the user did and the server has not settled yet, with the tray of what it refused.
     public var outbox: Outbox { Outbox(users: users) }
 

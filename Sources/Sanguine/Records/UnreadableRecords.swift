@@ -19,19 +19,38 @@ final class UnreadableRecords: Sendable {
     var count: Int { known.withLock { Self.count($0) } }
 
     /// The record, or `nil` if it cannot be read.
-    func record<R: SyncedRecord>(_ value: RecordValue, _ id: RecordID) -> R? {
+    ///
+    /// - Parameters:
+    ///   - value: What is stored.
+    ///   - id: The record's id.
+    ///   - report: Called with the reason if it cannot be read. Default: does nothing.
+    /// - Returns: The record, or `nil`.
+    func record<R: SyncedRecord>(
+        _ value: RecordValue,
+        _ id: RecordID,
+        report: (Refusal) -> Void = { _ in }
+    ) -> R? {
         do {
             let record = try value.record(R.self, id: id)
             known.withLock { _ = $0[R.collection.name]?.remove(id) }
             return record
         } catch {
             note(R.collection.name, [id], replacing: false, error)
+            report(.unreadable(R.self, id, error))
             return nil
         }
     }
 
     /// Those of all records of a collection that can be read.
-    func records<R: SyncedRecord>(_ all: [(RecordID, RecordValue)]) -> [R] {
+    ///
+    /// - Parameters:
+    ///   - all: What is stored.
+    ///   - report: Called with the reason why the first of the others cannot be read.
+    /// - Returns: The readable records, in their order.
+    func records<R: SyncedRecord>(
+        _ all: [(RecordID, RecordValue)],
+        report: (Refusal) -> Void
+    ) -> [R] {
         var records: [R] = []
         records.reserveCapacity(all.count)
         var unreadable: [RecordID] = []
@@ -45,6 +64,7 @@ final class UnreadableRecords: Sendable {
             }
         }
         note(R.collection.name, unreadable, replacing: true, reason)
+        if let reason, let id = unreadable.first { report(.unreadable(R.self, id, reason)) }
         return records
     }
 
@@ -69,24 +89,9 @@ final class UnreadableRecords: Sendable {
             "Records cannot be read as their type. They are kept, and are missing in lists.",
             metadata: [
                 "collection": "\(collection)", "count": "\(ids.count)",
-                "reason": "\(Self.kind(of: reason))",
+                "reason": "\(reason?.memberFault ?? "it cannot be decoded")",
             ]
         )
-    }
-
-    /// What went wrong, without what the record holds: that is the user's.
-    private static func kind(of error: (any Error)?) -> String {
-        switch error {
-        case .some(DecodingError.keyNotFound(let key, _)): "no member '\(key.stringValue)'"
-        case .some(DecodingError.typeMismatch(_, let context)): "another type at \(path(context))"
-        case .some(DecodingError.valueNotFound(_, let context)): "no value at \(path(context))"
-        case .some(DecodingError.dataCorrupted(let context)): "not readable at \(path(context))"
-        default: "it cannot be decoded"
-        }
-    }
-
-    private static func path(_ context: DecodingError.Context) -> String {
-        "'" + context.codingPath.map(\.stringValue).joined(separator: ".") + "'"
     }
 
     private static func count(_ known: [String: Set<RecordID>]) -> Int {

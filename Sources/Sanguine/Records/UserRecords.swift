@@ -25,7 +25,7 @@ final class UserRecords: Sendable {
     /// Takes in what the feed has beside records: the balance, quotas, the account.
     ///
     /// The flag says that the feed has begun afresh, so that its numbers are others.
-    typealias Carry = @Sendable (RecordChange, _ isReset: Bool) -> Void
+    typealias Carry = @Sendable (RecordChange, _ isReset: Bool, Epoch?) -> Void
 
     let outbox: OutboxEngine
     let environment: OutboxEnvironment
@@ -42,7 +42,7 @@ final class UserRecords: Sendable {
         _ outbox: OutboxEngine,
         observers: RecordObservers,
         isMoved: @escaping @Sendable () -> Bool = { false },
-        carry: @escaping Carry = { _, _ in }
+        carry: @escaping Carry = { _, _, _ in }
     ) {
         self.outbox = outbox
         self.observers = observers
@@ -61,7 +61,7 @@ final class UserRecords: Sendable {
     /// Somebody uses records.
     func use() {
         if environment.isCompanion { return refresh() }
-        feed?.activate()
+        feed?.use()
     }
 
     /// Opens what is needed, if it is not open yet; a failure is reported.
@@ -112,6 +112,7 @@ final class UserRecords: Sendable {
         contents.revision += 1
         try contents.state.restart(
             at: place?.position ?? 0,
+            of: place?.epoch,
             with: contents.rows.values.sorted { $0.sequence < $1.sequence }.map(operation),
             over: contents.base
         )
@@ -119,13 +120,17 @@ final class UserRecords: Sendable {
 
     /// What a row stands for.
     func operation(_ row: OutboxFile.Row) -> Replay.Operation {
-        let mutator = environment.schema.mutation(row.name)
-            .flatMap { try? JSONDecoder().decode($0, from: row.arguments) as any RecordMutation }
-        return Replay.Operation(
-            sequence: row.sequence,
-            id: row.id,
-            mutator: mutator ?? UnknownMutator(lane: row.lane)
-        )
+        let mutator: any RecordMutation
+        do {
+            if let type = environment.schema.mutation(row.name) {
+                mutator = try StoredForm.arguments.decode(type, from: row.arguments)
+            } else {
+                mutator = UnknownMutator(lane: row.lane)
+            }
+        } catch {
+            mutator = UnknownMutator(lane: row.lane, fault: error.memberFault)
+        }
+        return Replay.Operation(sequence: row.sequence, id: row.id, mutator: mutator)
     }
 
     // MARK: - Other processes
@@ -217,12 +222,16 @@ final class UserRecords: Sendable {
 
 extension UserRecords {
     /// Takes a part of the feed in; returns what is missing then.
-    func receive(_ batch: SyncState.FeedBatch) -> SyncState.Missing {
+    func receive(_ received: SyncState.FeedBatch) -> SyncState.Missing {
+        var batch = received
+        if environment.fault == .ignoresEpochs { batch.epoch = nil }
         // What is no record waits for nothing that records wait for.
         if !hasEnded {
-            for change in batch.changes where change.isSystem { carry(change, batch.isReset) }
+            for change in batch.changes where change.isSystem {
+                carry(change, batch.isReset, batch.epoch)
+            }
         }
-        return take { state, base in state.received(batch, over: base) }
+        return take { [batch] state, base in state.received(batch, over: base) }
     }
 
     /// Takes something of the server's in; returns what is missing then.
@@ -241,6 +250,7 @@ extension UserRecords {
         }
         // The app's code, so under no lock.
         if aftermath.hasWritten { environment.durableWrites?() }
+        if aftermath.hasReopened { outbox.wake() }
         return aftermath.missing
     }
 
@@ -248,6 +258,8 @@ extension UserRecords {
     private struct Aftermath {
         var missing = SyncState.Missing.nothing
         var hasWritten = false
+        /// Whether operations wait again, because the history that had acknowledged them is lost.
+        var hasReopened = false
     }
 
     /// Performs actions in their order, and those that they lead to.
@@ -259,6 +271,7 @@ extension UserRecords {
         while let actions = next {
             next = nil
             aftermath.missing = max(aftermath.missing, actions.missing)
+            for case .reopened in actions.steps { aftermath.hasReopened = true }
             defer { tell(actions) }
             do {
                 try outbox.file.write(actions.steps)
@@ -414,8 +427,16 @@ extension RecordChange {
 private struct UnknownMutator: RecordMutation {
     static let name = "unknown"
     let lane: String
+    /// Why its arguments cannot be decoded; `nil` if its type is not registered.
+    var fault: String?
 
     func apply(to records: inout Records) throws {
-        throw Refusal(.mutatorUnknown, "Declare the mutator in the client's schema.")
+        guard let fault else {
+            throw Refusal(.mutatorUnknown, "Register the mutation's type in the configuration.")
+        }
+        throw Refusal(
+            .invalidContent,
+            "Declare a default or a migration for the mutation's arguments: \(fault)."
+        )
     }
 }

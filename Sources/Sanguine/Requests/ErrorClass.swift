@@ -38,7 +38,8 @@ extension SanguineError {
         case .problem(let problem):
             problem.known?.errorClass ?? ErrorTable.errorClass(of: problem)
         case .queryFailed(let failure): failure.errorClass
-        case .timedOut, .transport(.timedOut), .transport(.offline), .transport(.interrupted):
+        case .timedOut, .transport(.timedOut), .transport(.offline), .transport(.interrupted),
+            .transport(.intercepted):
             .retryable
         case .cancelled, .transport(.cancelled), .closed, .userChanged: .cancelled
         case .queueFull, .outboxFull, .rangeTooLong, .outcomeUnknown, .balanceUnsettled: .refused
@@ -86,6 +87,7 @@ enum ErrorTable {
         .recordTooLarge: .refused,
         .storageFull: .refused,
         .mutatorUnknown: .defect,
+        .collectionUnknown: .defect,
         .mutatorFailed: .refused,
         .idempotencyMismatch: .defect,
         .idempotencyExpired: .refused,
@@ -99,7 +101,7 @@ enum ErrorTable {
         .upstreamTimeout: .retryable,
     ]
 
-    /// Problems by their HTTP status (RFC 9110, section 15; 425: RFC 8470; 429: RFC 6585).
+    /// Problems by their HTTP status (RFC 9110, section 15; 425: RFC 8470; 429 and 511: RFC 6585).
     static let statuses: [Int: ErrorClass] = [
         400: .defect,
         401: .needsSignIn,
@@ -115,12 +117,14 @@ enum ErrorTable {
         502: .retryable,
         503: .waits,
         504: .retryable,
+        511: .retryable,
     ]
 
     /// Problems by the hundred of their status.
     ///
-    /// 3 is a redirect to another origin, which is not followed: the address is wrong.
-    static let hundreds: [Int: ErrorClass] = [3: .defect, 4: .refused, 5: .defect]
+    /// 3 is a redirect that is not followed: the login page of a network, which goes away, or a
+    /// wrong address.
+    static let hundreds: [Int: ErrorClass] = [3: .retryable, 4: .refused, 5: .defect]
 
     static func errorClass(of problem: Problem) -> ErrorClass {
         if let found = codes[problem.code], problem.status == problem.code.meaning.status {

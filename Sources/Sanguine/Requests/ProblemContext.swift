@@ -8,8 +8,13 @@ struct ProblemContext: Sendable {
     var response: TransportResponse?
     /// What the app says that it means.
     var errorClass: ErrorClass?
+    /// Whether it came from something other than the backend, such as a proxy, and the app has not
+    /// said what it means.
+    var isForeign = false
     /// The app's own error because of which there is a problem.
     var underlying: (any Error)?
+    /// Whether a part of the refused operation is done; that is kept on disk, too.
+    var isPartlyDone = false
 }
 
 extension Problem {

@@ -8,6 +8,8 @@ final class RequestFlight: Sendable {
         var isSettled = false
     }
 
+    /// The number of the entry's fetch, see ``EntryState``; 0 if it is not the fetch of an entry.
+    let number: UInt64
     /// How much they matter.
     let priority: RequestPriority
 
@@ -15,9 +17,11 @@ final class RequestFlight: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
+    ///   - number: The number of the entry's fetch, or 0.
     ///   - priority: How much the requests matter.
     ///   - host: Which host is asked, as far as is known before the first request.
-    init(priority: RequestPriority, host: String) {
+    init(number: UInt64, priority: RequestPriority, host: String) {
+        self.number = number
         self.priority = priority
         state = Mutex(State(host: host))
     }

@@ -101,10 +101,10 @@ final class UploadSpool: Sendable {
             guard let lock = LockFile(run.path + lockSuffix) else {
                 throw CocoaError(.fileWriteNoPermission)
             }
-            lock.lock()
+            let isLocked = lock.lock(within: ClientLimits.fileLockWait)
             let begun = Run(url: run, lock: lock)
             // Another process that starts may have taken it for a dead one's before it was locked.
-            if begun.isThere { return begun }
+            if isLocked, begun.isThere { return begun }
             lock.close()
         }
     }

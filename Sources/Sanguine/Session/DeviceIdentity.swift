@@ -44,6 +44,18 @@ protocol IdentityVault: Sendable {
     func erase() throws(SanguineError)
 }
 
+extension URL {
+    /// What tells one server's identity of the device from another's: the server's origin, however
+    /// its address is written.
+    ///
+    /// The text of an address has many forms: with a slash at the end, with the default port, in
+    /// upper case. Each would be another device, and another guest.
+    var identityLabel: String {
+        guard let origin else { return absoluteString }
+        return "\(origin[0])://\(origin[1]):\(origin[2])"
+    }
+}
+
 extension SanguineClient.Configuration {
     /// Where this client's device identity is kept.
     ///
@@ -53,7 +65,12 @@ extension SanguineClient.Configuration {
     func identityVault(reportingTo log: StoreLog) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)
-        if folder == nil { return KeychainIdentityVault(label: server?.absoluteString ?? "") }
+        if folder == nil {
+            return KeychainIdentityVault(
+                label: server?.identityLabel ?? "",
+                former: server?.absoluteString
+            )
+        }
         #endif
         return FileIdentityVault(folder: storeFolder) { file in
             log.movedAside(file, because: "The device's identity could not be read.")

@@ -7,19 +7,24 @@ import Security
 ///
 /// It outlives the app's removal, and with it the guest's account does.
 struct KeychainIdentityVault: IdentityVault {
-    /// What tells one server's identity from another's: the server's address.
+    /// What tells one server's identity from another's: see ``Foundation/URL/identityLabel``.
     private let label: String
+    /// What an earlier version has labelled it with: the text of the server's address.
+    private let former: String?
 
-    /// Keeps the identity for the server of that address.
-    init(label: String) { self.label = label }
+    /// Keeps the identity for the server with that label.
+    init(label: String, former: String?) { (self.label, self.former) = (label, former) }
 
     func identity() throws(SanguineError) -> DeviceIdentity {
-        if let kept = try read() { return kept }
-        let new = DeviceIdentity.random()
+        if let kept = try read(label) { return kept }
+        // The former item stays: an earlier version may be installed again.
+        var earlier: DeviceIdentity?
+        if let former { earlier = try read(former) }
+        let new = earlier ?? DeviceIdentity.random()
         guard let data = try? JSONEncoder().encode(new) else {
             throw .store(.writeFailed("device identity: it cannot be encoded"))
         }
-        var item = item
+        var item = item(label)
         item[kSecValueData] = data
         item[kSecAttrAccessible] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
         switch SecItemAdd(item as CFDictionary, nil) {
@@ -27,7 +32,7 @@ struct KeychainIdentityVault: IdentityVault {
             return new
         case errSecDuplicateItem:
             // Another process was first.
-            if let kept = try read() { return kept }
+            if let kept = try read(label) { return kept }
             throw .store(.readFailed("device identity: the keychain's item cannot be read"))
         case let status:
             throw .store(.writeFailed("device identity: keychain status \(status)"))
@@ -35,14 +40,16 @@ struct KeychainIdentityVault: IdentityVault {
     }
 
     func erase() throws(SanguineError) {
-        let status = SecItemDelete(item as CFDictionary)
-        guard status == errSecSuccess || status == errSecItemNotFound else {
-            throw .store(.writeFailed("device identity: keychain status \(status)"))
+        for label in [label, former].compactMap(\.self) {
+            let status = SecItemDelete(item(label) as CFDictionary)
+            guard status == errSecSuccess || status == errSecItemNotFound else {
+                throw .store(.writeFailed("device identity: keychain status \(status)"))
+            }
         }
     }
 
-    private func read() throws(SanguineError) -> DeviceIdentity? {
-        var query = item
+    private func read(_ label: String) throws(SanguineError) -> DeviceIdentity? {
+        var query = item(label)
         query[kSecReturnData] = true
         query[kSecMatchLimit] = kSecMatchLimitOne
         var result: CFTypeRef?
@@ -61,7 +68,7 @@ struct KeychainIdentityVault: IdentityVault {
         }
     }
 
-    private var item: [CFString: Any] {
+    private func item(_ label: String) -> [CFString: Any] {
         [
             kSecClass: kSecClassGenericPassword,
             kSecAttrService: "sanguine.device-identity",

@@ -7,7 +7,7 @@ import Synchronization
 /// Any number of callers at once cause one request and get one session. The request runs in a task
 /// of its own, so a caller who gives up disturbs nobody.
 ///
-/// The device's identity outlives the user: whoever calls after a sign-out is signed in as this
+/// The device's identity outlives the user: an app that calls after a sign-out is signed in as this
 /// device's guest again, the same account with the same balance. A guest has nothing else to come
 /// back with, and a new account per sign-out would be a new grant.
 ///
@@ -22,8 +22,9 @@ final class SessionKeeper: Authorizer {
         /// The account has become known, or the user has signed in again; before anyone is given
         /// the token.
         var signedIn: @Sendable (_ account: Identifier, _ isFirst: Bool) -> Void
-        /// The server knows the device as another account: the user is another.
-        var replaced: @Sendable (StoredSession) -> Void
+        /// The server knows the device as another account: the user is another, or, of a guest
+        /// whose device identity was lost, the same.
+        var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
     }
 
     private struct Flight {
@@ -37,6 +38,8 @@ final class SessionKeeper: Authorizer {
         var handlers: Handlers?
         /// Whom the app has named, where no server does.
         var named: Owner?
+        /// The device identity that has made the user's sessions, if they are a guest.
+        var guestDevice: String?
         /// Why nothing is given out any more.
         var ending: SanguineError?
     }
@@ -61,7 +64,8 @@ final class SessionKeeper: Authorizer {
         exchange: Exchange,
         store: ClientStore,
         vault: any IdentityVault,
-        named: Owner? = nil
+        named: Owner? = nil,
+        isSignedOut: Bool = false
     ) {
         self.configuration = configuration
         schedule = configuration.schedule(RetrySchedule(attempts: SessionLimits.attempts))
@@ -71,7 +75,13 @@ final class SessionKeeper: Authorizer {
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
-        guarded = Mutex(Guarded(state: SessionState(restoring: stored), named: named))
+        guarded = Mutex(
+            Guarded(
+                state: SessionState(restoring: stored, isSignedOut: isSignedOut),
+                named: named,
+                guestDevice: stored?.guestDevice
+            )
+        )
     }
 
     /// The user's account, once it is known; `nil` after the user's end.
@@ -85,6 +95,10 @@ final class SessionKeeper: Authorizer {
             return guarded.state.account.map { Owner($0) } ?? guarded.named
         }
     }
+
+    var maySignIn: Bool { guarded.withLock { $0.state.maySignIn } }
+
+    func allowSignIn() { guarded.withLock { $0.state.allowSignIn() } }
 
     /// The app has said who the user is.
     ///
@@ -167,6 +181,7 @@ extension SessionKeeper {
             // Under the lock: no sign-out comes between this and a flight that signs in.
             if let ending = guarded.ending { throw ending }
             switch event(&guarded.state) {
+            case .refuse: throw .userChanged
             case .use(let token):
                 return .use(token)
             case .wait(let flight):
@@ -218,16 +233,24 @@ extension SessionKeeper {
                 language: configuration.language
             )
             let answer = try await post("/v1/accounts/guest", body, as: SignedIn.self)
-            return StoredSession(
+            var session = StoredSession(
                 answer.session,
                 account: answer.account.id,
                 at: configuration.clock.now()
             )
+            if answer.account.kind == .guest { session.guestDevice = body.deviceId }
+            return session
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
             let answer = try await post("/v1/sessions/refresh", body, as: Refreshed.self)
             guard let account else { throw .userChanged }
-            return StoredSession(answer.session, account: account, at: configuration.clock.now())
+            var session = StoredSession(
+                answer.session,
+                account: account,
+                at: configuration.clock.now()
+            )
+            session.guestDevice = guarded.withLock { $0.guestDevice }
+            return session
         }
     }
 
@@ -238,8 +261,14 @@ extension SessionKeeper {
                 && [nil, session.account].contains(guarded.state.account)
         }
         if mayStore { Self.write(session, to: store, configuration.logger) }
-        let (landing, handlers) = guarded.withLock { guarded in
-            (guarded.state.landed(session, flight: flight), guarded.handlers)
+        let (landing, handlers, isSameGuest) = guarded.withLock { guarded in
+            let landing = guarded.state.landed(session, flight: flight)
+            // A restored backup has the guest's files without the device's identity.
+            let former = guarded.guestDevice
+            let isSameGuest =
+                former != nil && session.guestDevice != nil && former != session.guestDevice
+            if case .signedIn = landing { guarded.guestDevice = session.guestDevice }
+            return (landing, guarded.handlers, isSameGuest)
         }
         switch landing {
         case .signedIn(let isFirst):
@@ -247,7 +276,7 @@ extension SessionKeeper {
             let outcome = guarded.withLock { $0.flights.removeValue(forKey: flight)?.outcome }
             outcome?.resolve(.success(session.accessToken))
         case .otherAccount:
-            handlers?.replaced(session)
+            handlers?.replaced(session, isSameGuest)
         case .overtaken, .failed, .goOn: break
         }
     }

@@ -13,6 +13,9 @@ import SanguineModel
 ///                        │                       └─────────────────────────────────┘   │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
+/// After a sign-out no guest is made before the app asks for something that needs an account:
+/// screens that still observe would sign the user in again, and store again what was just removed.
+///
 /// The server's word counts, not the clock's: a token that seems alive and is rejected is
 /// refreshed, and the clock only saves the rejection.
 ///
@@ -29,6 +32,8 @@ struct SessionState: Sendable {
         case wait(flight: Int)
         /// Start the flight, then wait for it.
         case start(Request, flight: Int)
+        /// Ask for nothing: the user has signed out, and the app has asked for nothing since.
+        case refuse
     }
 
     /// The request that a flight makes.
@@ -62,12 +67,24 @@ struct SessionState: Sendable {
     private(set) var account: Identifier?
     private var phase = Phase.idle
     private var flights = 0
+    private var isSignedOut: Bool
 
     /// Creates the state with the session that an earlier process left, if there is one.
-    init(restoring session: StoredSession? = nil) {
+    ///
+    /// - Parameters:
+    ///   - session: That session.
+    ///   - isSignedOut: Whether the state follows a sign-out.
+    init(restoring session: StoredSession? = nil, isSignedOut: Bool = false) {
         self.session = session
+        self.isSignedOut = isSignedOut
         account = session?.account
     }
+
+    /// Whether a token may be asked for, although that may make a guest.
+    var maySignIn: Bool { !isSignedOut || account != nil }
+
+    /// Allows a guest to be made: the app has asked for something that needs an account.
+    mutating func allowSignIn() { isSignedOut = false }
 
     /// Someone needs a token.
     mutating func need(at now: Timestamp) -> Need {
@@ -79,7 +96,7 @@ struct SessionState: Sendable {
             }
             return .wait(flight: flight)
         }
-        guard let session else { return start(.guest) }
+        guard let session else { return maySignIn ? start(.guest) : .refuse }
         guard session.isExpiring(at: now) || session.isRejected else {
             return .use(session.accessToken)
         }

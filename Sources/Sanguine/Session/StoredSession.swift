@@ -11,6 +11,8 @@ struct StoredSession: Hashable, Codable, Sendable {
     let expiresIn: Int
     /// Whether the server has rejected the access token.
     var isRejected = false
+    /// The device identity that has made it, if it is a guest's; `nil` for a registered user.
+    var guestDevice: String?
 
     init(_ session: Session, account: Identifier, at now: Timestamp) {
         self.account = account

@@ -37,13 +37,22 @@ final class ClientStore: Sendable {
         ///
         /// `nil` until it is needed: counting them would make the first reader wait.
         var entryBytes: Int64?
+        /// Whether the file says which version of the app has written it.
+        var hasVersion = false
     }
+
+    /// The state that names the version of the app which has written the entries.
+    private static let versionName = "app-version"
 
     private let guarded = Mutex(Guarded())
     private let folder: URL?
     /// Whether no earlier process has left anything here; of another one at the same time it says
     /// nothing.
     let isNew: Bool
+    /// Whether another version of the app has written the entries: they lack what only this one
+    /// can read.
+    let isOfOtherVersion: Bool
+    private let appVersion: Data?
     private let entryLimitBytes: Int64
     let log: StoreLog
 
@@ -53,18 +62,29 @@ final class ClientStore: Sendable {
     /// - Parameters:
     ///   - folder: Where the file lies; `nil` keeps everything in memory.
     ///   - entryLimitBytes: How much the cache's entries may take. Default: 64 MB.
+    ///   - appVersion: The version of the app. Default: that is not known.
     ///   - log: Where failures are said.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
         folder: URL?,
         entryLimitBytes: Int64 = ClientLimits.diskBytes,
+        appVersion: String? = nil,
         log: StoreLog
     ) throws(StoreError) {
         self.folder = folder
+        let version = appVersion.map { Data($0.utf8) }
+        self.appVersion = version
         self.entryLimitBytes = entryLimitBytes
         self.log = log
         isNew = !Self.isThere(folder)
-        if !isNew { try open() }
+        let opened = isNew ? nil : try Self.open(folder)
+        isOfOtherVersion = opened.map { version != nil && $0.version != version } ?? false
+        guard let opened else { return }
+        guarded.withLock { guarded in
+            guarded.connection = .open(opened.database, isOnDisk: opened.isOnDisk)
+            guarded.hasVersion = opened.version == version
+        }
+        opened.note(log)
     }
 
     /// Opens or creates the store, unless it is open or closed: then its ``StoreLog`` says how it
@@ -124,17 +144,30 @@ final class ClientStore: Sendable {
     ///
     /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
-        if data == nil, try database(opening: false) == nil { return }
+        try setStates([name: data])
+    }
+
+    /// Writes or, with `nil`, removes the states of those names, all of them or none.
+    ///
+    /// Durable when it returns.
+    func setStates(_ states: [String: Data?]) throws(StoreError) {
+        if states.values.allSatisfy({ $0 == nil }), try database(opening: false) == nil { return }
         try write { database in
-            guard let data else {
-                try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
-                return
+            for (name, data) in states {
+                guard let data else {
+                    try database.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [name])
+                    continue
+                }
+                try Self.insert(state: name, data, into: database)
             }
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO state (name, data, checksum) VALUES (?, ?, ?)",
-                arguments: [name, data, RowChecksum.of(name, data)]
-            )
         }
+    }
+
+    private static func insert(state name: String, _ data: Data, into database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO state (name, data, checksum) VALUES (?, ?, ?)",
+            arguments: [name, data, RowChecksum.of(name, data)]
+        )
     }
 
     // MARK: - Entries
@@ -182,8 +215,11 @@ final class ClientStore: Sendable {
 
     /// Makes changes in their order, in one transaction.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
-        let isCounted = guarded.withLock { $0.entryBytes != nil }
+        let (isCounted, hasVersion) = guarded.withLock { ($0.entryBytes != nil, $0.hasVersion) }
         let (counted, written) = try write { database in
+            if !hasVersion, let appVersion {
+                try Self.insert(state: Self.versionName, appVersion, into: database)
+            }
             let counted =
                 isCounted
                 ? nil : try Int64.fetchOne(database, sql: "SELECT total(cost) FROM entry") ?? 0
@@ -204,6 +240,7 @@ final class ClientStore: Sendable {
         let isOverLimit = guarded.withLock { guarded in
             let bytes = (guarded.entryBytes ?? counted ?? 0) + written
             guarded.entryBytes = bytes
+            guarded.hasVersion = true
             return bytes > entryLimitBytes
         }
         if isOverLimit { try trimEntries() }
@@ -369,7 +406,7 @@ extension ClientStore {
             aside = try? StoreFile.file(in: folder).moveAside("damaged")
             guard aside != nil, let fresh = try? StoreFile.open(in: folder) else { return false }
             guarded.connection = .open(fresh.database, isOnDisk: true)
-            guarded.entryBytes = nil
+            (guarded.entryBytes, guarded.hasVersion) = (nil, false)
             return true
         }
         if let aside { log.movedAside(aside, because: "\(error)") }
@@ -381,6 +418,13 @@ extension ClientStore {
         var isOnDisk: Bool
         /// Says how it went; the app's code, so under no lock.
         var note: (StoreLog) -> Void
+
+        /// The version of the app that has written the entries; `nil` if it is not known.
+        var version: Data? {
+            let name = ClientStore.versionName
+            let sql = "SELECT data FROM state WHERE name = ?"
+            return try? database.read { try Data.fetchOne($0, sql: sql, arguments: [name]) }
+        }
     }
 
     private static func open(_ folder: URL?) throws(StoreError) -> Opened {

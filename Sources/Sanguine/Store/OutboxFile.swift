@@ -14,7 +14,7 @@ import Synchronization
 /// again.
 ///
 /// One file for each user, in their folder. Of a user who has left the file stays if something in
-/// it waits for their return, see ``leave(until:at:)``.
+/// it waits for their return, see ``leave(for:at:)``.
 ///
 /// The app and its companions (a widget, say) write it at the same time, and SQLite up to 3.51.2
 /// can damage a log that one checkpoints while another writes. So only the app checkpoints, when
@@ -39,7 +39,13 @@ final class OutboxFile: Sendable {
         let name: String
         var arguments: Data
         var phase = OutboxState.Phase.queued
+        /// The epoch of the number at which it is acknowledged.
+        var epoch: Epoch?
         var mayBeDone = false
+        /// When the server first said that it does not know the mutator; `nil` if it never has.
+        var deferredSince: Timestamp?
+        /// How often something other than the backend has answered the mutation.
+        var foreignAnswers = 0
     }
 
     /// How many writes the log may take before it is copied to the file: some MB.
@@ -107,8 +113,9 @@ final class OutboxFile: Sendable {
             try GRDB.Row.fetchAll(
                 database,
                 sql: """
-                    SELECT sequence, id, kind, lane, name, arguments, phase, head, problem
-                    FROM operation WHERE sequence > ? AND (? IS NULL OR kind = ?) ORDER BY sequence
+                    SELECT sequence, id, kind, lane, name, arguments, phase, head, epoch,
+                    problem FROM operation WHERE sequence > ? AND (? IS NULL OR kind = ?)
+                    ORDER BY sequence
                     """,
                 arguments: [sequence, kind?.rawValue, kind?.rawValue]
             )
@@ -154,12 +161,6 @@ final class OutboxFile: Sendable {
     func owner() throws -> Owner? {
         try read { try String.fetchOne($0, sql: "SELECT account FROM owner") }
             .map { Owner(stored: $0) }
-    }
-
-    /// Until when what waits is kept for the user's return; `nil` if no user has left it.
-    func keptUntil() throws -> Timestamp? {
-        try read { try Int64.fetchOne($0, sql: "SELECT kept_until FROM departure") }
-            .map { Timestamp(millisecondsSince1970: $0) }
     }
 
     // MARK: - Writing
@@ -209,6 +210,21 @@ final class OutboxFile: Sendable {
         }
     }
 
+    /// Notes how often something other than the backend has answered mutations that wait.
+    func note(foreignAnswers counts: [Int64: Int]) throws {
+        try transaction { database in
+            for (sequence, count) in counts {
+                try database.cachedStatement(
+                    sql: """
+                        UPDATE operation SET head = ?
+                        WHERE sequence = ? AND phase IN ('queued', 'sending')
+                        """
+                )
+                .execute(arguments: [count, sequence])
+            }
+        }
+    }
+
     /// Says whose operations these are.
     func setOwner(_ owner: Owner) throws {
         try transaction { database in
@@ -242,7 +258,7 @@ final class OutboxFile: Sendable {
                 try database.execute(
                     sql: """
                         INSERT INTO operation (\(Self.columns))
-                        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+                        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
                         WHERE NOT EXISTS (SELECT 1 FROM operation WHERE id = ? OR sequence = ?)
                         """,
                     arguments: StatementArguments(
@@ -252,7 +268,7 @@ final class OutboxFile: Sendable {
             }
         }
         // The other file was flushed long ago, and is removed now.
-        try checkpoint(folders?.lock())
+        try checkpoint(try folders?.lock())
     }
 
     /// Removes operations of one kind.
@@ -266,35 +282,10 @@ final class OutboxFile: Sendable {
         try rewrite()
     }
 
-    /// Leaves what waits for the user's return, and no trace of anything else: the user is gone.
-    ///
-    /// What the authority has done is over: the records that would settle it are removed as well.
-    ///
-    /// - Parameters:
-    ///   - end: Until when what waits is kept.
-    ///   - now: The present; past the end nothing is left.
-    /// - Returns: Whether something waits.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
-    func leave(until end: Timestamp, at now: Timestamp) throws -> Bool {
-        let waits = try transaction { database in
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO departure (one, kept_until) VALUES (1, ?)",
-                arguments: [end.millisecondsSince1970]
-            )
-            try database.execute(
-                sql: "DELETE FROM operation WHERE ? OR phase = 'acknowledged'",
-                arguments: [end <= now]
-            )
-            let sql = "SELECT EXISTS (SELECT 1 FROM operation)"
-            return try Bool.fetchOne(database, sql: sql) ?? false
-        }
-        if waits, folder != nil { try rewrite() }
-        return waits
-    }
-
     /// Leaves no trace of what is over.
-    private func rewrite() throws {
-        let lock = folders?.lock()
+    func rewrite() throws {
+        guard folder != nil else { return }
+        let lock = try folders?.lock()
         defer { lock?.close() }
         writes.withLock { $0 = 0 }
         try opened().writeWithoutTransaction(SQLiteFile.rewrite)
@@ -321,11 +312,11 @@ final class OutboxFile: Sendable {
     }
 
     private static let columns =
-        "sequence, id, lane, kind, name, arguments, phase, head, problem, created_at"
+        "sequence, id, lane, kind, name, arguments, phase, head, problem, created_at, epoch"
 
     private static let insertion = """
         INSERT INTO operation (sequence, id, lane, kind, name, arguments, phase, created_at)
-        VALUES (1 + \(last), ?, ?, ?, ?, ?, 'queued', ?)
+        VALUES (1 + \(last), ?, ?, ?, ?, ?, ?, ?)
         """
 
     private static func insert(
@@ -336,7 +327,7 @@ final class OutboxFile: Sendable {
         let statement = try database.cachedStatement(sql: insertion)
         statement.setUncheckedArguments([
             row.id.description, row.lane, row.kind.rawValue, row.name, row.arguments,
-            moment.millisecondsSince1970,
+            row.mayBeDone ? "sending" : "queued", moment.millisecondsSince1970,
         ])
         try statement.execute()
         return database.lastInsertedRowID
@@ -355,11 +346,17 @@ final class OutboxFile: Sendable {
                 )
                 .execute(arguments: [sequence])
             }
-        case .acknowledged(let sequence, let head):
-            try set("acknowledged", of: sequence, head: head, in: database)
+        case .acknowledged(let sequence, let head, let epoch):
+            try set("acknowledged", of: sequence, head: head, epoch: epoch, in: database)
+        case .reopened(let sequences):
+            for sequence in sequences { try set("sending", of: sequence, in: database) }
+        case .deferred(let sequence, let since, _):
+            try set("sending", of: sequence, head: since, in: database)
         case .refused(let sequence, let problem):
             let text = String(decoding: try WireCoding.encode(problem), as: UTF8.self)
-            try set("refused", of: sequence, problem: text, in: database)
+            // A number says that a part of it is done.
+            let head: Int64? = problem.isPartlyDone ? 0 : nil
+            try set("refused", of: sequence, head: head, problem: text, in: database)
         case .removed(let sequences):
             for sequence in sequences {
                 try database.cachedStatement(sql: "DELETE FROM operation WHERE sequence = ?")
@@ -372,13 +369,16 @@ final class OutboxFile: Sendable {
         _ phase: String,
         of sequence: Int64,
         head: Int64? = nil,
+        epoch: Epoch? = nil,
         problem: String? = nil,
         in database: Database
     ) throws {
         try database.cachedStatement(
-            sql: "UPDATE operation SET phase = ?, head = ?, problem = ? WHERE sequence = ?"
+            sql: """
+                UPDATE operation SET phase = ?, head = ?, epoch = ?, problem = ? WHERE sequence = ?
+                """
         )
-        .execute(arguments: [phase, head, problem, sequence])
+        .execute(arguments: [phase, head, epoch?.text, problem, sequence])
     }
 
     // MARK: - Machinery
@@ -391,17 +391,26 @@ final class OutboxFile: Sendable {
         try writing { try $0.writeWithoutTransaction(body) }
     }
 
-    private func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try writing { try $0.write(body) }
     }
 
+    /// Keeps the app's checkpoints away while a companion writes, until the lock is closed; `nil`
+    /// in the app, whose own checkpoints come between its writes.
+    ///
+    /// To be taken before any other lock, so that no read waits behind it.
+    ///
+    /// - Throws: ``UserFolders/IsLocked``.
+    func lockForCompanion() throws -> LockFile? { isCompanion ? try folders?.lock() : nil }
+
     private func writing<Value>(_ body: (DatabaseQueue) throws -> Value) throws -> Value {
-        // The app's own checkpoints come between its writes; only a companion has to keep away.
-        let lock = isCompanion ? folders?.lock() : nil
-        defer { lock?.close() }
         if isCompanion, let folder, folders?.isPresent(folder) == false { throw IsNotPresent() }
         writes.withLock { $0 += 1 }
-        return try body(opened())
+        do {
+            return try body(opened())
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            throw UserFolders.IsLocked()
+        }
     }
 
     private func opened() throws -> DatabaseQueue {
@@ -444,13 +453,24 @@ extension OutboxFile.Row {
         lane = row["lane"]
         name = row["name"]
         arguments = row["arguments"]
-        switch row["phase"] as String {
+        let phase = row["phase"] as String
+        if phase == "queued" || phase == "sending", let number = row["head"] as Int64? {
+            switch kind {
+            case .mutator: deferredSince = Timestamp(millisecondsSince1970: number)
+            case .mutation: foreignAnswers = Int(clamping: number)
+            }
+        }
+        switch phase {
         case "sending": mayBeDone = true
-        case "acknowledged": phase = .acknowledged(head: row["head"] ?? 0)
+        case "acknowledged":
+            self.phase = .acknowledged(head: row["head"] ?? 0)
+            epoch = (row["epoch"] as String?).flatMap { Epoch($0) }
         case "refused":
             let text = row["problem"] as String? ?? ""
             let problem = try? WireCoding.decode(Problem.self, from: Data(text.utf8))
-            phase = .refused(problem ?? Problem(.internalFault, "Read the server's log."))
+            var refusal = problem ?? Problem(.internalFault, "Read the server's log.")
+            if row["head"] as Int64? != nil { refusal.isPartlyDone = true }
+            self.phase = .refused(refusal)
         default: break
         }
     }

@@ -1,15 +1,20 @@
 import GRDB
+import SanguineModel
 
 /// The tables of an ``OutboxFile``.
 enum OutboxSchema {
-    static let version = 4
+    static let version = 6
 
     /// The schema of a file whose sequence numbers are larger than the floor.
     static func schema(after floor: Int64) -> SQLiteFile.Schema {
         SQLiteFile.Schema(version: version) { database, version in
             // Operations are kept whatever has written them.
             if version < 3 { try number(database, from: version, after: floor) }
-            try database.execute(sql: departure)
+            if version < 5 {
+                try database.execute(sql: "ALTER TABLE operation ADD COLUMN epoch TEXT")
+            }
+            try database.execute(sql: absence)
+            if version >= 4 { try database.execute(sql: departureAsAbsence) }
         }
     }
 
@@ -59,11 +64,29 @@ enum OutboxSchema {
         END;
         """
 
-    // Of a user who has left: until when what waits is kept.
-    private static let departure = """
-        CREATE TABLE departure (
+    // Of a user who has left: for how long what waits is kept, and what has counted of that, in
+    // milliseconds. See `KeptTime`.
+    private static let absence = """
+        CREATE TABLE absence (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-            kept_until INTEGER NOT NULL
+            kept_for INTEGER NOT NULL,
+            counted INTEGER NOT NULL,
+            doubted INTEGER NOT NULL,
+            lasted INTEGER NOT NULL,
+            seen_at INTEGER
         ) STRICT;
+        """
+
+    // Earlier versions wrote until when it is kept, and not since when: it was after the last
+    // operation. A clock that contradicts itself gives the default.
+    private static let departureAsAbsence = """
+        INSERT INTO absence (one, kept_for, counted, doubted, lasted)
+        SELECT 1, iif(rest > 0, rest, \(ClientLimits.waitingOperationsKept.wholeMilliseconds)),
+            0, 0, 0
+        FROM (
+            SELECT kept_until - ifnull((SELECT max(created_at) FROM operation), kept_until) AS rest
+            FROM departure
+        );
+        DROP TABLE departure;
         """
 }

@@ -23,7 +23,7 @@ extension RecordPage {
         self.changes = changes.map { change in
             var value: RecordValue?
             if !change.deleted, case .object(let fields) = change.value {
-                value = RecordValue(fields)
+                value = RecordValue(received: fields)
             }
             let key = RecordKey(change.collection, change.id)
             return Change(key: key, seq: change.seq, value: value)

@@ -66,7 +66,10 @@ struct RecordRow {
         switch value {
         case .string(let text): "s" + text
         case .integer(let number): "i\(number)"
-        case .number(let number): "n\(number)"
+        case .number(let number):
+            // Equal values have one text: `1.0` is `1`, and `-0` is `0`.
+            DecimalDigits(number).integer(as: Int64.self).map { "i\($0)" } ?? "n\(number)"
+        case .decimal(let decimal): "n\(decimal)"
         case .bool(let bool): bool ? "true" : "false"
         case .null, .array, .object: nil
         }

@@ -93,8 +93,27 @@ extension RecordsFile {
     func place() throws -> Place? {
         try read { database in
             try Row.fetchOne(database, sql: "SELECT space, position FROM base")
-                .map { Place(space: $0[0], position: $0[1]) }
+                .map { row in
+                    let epoch = try Self.epoch(.base, in: database)
+                    return Place(space: row[0], position: row[1], epoch: epoch)
+                }
         }
+    }
+
+    /// What has an epoch of its own.
+    enum Numbered: String {
+        case base = "epoch"
+        case restore = "restore epoch"
+    }
+
+    /// The epoch of the numbers of the base, or of a restore.
+    static func epoch(_ numbered: Numbered, in database: Database) throws -> Epoch? {
+        try String.fetchOne(
+            database,
+            sql: "SELECT text FROM note WHERE name = ?",
+            arguments: [numbered.rawValue]
+        )
+        .flatMap { Epoch($0) }
     }
 
     /// Changes whenever another connection has changed the file.

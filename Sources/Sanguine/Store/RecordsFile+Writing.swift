@@ -21,6 +21,8 @@ extension RecordsFile {
     /// A feed that is restored from its start, into a space of its own.
     struct Restore: Hashable, Sendable {
         let space: Int64
+        /// The epoch of its numbers; `nil` if the server did not say.
+        var epoch: Epoch?
         var ranges: [Range]
 
         /// The ``PullAnswer/horizon`` that the server named at its beginning.
@@ -52,6 +54,7 @@ extension RecordsFile {
                 sql: "INSERT OR REPLACE INTO base (one, space, position) VALUES (1, ?, ?)",
                 arguments: [space, batch.next]
             )
+            if let epoch = batch.epoch { try Self.set(epoch, of: .base, in: database) }
             return space
         }
     }
@@ -107,6 +110,7 @@ extension RecordsFile {
             guard let space = rows.first?["space"] as Int64? else { return nil }
             return Restore(
                 space: space,
+                epoch: try Self.epoch(.restore, in: database),
                 ranges: rows.map {
                     Range(
                         number: $0["number"],
@@ -123,12 +127,18 @@ extension RecordsFile {
     ///
     /// - Parameters:
     ///   - ranges: The ranges, and how far each is with the page.
+    ///   - epoch: The epoch of their numbers; `nil` if the server did not say.
     ///   - page: What is known already: ranges that count it are not stored without it.
     /// - Returns: What is to be restored.
     /// - Throws: What the database threw; then nothing has begun.
-    func beginRestore(_ ranges: [Range], with page: RecordPage) throws -> Restore {
+    func beginRestore(
+        _ ranges: [Range],
+        of epoch: Epoch? = nil,
+        with page: RecordPage
+    ) throws -> Restore {
         let space = try write { database in
             try database.execute(sql: "DELETE FROM restore")
+            try Self.set(epoch, of: .restore, in: database)
             let space = try Self.newSpace(in: database)
             for range in ranges { try Self.put(range, of: space, in: database) }
             try put(page, in: space, database)
@@ -136,7 +146,7 @@ extension RecordsFile {
         }
         checkpoint()
         try sweep()
-        return Restore(space: space, ranges: ranges)
+        return Restore(space: space, epoch: epoch, ranges: ranges)
     }
 
     /// A restore was dropped before a page of it was written.
@@ -173,6 +183,23 @@ extension RecordsFile {
     }
 
     // MARK: - Machinery
+
+    private static func set(
+        _ epoch: Epoch?,
+        of numbered: Numbered,
+        in database: Database
+    ) throws {
+        guard let epoch else {
+            return try database.execute(
+                sql: "DELETE FROM note WHERE name = ?",
+                arguments: [numbered.rawValue]
+            )
+        }
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO note (name, text) VALUES (?, ?)",
+            arguments: [numbered.rawValue, epoch.text]
+        )
+    }
 
     private static func newSpace(in database: Database) throws -> Int64 {
         try database.execute(sql: "INSERT INTO space DEFAULT VALUES")

@@ -32,6 +32,8 @@ final class RecordsFile: Sendable {
         var space: Int64
         /// The number of the feed that the base has reached.
         var position: Int64
+        /// The epoch of that number; `nil` if the server did not say.
+        var epoch: Epoch?
     }
 
     struct Connections {

@@ -113,7 +113,7 @@ struct SQLiteFile: Sendable {
 
     private static func options(_ label: String) -> Configuration {
         var options = Configuration()
-        options.busyMode = .timeout(5)  // Seconds: another process may be writing.
+        options.busyMode = .timeout(ClientLimits.databaseLockWait / .seconds(1))
         options.label = label
         options.allowsUnsafeTransactions = true  // They may end in a call of their own.
         return options

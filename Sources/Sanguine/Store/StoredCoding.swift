@@ -9,7 +9,24 @@ import SanguineModel
 enum StoredCoding {
     private static let (positive, negative, none) = ("inf", "-inf", "nan")
 
+    private static let form = StoredForm(
+        .missing,
+        date: { decoder in
+            let container = try decoder.singleValueContainer()
+            if let moment = (try? container.decode(String.self)).flatMap(Timestamp.init) {
+                return moment.date
+            }
+            return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
+        },
+        notFinite: [positive: .infinity, negative: -.infinity, none: .nan],
+        encoder: { makeEncoder() }
+    )
+
     static func encode(_ value: some Encodable) throws -> Data {
+        try makeEncoder().encode(value)
+    }
+
+    private static func makeEncoder() -> JSONEncoder {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.nonConformingFloatEncodingStrategy = .convertToString(
@@ -26,26 +43,17 @@ enum StoredCoding {
                 try container.encode(date.timeIntervalSinceReferenceDate)
             }
         }
-        return try encoder.encode(value)
+        return encoder
     }
 
     static func decode<Value: Decodable>(
         _ type: Value.Type,
         from data: Data
     ) throws(SanguineError) -> Value {
-        let decoder = JSONDecoder()
-        decoder.nonConformingFloatDecodingStrategy = .convertFromString(
-            positiveInfinity: positive,
-            negativeInfinity: negative,
-            nan: none
-        )
-        decoder.dateDecodingStrategy = .custom { decoder in
-            let container = try decoder.singleValueContainer()
-            if let moment = (try? container.decode(String.self)).flatMap(Timestamp.init) {
-                return moment.date
-            }
-            return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
+        do {
+            return try form.decode(type, from: data)
+        } catch {
+            throw .decoding("\(type): \(error.memberFault)")
         }
-        return try WireCoding.decode(type, from: data, with: decoder)
     }
 }

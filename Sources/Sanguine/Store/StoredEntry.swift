@@ -41,8 +41,13 @@ struct StoredEntry: Sendable, Hashable {
         return labels.isEmpty ? "" : "\n" + labels.joined(separator: "\n") + "\n"
     }
 
-    static func label(tag: String) -> String { "t:" + tag.replacing("\n", with: " ") }
-    static func label(dependency: String) -> String { "d:" + dependency.replacing("\n", with: " ") }
+    static func label(tag: String) -> String { "t:" + line(tag) }
+    static func label(dependency: String) -> String { "d:" + line(dependency) }
+
+    /// Equal in SQLite where it is equal in Swift.
+    private static func line(_ name: String) -> String {
+        name.normalized.replacing("\n", with: " ")
+    }
 }
 
 /// FNV-1a with 64 bits: notices a damaged row.

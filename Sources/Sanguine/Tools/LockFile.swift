@@ -11,21 +11,42 @@ import Darwin
 /// A file whose lock keeps other processes away (`flock`).
 struct LockFile {
     private let descriptor: Int32
+    private let onClose: @Sendable () -> Void
 
     /// Opens or creates the file; `nil` if it cannot be.
-    init?(_ path: String) {
+    ///
+    /// - Parameters:
+    ///   - path: The path of the file.
+    ///   - onClose: Called when the lock was given back. Default: nothing.
+    init?(_ path: String, onClose: @escaping @Sendable () -> Void = {}) {
+        self.onClose = onClose
         descriptor = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return nil }
     }
 
-    /// Waits until nobody else has the lock, and takes it.
-    func lock() { while flock(descriptor, LOCK_EX) != 0, errno == EINTR {} }
+    /// Waits for the lock for a bounded time: a process that has it may be suspended.
+    ///
+    /// - Parameter limit: How long.
+    /// - Returns: Whether it was taken.
+    func lock(within limit: Duration) -> Bool {
+        for _ in 0..<max(1, Int(limit / Self.pause)) {
+            if tryLock() { return true }
+            usleep(Self.pauseMicroseconds)
+        }
+        return tryLock()
+    }
+
+    private static let pauseMicroseconds: UInt32 = 5_000
+    private static let pause = Duration.microseconds(Int64(pauseMicroseconds))
 
     /// Takes the lock unless somebody has it.
     func tryLock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
 
     /// Gives the lock back, if it was taken.
-    func close() { closeDescriptor(descriptor) }
+    func close() {
+        closeDescriptor(descriptor)
+        onClose()
+    }
 }
 
 // Outside of the type, whose own `close` would hide the system's.

@@ -7,27 +7,33 @@ struct Exchange: Sendable {
     let clock: any WallClock
     /// What the app makes of an answer that is an error.
     var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
+    /// Whether an answer that is no error is the backend's.
+    var isAnswer: @Sendable (TransportRequest, TransportResponse) -> Bool = { request, response in
+        response.isAnswer(to: request)
+    }
 
     /// What stands between this and the transport, the first outermost.
     var interceptors: [Interceptor] = []
 
-    /// Sends a request and returns the response if its status is 200 to 299.
+    /// Sends a request and returns the response if it is the backend's answer: for a Sanguine
+    /// server one of status 200 to 299 that is no web page.
     ///
     /// - Parameters:
     ///   - request: What to send.
     ///   - report: Is told how much of the body has been sent. Default: nobody is.
     /// - Returns: The response.
-    /// - Throws: The problem for any other status; with `retryAfter` from the header if the body
-    ///   has none.
+    /// - Throws: The problem for any other status, with `retryAfter` from the header if the body
+    ///   has none; ``TransportError/intercepted(_:)`` for a success that is not the backend's.
     func send(
         _ request: TransportRequest,
         _ report: UploadReport? = nil
     ) async throws(SanguineError) -> TransportResponse {
         let response = try await answer(to: request, report)
+        if (200...399).contains(response.status), isAnswer(request, response) { return response }
         guard (200...299).contains(response.status) else {
-            throw .problem(Problem(response, now: clock.now(), errorBody))
+            throw .problem(Problem(response, to: request, now: clock.now(), errorBody))
         }
-        return response
+        throw .transport(.intercepted(response.summary))
     }
 
     private func answer(
@@ -86,7 +92,12 @@ struct Exchange: Sendable {
         var refusal: TransportResponse
         do throws(TransportError) {
             let stream = try await transport.stream(request)
-            if (200...299).contains(stream.response.status) { return stream }
+            if (200...299).contains(stream.response.status) {
+                guard !stream.response.isPage else {
+                    throw TransportError.intercepted(stream.response.summary)
+                }
+                return stream
+            }
             refusal = stream.response
             while refusal.body.count < WireLimits.bodyBytes, let part = try await stream.next() {
                 refusal.body += part
@@ -96,7 +107,7 @@ struct Exchange: Sendable {
         } catch {
             throw .transport(error)
         }
-        throw .problem(Problem(refusal, now: clock.now(), errorBody))
+        throw .problem(Problem(refusal, to: request, now: clock.now(), errorBody))
     }
 }
 
@@ -157,10 +168,12 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - response: The answer.
+    ///   - request: What it answers.
     ///   - now: The time of day, for a `Retry-After` with a date.
     ///   - errorBody: What the app makes of it, which comes first.
     init(
         _ response: TransportResponse,
+        to request: TransportRequest,
         now: Timestamp,
         _ errorBody: (@Sendable (TransportResponse) -> ErrorBody?)? = nil
     ) {
@@ -179,13 +192,32 @@ extension Problem {
         {
             self.init(members, status: status)
         } else {
-            self.init(ProblemCode(status: status), response.wordlessness)
+            let moved = response.permanentAddress(of: request)
+            self.init(
+                ProblemCode(status: status),
+                moved.map { Self.moved(request, to: $0) } ?? response.wordlessness
+            )
             self.status = status
         }
         if retryAfter == nil, let header = response.header("retry-after") {
             retryAfter = RetryAfter.seconds(header, now: now)
         }
-        known = ProblemContext(response: response.short, errorClass: said?.errorClass)
+        known = ProblemContext(
+            response: response.short,
+            errorClass: said?.errorClass,
+            isForeign: said == nil && response.isForeign(to: request)
+        )
+    }
+
+    /// What to do about a new address; without the query, which may be personal.
+    private static func moved(_ request: TransportRequest, to address: URL) -> String {
+        var parts = URLComponents(url: address, resolvingAgainstBaseURL: true)
+        parts?.query = nil
+        parts?.fragment = nil
+        return """
+            The backend has moved '\(request.url.path())' to '\(parts?.string ?? "")' for good. \
+            Correct the path, or the scheme of the address, and try again.
+            """
     }
 }
 
@@ -204,11 +236,9 @@ extension TransportResponse {
         guard !body.isEmpty else {
             return "The backend answered with status \(status) and an empty body."
         }
-        let named = header("content-type")?.prefix { $0 != ";" }
-        let type = named.map(String.init)?.trimmingCharacters(in: .whitespaces) ?? "no named type"
         return """
-            The backend answered with status \(status). Its body, \(body.count) bytes of \(type), \
-            is no problem (RFC 9457).
+            The backend answered with status \(status). Its body, \(body.count) bytes of \
+            \(mediaType ?? "no named type"), is no problem (RFC 9457).
             """
     }
 }

@@ -11,7 +11,10 @@ import FoundationNetworking
 ///
 /// 1. An exchange that has begun ends once: by its completion, its timeout, its cancellation or the
 ///    closing of the session, whichever comes first. The others find nothing to end.
-/// 2. No body in memory is larger than the limit.
+/// 2. No body in memory is larger than the limit, and what comes behind it is not received: the
+///    task is cancelled. On Linux the session heeds no disposition of a response. A success is then
+///    too large; of any other status the body up to the limit is the answer, so that its status is
+///    known.
 ///
 /// Mutable state: `exchanges`, by task identifier, guarded by its mutex. Continuations are resumed
 /// outside of the lock.
@@ -32,16 +35,26 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         /// How often something was sent or received.
         var beats: UInt64 = 0
         var response: HTTPURLResponse?
+        /// The largest body.
+        var limitBytes: Int
         var body = Data()
     }
 
     private let exchanges = Mutex<[Int: Exchange]>([:])
-    private let bodyLimitBytes: Int
+    private let limitBytes: Int
+    private let fileLimitBytes: Int
 
     /// The tasks whose bodies are read while they arrive.
     let streams = StreamReceiver()
 
-    init(bodyLimitBytes: Int) { self.bodyLimitBytes = bodyLimitBytes }
+    /// Creates a receiver.
+    ///
+    /// - Parameters:
+    ///   - limitBytes: The largest body.
+    ///   - fileLimitBytes: The largest body of a type that is neither JSON nor text.
+    init(limitBytes: Int, fileLimitBytes: Int) {
+        (self.limitBytes, self.fileLimitBytes) = (limitBytes, fileLimitBytes)
+    }
 
     func begin(
         _ task: URLSessionTask,
@@ -49,8 +62,11 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         _ continuation: CheckedContinuation<Ending, Never>
     ) {
         exchanges.withLock { exchanges in
-            let exchange = Exchange(continuation: continuation, upload: upload)
-            exchanges[task.taskIdentifier] = exchange
+            exchanges[task.taskIdentifier] = Exchange(
+                continuation: continuation,
+                upload: upload,
+                limitBytes: limitBytes
+            )
         }
     }
 
@@ -103,28 +119,47 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
             end(dataTask, .failure(.invalid("the answer is no HTTP")))
             return completionHandler(.cancel)
         }
-        if streams.opened(dataTask, TransportResponse(http, body: Data())) {
-            return completionHandler(.allow)
-        }
-        guard http.expectedContentLength <= Int64(bodyLimitBytes) else {
-            end(dataTask, .failure(.bodyTooLarge(limitBytes: bodyLimitBytes)))
+        let head = TransportResponse(http, body: Data())
+        if streams.opened(dataTask, head) { return completionHandler(.allow) }
+        let limit = head.isFile ? fileLimitBytes : limitBytes
+        guard http.expectedContentLength <= Int64(limit) || !head.isSuccess else {
+            refuse(dataTask, limit)
             return completionHandler(.cancel)
         }
-        exchanges.withLock { $0[dataTask.taskIdentifier]?.response = http }
+        exchanges.withLock { exchanges in
+            exchanges[dataTask.taskIdentifier]?.response = http
+            exchanges[dataTask.taskIdentifier]?.limitBytes = limit
+        }
         completionHandler(.allow)
+    }
+
+    private func refuse(_ task: URLSessionTask, _ limit: Int) {
+        end(task, .failure(.bodyTooLarge(limitBytes: limit)))
+        task.cancel()
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
         if streams.received(dataTask, data) { return }
-        let isTooLarge = exchanges.withLock { exchanges in
-            let size = (exchanges[dataTask.taskIdentifier]?.body.count ?? 0) + data.count
-            guard size <= bodyLimitBytes else { return true }
-            exchanges[dataTask.taskIdentifier]?.body.append(data)
-            exchanges[dataTask.taskIdentifier]?.beats += 1
-            return false
+        let passed = exchanges.withLock { exchanges -> (limit: Int, short: TransportResponse?)? in
+            let number = dataTask.taskIdentifier
+            // Not taken out: a second reference would copy the body with each part.
+            guard let size = exchanges[number]?.body.count,
+                let limit = exchanges[number]?.limitBytes
+            else { return nil }
+            guard size + data.count <= limit else {
+                guard let http = exchanges[number]?.response else { return (limit, nil) }
+                var short = TransportResponse(http, body: Data())
+                guard !short.isSuccess else { return (limit, nil) }
+                short.body = (exchanges[number]?.body ?? Data()) + data.prefix(limit - size)
+                return (limit, short)
+            }
+            exchanges[number]?.body.append(data)
+            exchanges[number]?.beats += 1
+            return nil
         }
-        guard isTooLarge else { return }
-        end(dataTask, .failure(.bodyTooLarge(limitBytes: bodyLimitBytes)))
+        guard let passed else { return }
+        guard let short = passed.short else { return refuse(dataTask, passed.limit) }
+        end(dataTask, .success(short))
         dataTask.cancel()
     }
 
@@ -167,11 +202,8 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         newRequest request: URLRequest,
         completionHandler: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        let isSameOrigin = request.url?.origin == task.currentRequest?.url?.origin
-        // The transport sends a body again by itself.
-        let upload = exchanges.withLock { $0[task.taskIdentifier]?.upload }
-        let wantsBody = [307, 308].contains(response.statusCode) && (upload?.size ?? 0) > 0
-        completionHandler(isSameOrigin && !wantsBody ? request : nil)
+        // The transport follows by itself.
+        completionHandler(nil)
     }
 }
 
@@ -182,6 +214,17 @@ extension TransportResponse {
             headers["\(name)"] = "\(value)"
         }
         self.init(status: response.statusCode, headers: headers, body: body)
+    }
+}
+
+extension TransportResponse {
+    fileprivate var isSuccess: Bool { (200...299).contains(status) }
+
+    /// Whether the body is of a type that is neither JSON nor text: a picture, say.
+    fileprivate var isFile: Bool {
+        guard let mediaType else { return false }
+        return !mediaType.hasPrefix("text/") && !mediaType.hasSuffix("json")
+            && mediaType != "application/xml"
     }
 }
 

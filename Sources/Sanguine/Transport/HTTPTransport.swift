@@ -89,10 +89,19 @@ public enum TransportError: Error, Hashable, Sendable {
     case offline(String)
     /// The connection broke. The server may have seen the request.
     case interrupted(String)
-    /// The response is larger than the transport accepts.
+    /// The response is a success, and larger than the transport accepts. The server has done what
+    /// was asked.
+    ///
+    /// Of any other status, a transport gives the beginning of the body.
     case bodyTooLarge(limitBytes: Int)
     /// The request cannot be sent as it is, or the response is no HTTP.
     case invalid(String)
+    /// The response is a success, and it is not the backend's: a proxy or the login page of a
+    /// network has answered in its place. The server may have seen the request.
+    ///
+    /// A transport never throws it: ``SanguineClient/Configuration/isAnswer`` decides, and, for the
+    /// answer to a write, whether it has anything of the declared type.
+    case intercepted(String)
 }
 
 extension TransportError: CustomStringConvertible {
@@ -108,9 +117,18 @@ extension TransportError: CustomStringConvertible {
         case .interrupted(let reason):
             "The connection broke before the answer was complete (\(reason)). Try again."
         case .bodyTooLarge(let limit):
-            "The answer is larger than \(limit) bytes. Ask for less at once, such as a page."
+            """
+            The request was answered with success, and the answer is larger than \(limit) bytes. \
+            Ask for less at once, such as a page.
+            """
         case .invalid(let reason):
             "The exchange is no valid HTTP (\(reason)). Check the address of the server."
+        case .intercepted(let reason):
+            """
+            The answer is not the backend's (\(reason)). Sign in to the network and try again. If \
+            the backend does answer so, ask for it in 'Accept', or set 'isAnswer' in \
+            SanguineClient.Configuration.
+            """
         }
     }
 }

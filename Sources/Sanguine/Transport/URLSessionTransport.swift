@@ -9,9 +9,9 @@ import FoundationNetworking
 ///
 /// It uses the session's delegate and nothing newer, because that is what works alike on Apple
 /// platforms and on Linux. A body larger than the limit is cut off while it arrives. A body that is
-/// in a file is read from there while it is sent. A redirect to another origin is not followed, so
-/// that no header goes to a host that it is not meant for; the redirect itself is then the
-/// response.
+/// in a file is read from there while it is sent. A redirect is followed within the origin and with
+/// the same method, header fields and body; any other redirect is itself the response, so that no
+/// header goes to a host that it is not meant for, and no write turns into a read.
 ///
 /// ```swift
 /// let transport = URLSessionTransport()
@@ -30,10 +30,13 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     /// Creates a transport with a session of its own.
     ///
     /// - Parameters:
-    ///   - bodyLimitBytes: The largest body of a response. Default: 8 MiB.
+    ///   - bodyLimitBytes: The largest body of a response that is no file. Default: 8 MiB.
+    ///   - fileLimitBytes: The largest body of a response that is a file: of any type but JSON and
+    ///     text. Default: 25 MiB, what may be uploaded.
     ///   - clock: What measures the timeout.
     public init(
         bodyLimitBytes: Int = ClientLimits.responseBytes,
+        fileLimitBytes: Int = ClientLimits.fileBytes,
         clock: any Clock<Duration> = ContinuousClock()
     ) {
         let configuration = URLSessionConfiguration.ephemeral
@@ -44,7 +47,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         configuration.httpMaximumConnectionsPerHost = ClientLimits.connectionsPerHost
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
-        receiver = ExchangeReceiver(bodyLimitBytes: bodyLimitBytes)
+        receiver = ExchangeReceiver(limitBytes: bodyLimitBytes, fileLimitBytes: fileLimitBytes)
         session = URLSession(
             configuration: configuration,
             delegate: receiver,
@@ -70,20 +73,22 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         try await follow(request, progress)
     }
 
-    /// Sends a request, and again where a redirect wants the same body elsewhere (RFC 9110,
-    /// sections 15.4.8 and 15.4.9): on Linux the session would send none.
+    /// Sends a request, and again where a redirect wants it elsewhere.
+    ///
+    /// The session follows none: on Linux it would send no body again, on Apple's systems no
+    /// `Authorization`.
     private func follow(
         _ request: TransportRequest,
         _ progress: (@Sendable (UploadProgress) -> Void)?
     ) async throws(TransportError) -> TransportResponse {
         var request = request
+        let limit = TimeLimit(request.timeout, on: clock)
         var response = try await exchange(request, progress)
-        for _ in 0..<ClientLimits.redirects where response.wantsBodyAgain {
-            guard let origin = request.url.origin, let target = response.header("location"),
-                let url = URL(string: target, relativeTo: request.url)?.absoluteURL,
-                url.origin == origin
-            else { break }
-            request.url = url
+        let isUpload = progress != nil || request.bodyFile != nil
+        for _ in 0..<ClientLimits.redirects {
+            guard let next = request.redirected(by: response) else { break }
+            request = next
+            if !isUpload { request.timeout = limit.left }
             response = try await exchange(request, progress)
         }
         return response
@@ -139,6 +144,21 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     public func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
+        var request = request
+        let limit = TimeLimit(request.timeout, on: clock)
+        var stream = try await open(request)
+        for _ in 0..<ClientLimits.redirects {
+            guard let next = request.redirected(by: stream.response) else { break }
+            request = next
+            request.timeout = limit.left
+            stream = try await open(request)
+        }
+        return stream
+    }
+
+    private func open(
+        _ request: TransportRequest
+    ) async throws(TransportError) -> TransportStream {
         var urlRequest = URLRequest(request)
         // How long a stream may be silent is its reader's to say.
         urlRequest.timeoutInterval = Self.longestSilence
@@ -182,11 +202,6 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         receiver.endAll(.cancelled)
         session.invalidateAndCancel()
     }
-}
-
-extension TransportResponse {
-    /// Whether it is a redirect of the request as it is, with its method and its body.
-    fileprivate var wantsBodyAgain: Bool { [307, 308].contains(status) }
 }
 
 extension Duration {

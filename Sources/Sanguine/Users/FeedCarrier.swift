@@ -19,7 +19,19 @@ final class FeedCarrier: Sendable {
     /// The number in the feed of what was taken in last; one for each quota, and two.
     ///
     /// A pull's answer may come after what the live feed has brought meanwhile.
-    private let newest = Mutex<[RecordKey: Int64]>([:])
+    private let newest = Mutex(Newest())
+
+    private struct Newest {
+        var epoch: Epoch?
+        var numbers: [RecordKey: Int64] = [:]
+
+        /// Numbers of another epoch say nothing.
+        mutating func enter(_ other: Epoch?) {
+            guard let other, other != epoch else { return }
+            if epoch != nil { numbers = [:] }
+            epoch = other
+        }
+    }
 
     init(balance: BalanceKeeper, partition: Partition, queries: QueryCache) {
         (self.balance, self.partition, self.queries) = (balance, partition, queries)
@@ -30,20 +42,22 @@ final class FeedCarrier: Sendable {
     /// - Parameters:
     ///   - change: The change.
     ///   - isReset: Whether the feed has begun afresh: its numbers are not those of before.
-    func take(_ change: RecordChange, isReset: Bool = false) {
+    ///   - epoch: The epoch of its number; `nil` if the server did not say.
+    func take(_ change: RecordChange, isReset: Bool = false, epoch: Epoch? = nil) {
         let isNew = newest.withLock { newest in
             let key = RecordKey(change.collection, change.id)
-            guard isReset || change.seq >= newest[key, default: 0] else { return false }
-            newest[key] = change.seq
+            newest.enter(epoch)
+            guard isReset || change.seq >= newest.numbers[key, default: 0] else { return false }
+            newest.numbers[key] = change.seq
             return true
         }
         guard isNew else { return }
         switch change.collection {
         case "$balance":
-            if let value = decode(Balance.self, change) { balance.received(value) }
+            if let value = decode(Balance.self, change) { balance.received(value, epoch) }
         case "$quotas":
             if let value = decode(Quota.self, change),
-                !balance.received(value, head: change.seq)
+                !balance.received(value, head: change.seq, epoch)
             {
                 queries?.invalidate(.quotas)
             }

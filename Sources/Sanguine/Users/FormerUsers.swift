@@ -16,8 +16,6 @@ final class FormerUsers: Sendable {
         let place: UserFolders.Place?
         /// Whose it is; `nil` if nobody can say.
         let owner: Owner?
-        /// Until when it is kept for their return.
-        let end: Timestamp
     }
 
     private let left = Mutex<[Left]>([])
@@ -46,16 +44,14 @@ final class FormerUsers: Sendable {
     func add(_ user: UserScope, _ owner: Owner?, _ keeping: SanguineClient.Keeping) -> Bool {
         let outbox = user.outbox.file
         guard outbox.isUsed else { return false }
-        let now = now
-        let end = now + keeping.duration
-        var waits = end > now
+        var waits = keeping.duration > .zero
         do {
-            waits = try outbox.leave(until: end, at: now)
+            waits = try outbox.leave(for: keeping.duration, at: now)
         } catch {
             device.log.failure("\(error)", "The outbox of a user who has left failed.")
         }
         if waits {
-            let former = Left(outbox: outbox, place: user.place, owner: owner, end: end)
+            let former = Left(outbox: outbox, place: user.place, owner: owner)
             left.withLock { $0.append(former) }
         }
         return waits
@@ -83,21 +79,17 @@ final class FormerUsers: Sendable {
     /// Finishes what a death in the middle of a change has left, and removes what is outdated.
     func sweep() {
         for place in device.folders?.left ?? [] {
-            let now = now
             let outbox = OutboxFile(place)
             do {
-                let ending = outbox.isThere ? try outbox.keptUntil() : nil
-                let end = ending ?? now + ClientLimits.waitingOperationsKept
-                guard outbox.isThere, try outbox.leave(until: end, at: now) else {
+                guard outbox.isThere, try outbox.keep(at: now) else {
                     outbox.close()
                     remove(place)
                     continue
                 }
+                try outbox.rewrite()  // A death may have come between.
                 remove(place, keepingOutbox: true)
                 let owner = try outbox.owner()
-                left.withLock {
-                    $0.append(Left(outbox: outbox, place: place, owner: owner, end: end))
-                }
+                left.withLock { $0.append(Left(outbox: outbox, place: place, owner: owner)) }
             } catch {
                 device.log.failure("\(error)", "The outbox of a user who has left failed.")
                 outbox.close()
@@ -109,14 +101,12 @@ final class FormerUsers: Sendable {
     /// Removes what was kept for as long as the sign-out said.
     private func removeOutdated() {
         for former in left.withLock({ $0 }) {
-            let now = now
-            guard former.end <= now else { continue }
             do {
-                _ = try former.outbox.leave(until: former.end, at: now)
+                if try !former.outbox.keep(at: now) { drop(former) }
             } catch {
+                // It is tried again at the next change, or the next launch.
                 device.log.failure("\(error)", "The outbox of a user who has left failed.")
             }
-            drop(former)
         }
     }
 
@@ -126,10 +116,9 @@ final class FormerUsers: Sendable {
             defer { left = [] }
             return left.map(\.outbox)
         }
-        let now = now
         for outbox in outboxes + [user.outbox.file] {
             // What cannot be emptied is removed with its file, or is at the next launch.
-            if outbox.isUsed { _ = try? outbox.leave(until: now, at: now) }
+            if outbox.isUsed { _ = try? outbox.leave(for: .zero, at: now) }
             outbox.close()
         }
     }
@@ -167,7 +156,7 @@ final class FormerUsers: Sendable {
     }
 
     private func drop(_ former: Left, ifEmpty: Bool) throws {
-        if ifEmpty, try former.outbox.leave(until: former.end, at: now) { return }
+        if ifEmpty, try former.outbox.keep(at: now) { return }
         drop(former)
     }
 

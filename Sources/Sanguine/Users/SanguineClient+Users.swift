@@ -5,6 +5,10 @@ extension SanguineClient {
         ///
         /// After that it is removed, at the next launch, sign-in or sign-out. Default: 90 days, see
         /// ``ClientLimits/waitingOperationsKept``. A duration that is not positive keeps nothing.
+        ///
+        /// The clock may be wrong: between two launches, sign-ins or sign-outs at most 7 days
+        /// count, see ``ClientLimits/countedGap``. A longer absence of the user from the device
+        /// makes the time so much longer.
         case waitingOperations(for: Duration = ClientLimits.waitingOperationsKept)
         /// Nothing: what was not sent is lost.
         case nothing

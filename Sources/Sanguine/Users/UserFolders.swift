@@ -29,9 +29,18 @@ struct UserFolders: Sendable {
     private static let presentName = "present"
     private static let lockName = "sanguine-users.lock"
     private let root: URL
+    private let activity: ExpiringActivity
 
     /// The folders in this one.
-    init(_ root: URL) { self.root = root }
+    ///
+    /// - Parameters:
+    ///   - root: The folder of the client.
+    ///   - activity: Keeps the process from being suspended while it holds the lock. Default: the
+    ///     system's.
+    init(_ root: URL, activity: ExpiringActivity = .system) {
+        self.root = root
+        self.activity = activity
+    }
 
     private var users: URL { root.appending(path: "users") }
 
@@ -67,7 +76,7 @@ struct UserFolders: Sendable {
 
     private func write(_ place: Place, _ owner: Owner? = nil) throws {
         try SQLiteFile.makePrivateFolder(root)
-        let lock = lock()
+        let lock = try lock()
         defer { lock?.close() }
         let lines = ["\(place.number)"] + [owner?.text].compactMap(\.self)
         let text = lines.map { $0 + "\n" }.joined()
@@ -152,19 +161,46 @@ struct UserFolders: Sendable {
         }
     }
 
-    /// Takes the lock that keeps other processes away; waits for whoever has it.
-    func lock() -> LockFile? {
-        let lock = LockFile(root.appending(path: Self.lockName).path)
-        lock?.lock()
-        return lock
+    /// Another process holds a lock, and may be suspended.
+    struct IsLocked: Error, CustomStringConvertible {
+        let description = """
+            another process of the app holds the lock of its files and may be suspended: try again
+            """
     }
 
-    /// Takes that lock unless somebody has it.
+    /// This process is about to be suspended, and would hold the lock meanwhile.
+    struct IsSuspended: Error, CustomStringConvertible {
+        let description = """
+            the system is about to suspend this process: try again when it runs the next time
+            """
+    }
+
+    /// Takes the lock that keeps other processes away; `nil` if there can be none.
+    ///
+    /// The process is not suspended while it has the lock.
+    ///
+    /// - Throws: ``IsLocked`` if another process holds it for ``ClientLimits/fileLockWait``;
+    ///   ``IsSuspended``.
+    func lock() throws -> LockFile? {
+        guard let lock = try lockFile() else { return nil }
+        if lock.lock(within: ClientLimits.fileLockWait) { return lock }
+        lock.close()
+        throw IsLocked()
+    }
+
+    /// Takes that lock unless another process has it, or this one is about to be suspended.
     func lockIfFree() -> LockFile? {
-        guard let lock = LockFile(root.appending(path: Self.lockName).path) else { return nil }
+        guard let lock = try? lockFile() else { return nil }
         if lock.tryLock() { return lock }
         lock.close()
         return nil
+    }
+
+    private func lockFile() throws -> LockFile? {
+        guard let end = activity.begin() else { throw IsSuspended() }
+        let lock = LockFile(root.appending(path: Self.lockName).path, onClose: end)
+        if lock == nil { end() }
+        return lock
     }
 }
 

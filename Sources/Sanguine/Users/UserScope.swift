@@ -23,6 +23,9 @@ final class UserScope: Sendable {
     let mutations: MutationDriver
     let functions: FunctionCaller
     private let device: Device
+    /// Whether a user has signed out on this device, so that no guest is signed in before the app
+    /// asks for something.
+    private let isAfterSignOut: Bool
 
     /// Restores what an earlier process left in the user's folder; nothing is begun before
     /// ``start(isActive:)``.
@@ -33,6 +36,7 @@ final class UserScope: Sendable {
     ///   - named: Whom the app has named; nobody counts as named where a server has sessions.
     ///   - floor: What the sequence numbers of operations are larger than, in memory.
     ///   - stored: A session that the user begins with; stored before it is used.
+    ///   - isAfterSignOut: Whether another user was there before. Default: as the folder says.
     ///   - authorizer: Stands for the session in tests.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
@@ -41,14 +45,21 @@ final class UserScope: Sendable {
         named: Owner? = nil,
         floor: Int64 = 0,
         session stored: StoredSession? = nil,
+        isAfterSignOut: Bool = false,
         authorizer: (any Authorizer)? = nil
     ) throws(StoreError) {
         let configuration = device.configuration
         self.device = device
         self.place = place
-        store = try ClientStore(folder: place?.url, log: device.log)
+        store = try ClientStore(
+            folder: place?.url,
+            appVersion: configuration.appVersion,
+            log: device.log
+        )
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
-        let session = Self.session(device, store, named)
+        // Each user has another folder: in a later one a user has signed out before.
+        self.isAfterSignOut = isAfterSignOut || (place?.number ?? 1) > 1
+        let session = Self.session(device, store, named, isSignedOut: self.isAfterSignOut)
         self.session = session
         self.authorizer = authorizer ?? session
         let call = ServerCall(
@@ -60,15 +71,10 @@ final class UserScope: Sendable {
         balance = BalanceKeeper(
             configuration: configuration,
             store: store,
+            zone: { [zone] in zone.current },
             account: self.authorizer.account
         )
-        let backend = device.partition.attempts.backend.with(call)
-        partition = Partition(
-            store: store,
-            attempts: ReadAttempts(backend, configuration),
-            sources: [balance, QuotaSource(balance)],
-            queue: configuration.queue(EntryWriter.label)
-        )
+        partition = Self.partition(device, store, call, [balance, QuotaSource(balance)])
         outbox = Self.outbox(device, place, floor)
         let carrier = FeedCarrier(balance: balance, partition: partition, queries: device.queries)
         records = UserRecords(outbox, observers: device.records, carry: carrier.take)
@@ -96,7 +102,8 @@ final class UserScope: Sendable {
     private static func session(
         _ device: Device,
         _ store: ClientStore,
-        _ named: Owner?
+        _ named: Owner?,
+        isSignedOut: Bool
     ) -> SessionKeeper {
         let configuration = device.configuration
         return SessionKeeper(
@@ -104,7 +111,23 @@ final class UserScope: Sendable {
             exchange: device.exchange,
             store: store,
             vault: device.vault,
-            named: configuration.server == nil ? named : nil
+            named: configuration.server == nil ? named : nil,
+            isSignedOut: isSignedOut
+        )
+    }
+
+    private static func partition(
+        _ device: Device,
+        _ store: ClientStore,
+        _ call: ServerCall,
+        _ sources: [any EntrySource]
+    ) -> Partition {
+        let backend = device.partition.attempts.backend.with(call)
+        return Partition(
+            store: store,
+            attempts: ReadAttempts(backend, device.configuration),
+            sources: sources,
+            queue: device.configuration.queue(EntryWriter.label)
         )
     }
 
@@ -143,6 +166,8 @@ final class UserScope: Sendable {
                 }
             )
         )
+        // What an earlier process has performed since the sign-out is to be sent.
+        if outbox.file.isThere { authorizer.allowSignIn() }
         outbox.start()
         functions.start()
         resume(isActive: isActive)
@@ -172,6 +197,8 @@ final class UserScope: Sendable {
     func signedIn(_ account: Identifier?, isFirst: Bool) {
         if let account { balance.signedIn(account) }
         if isFirst { resume(isActive: false) }
+        // Queries that were observed meanwhile have sent no request.
+        if isFirst, isAfterSignOut { device.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
     }

@@ -216,16 +216,20 @@ package final class Users: Sendable {
     ///   - expected: Who is to leave; nothing happens if they are gone. Default: whoever is there.
     ///   - session: The session that the next user begins with.
     ///   - authorizer: Stands for the next user's session in tests.
+    ///   - heir: The account that receives the operations that wait: a guest gets a new account
+    ///     after the device's identity was lost. Default: none.
     ///   - keeping: What stays of the one who leaves. Default: what waits, for a while.
     /// - Returns: The session to end on the server, if there was one.
     private func change(
         from expected: UserScope?,
         to session: StoredSession?,
         _ authorizer: (any Authorizer)?,
+        heir: Owner? = nil,
         keeping: SanguineClient.Keeping = .waitingOperations()
     ) -> StoredSession? {
         change(from: expected) { former, owner in
             // First of all: whatever fails from here on, nobody else's they become.
+            let owner = heir ?? owner
             departed.note(owner, of: former)
             let next = scope(after: former, session, authorizer)
             // Now companions write no more.
@@ -285,9 +289,10 @@ package final class Users: Sendable {
                     guard let self, let user else { return }
                     signedIn(user, account, isFirst: isFirst)
                 },
-                replaced: { [weak self, weak user] session in
+                replaced: { [weak self, weak user] session, isSameGuest in
                     guard let self, let user else { return }
-                    _ = change(from: user, to: session, nil)
+                    let heir = isSameGuest ? Owner(session.account) : nil
+                    _ = change(from: user, to: session, nil, heir: heir)
                 }
             )
         )
@@ -315,6 +320,7 @@ package final class Users: Sendable {
                 place,
                 floor: former.outbox.file.nextFloor,
                 session: session,
+                isAfterSignOut: true,
                 authorizer: authorizer
             )
         } catch {
@@ -344,6 +350,7 @@ package final class Users: Sendable {
                 device,
                 place,
                 floor: user.outbox.file.nextFloor,
+                isAfterSignOut: true,
                 authorizer: authorizers?.next(nil)
             )
             return (next, begin(next, device: fresh))

@@ -33,6 +33,8 @@ extension Authority {
         }
         if let known = loaded.blob(account, row.id) { return (known.facts, false) }
         try commands.checkRoom(for: row, in: loaded)
+        blobSweep.beginAdding(row.id)
+        defer { blobSweep.endAdding(row.id) }
         try await read { storage throws(StorageError) in
             try await storage.blobs.keep(content.bytes, as: row.id, at: row.createdAt)
         }
@@ -83,11 +85,13 @@ extension Authority {
             blobSweep.position = nil
             return 0
         }
+        // Their time says nothing if the clock has jumped since they were kept.
+        let adding = blobSweep.adding
         let owned = try await read { storage throws(StorageError) in
             try await storage.owned(kept)
         }
         var count = 0
-        for id in kept where !owned.contains(id) {
+        for id in kept where !owned.contains(id) && !adding.contains(id) {
             let isRemoved = try await read { storage throws(StorageError) in
                 // One that is being stored again right now is as good as new.
                 try await storage.blobs.remove(id, keptBefore: horizon)
@@ -99,16 +103,36 @@ extension Authority {
     }
 }
 
-/// How far the search for files that nobody has is.
+/// The progress of the search for files without an owner, and the files that get one now.
 ///
-/// Mutable state: one id, by its mutex.
+/// Mutable state: `state`, by its mutex. There are as many files as uploads that go on.
 final class BlobSweep: Sendable {
-    private let last = Mutex<BlobID?>(nil)
+    private struct State {
+        var last: BlobID?
+        /// How many uploads of each file go on.
+        var adding: [BlobID: Int] = [:]
+    }
+
+    private let state = Mutex(State())
 
     /// The file that was looked at last; `nil` at the beginning.
     var position: BlobID? {
-        get { last.withLock { $0 } }
-        set { last.withLock { $0 = newValue } }
+        get { state.withLock { $0.last } }
+        set { state.withLock { $0.last = newValue } }
+    }
+
+    /// The files that are kept now, and get their owner next.
+    var adding: Set<BlobID> { state.withLock { Set($0.adding.keys) } }
+
+    /// A file is kept next, and gets its owner then.
+    func beginAdding(_ id: BlobID) { state.withLock { $0.adding[id, default: 0] += 1 } }
+
+    /// It has got its owner, or failed to.
+    func endAdding(_ id: BlobID) {
+        state.withLock { state in
+            let others = (state.adding[id] ?? 1) - 1
+            state.adding[id] = others > 0 ? others : nil
+        }
     }
 }
 

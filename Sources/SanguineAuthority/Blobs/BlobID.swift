@@ -8,6 +8,8 @@ public struct BlobID: Hashable, Sendable {
     /// Names the content.
     public init(of content: [UInt8]) { bytes = Array(SHA256.hash(data: content)) }
 
+    fileprivate init(_ hash: SHA256) { bytes = Array(hash.finalize()) }
+
     /// Takes the bytes of a hash, or returns `nil` if they are not 32.
     public init?(bytes: [UInt8]) {
         guard bytes.count == SHA256.byteCount else { return nil }
@@ -34,6 +36,18 @@ public struct BlobID: Hashable, Sendable {
         default: nil
         }
     }
+}
+
+/// Names content that comes in pieces.
+package struct BlobHash {
+    private var hash = SHA256()
+
+    package init() {}
+
+    package mutating func add(_ bytes: [UInt8]) { hash.update(data: bytes) }
+
+    /// The name of what was added.
+    package var id: BlobID { BlobID(hash) }
 }
 
 extension BlobID: CustomStringConvertible {

@@ -26,10 +26,18 @@ extension Authority {
 
     /// Records that the call leaves for the upstream now: from here on its expiry charges it.
     ///
+    /// - Parameters:
+    ///   - call: The call.
+    ///   - evenLate: Whether it may leave also when the time of its hold is over, if the hold is
+    ///     still open. For a process that ages its calls itself. Default: no.
     /// - Returns: Whether it may leave. Its hold may have expired meanwhile.
-    public func markSent(_ call: AcceptedCall) async throws(Problem) -> Bool {
+    /// - Throws: `overloaded` or `internal_fault` for a storage that does not take it.
+    public func markSent(
+        _ call: AcceptedCall,
+        evenLate: Bool = false
+    ) async throws(Problem) -> Bool {
         guard call.hold != nil else { return true }
-        return try await perform(calls.markSent(call))
+        return try await perform(calls.markSent(call, evenLate: evenLate))
     }
 
     /// Takes back a call that was accepted and has not left.
@@ -120,7 +128,9 @@ extension Authority {
         _ account: Identifier,
         _ answer: StoredAnswer
     ) async throws(Problem) -> CallEnding {
-        let body = try? JSONParser.parse(answer.body, limits: .init(values: .max)).value
+        let body = await WireBody.perform(answer.body.count) {
+            try? JSONParser.parse(answer.body, limits: .stored).value
+        }
         let isCancelled = body?["code"]?.string == ProblemCode.callCancelled.rawValue
         return CallEnding(
             state: isCancelled ? .cancelled : .ended,
@@ -153,15 +163,20 @@ extension Authority {
     ///
     /// A hold that cannot be ended keeps no other one from its end.
     ///
-    /// - Parameter limit: How many at most in one turn.
+    /// - Parameters:
+    ///   - limit: How many at most in one turn, with those that are spared. Default: 1,000.
+    ///   - isSpared: Whether a hold stays open although its time is over. Default: none does.
     /// - Returns: How many were ended.
     /// - Throws: The first failure, after all were tried.
     @discardableResult
-    public func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
+    public func expireHolds(
+        limit: Int = 1_000,
+        sparing isSpared: @Sendable (HoldRow) -> Bool = { _ in false }
+    ) async throws(Problem) -> Int {
         let now = clock.now()
         let due = try await read { storage throws(StorageError) in
             try await storage.openHolds(expiringBy: now, limit: limit)
-        }
+        }.filter { !isSpared($0) }
         var count = 0
         var failure: Problem?
         for start in stride(from: 0, to: due.count, by: Self.expiriesAtOnce) {
@@ -262,9 +277,17 @@ extension Authority {
     /// Drops what has served its time, see ``Storage/sweep(_:limit:)``, and the bytes of files that
     /// no account has.
     ///
+    /// - Parameters:
+    ///   - limit: How many rows of each kind, and files, at most. Default: 1,000.
+    ///   - begin: When the oldest run began that makes parts now: later ones stay. Default: none
+    ///     does.
     /// - Returns: How many rows and files were dropped.
+    /// - Throws: `overloaded` or `internal_fault` for a storage that fails.
     @discardableResult
-    public func sweep(limit: Int = 1_000) async throws(Problem) -> Int {
+    public func sweep(
+        limit: Int = 1_000,
+        keepingPartsSince begin: Timestamp? = nil
+    ) async throws(Problem) -> Int {
         let now = clock.now()
         let horizon = SweepHorizon(
             answers: now - settings.answersKept,
@@ -272,7 +295,7 @@ extension Authority {
             holds: now - settings.holdsKept,
             tombstones: now - settings.tombstonesKept,
             results: now,
-            parts: now - settings.partsKept
+            parts: min(now - settings.partsKept, begin ?? now)
         )
         let rows = try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)

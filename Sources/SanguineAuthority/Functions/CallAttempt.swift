@@ -91,9 +91,10 @@ struct CallAttempt: Sendable {
     }
 
     private var flight: Flight {
-        let id = Identifier(at: authority.clock.now())
+        let now = authority.clock.now()
+        let id = Identifier(at: now)
         let name = function.name
-        return Flight(id: id, isStreamed: isStreamed) { [runner, rules, identity] flight in
+        return Flight(id: id, at: now, isStreamed: isStreamed) { [runner, rules, identity] flight in
             runner.unread(flight, of: name, rules, identity.account)
         }
     }
@@ -174,6 +175,7 @@ struct CallAttempt: Sendable {
             ? services.queue.tryEnter(caller, function.name, rules.limits) : nil
         var terms = terms(prepared, of: flight, mayWait: slot == nil)
         terms.unavailable = places.unavailable
+        let expiresAt = services.uptime() + terms.life
         var isAccepted = false
         defer { if !isAccepted, let repetition { runner.takeBack(repetition) } }
         let call: AcceptedCall
@@ -188,6 +190,8 @@ struct CallAttempt: Sendable {
             .price,
             paysForOthers: rules.payer == .first,
             isPlain: !reader.wantsParts,
+            expiresAt: expiresAt,
+            fingerprint: submission.fingerprint,
             cost: prepared.chargeWhenCut
         )
         let origin = CallReply.Origin.run(isKept: question.key != nil)
@@ -243,6 +247,7 @@ struct CallAttempt: Sendable {
         terms.life = max(authority.settings.holdLife, life(prepared, mayWait: true))
         terms.unavailable = places.unavailable
         if flight.isStreamed { terms.run = flight.id }
+        let expiresAt = services.uptime() + terms.life
         var isAccepted = false
         defer { if !isAccepted { flight.leave(isUnread: true) } }
         let call: AcceptedCall
@@ -256,6 +261,8 @@ struct CallAttempt: Sendable {
             flight,
             isFirstPaying ? .cached(cached) : .price,
             isPlain: !reader.wantsParts,
+            expiresAt: expiresAt,
+            fingerprint: submission.fingerprint,
             cost: prepared.chargeWhenCut
         )
         let answer = begin(running, places, .shared)
@@ -344,9 +351,9 @@ struct CallAttempt: Sendable {
 
     /// Accepts a call of which nothing is stored before it ends: its key is reserved until then.
     private func reserved(_ terms: CallTerms) async throws(Problem) -> CallStart {
-        try services.calls.reserve(position, submission.fingerprint)
+        try services.calls.reserve(position, submission.fingerprint, for: terms.operation)
         var isAccepted = false
-        defer { if !isAccepted { services.calls.giveBack(position) } }
+        defer { if !isAccepted { services.calls.release(position, of: terms.operation) } }
         let start = try await authority.start(identity.account, submission.with(.success(terms)))
         if case .accepted = start { isAccepted = true }
         return start
@@ -364,9 +371,8 @@ struct CallAttempt: Sendable {
         call.quota = terms.quota.map {
             QuotaHold(name: $0.name, day: CalendarDay(daysSince1970: 0), units: $0.units)
         }
-        _ = await services.persist { () async throws(Problem) in
-            try await authority.withdraw(call)
-        }
+        let withdrawal = CallSettlement(withdrawing: call, submission.fingerprint, .noTurn)
+        _ = await services.settle(withdrawal)
     }
 
     /// An accepted call is found by its key from now on, and read.

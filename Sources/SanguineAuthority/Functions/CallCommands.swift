@@ -114,13 +114,13 @@ struct CallCommands: Sendable {
     /// Records that the call is about to leave for the upstream.
     ///
     /// Returns whether it still may.
-    func markSent(_ call: AcceptedCall) -> Command<Bool> {
+    func markSent(_ call: AcceptedCall, evenLate: Bool = false) -> Command<Bool> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             guard let id = call.hold else { return Decision(true) }
             // A hold whose time is over may still be open: sent now, it would be charged at once.
-            guard var hold = loaded.hold(id), hold.state == .open, now < hold.expiresAt else {
-                return Decision(false)
-            }
+            guard var hold = loaded.hold(id), hold.state == .open,
+                evenLate || now < hold.expiresAt
+            else { return Decision(false) }
             hold.sent = true
             return Decision(true, changes: [.put(.hold(hold))])
         }

@@ -156,7 +156,7 @@ package final class CallEvents: Sendable {
     // MARK: - A call that has ended
 
     private func next(of answer: StoredAnswer, _ run: Identifier?) async -> CallEvent? {
-        guard let run else { return piece(of: answer) }
+        guard let run else { return await piece(of: answer) }
         switch await stored(run, through: answer.parts) {
         case .parts(let texts): return give(texts)
         case .none(let count): return end(.success(answer), at: answer.parts ?? count)
@@ -165,9 +165,14 @@ package final class CallEvents: Sendable {
     }
 
     /// An answer in one piece, and then its end.
-    private func piece(of answer: StoredAnswer) -> CallEvent? {
-        let (rest, count) = state.withLock { state in
-            let piece = state.piece ?? Self.text(answer).map { [$0] } ?? []
+    private func piece(of answer: StoredAnswer) async -> CallEvent? {
+        var piece = state.withLock { $0.piece }
+        if piece == nil {
+            let text = await WireBody.perform(answer.body.count) { Self.text(answer) }
+            piece = text.map { [$0] } ?? []
+        }
+        let (rest, count) = state.withLock { [piece] state in
+            let piece = state.piece ?? piece ?? []
             state.piece = piece
             return (Array(piece.dropFirst(Int(state.index))), Int64(piece.count))
         }
@@ -223,7 +228,7 @@ package final class CallEvents: Sendable {
     /// The text of an answer in one piece.
     private static func text(_ answer: StoredAnswer) -> String? {
         guard answer.status == 200,
-            let body = try? JSONParser.parse(answer.body, limits: .init(values: .max)).value
+            let body = try? JSONParser.parse(answer.body, limits: .stored).value
         else { return nil }
         return body["output"]?.string
     }

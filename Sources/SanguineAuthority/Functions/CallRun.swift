@@ -5,6 +5,8 @@ struct RunServices: Sendable {
     let authority: Authority
     let queue: CallQueue
     let calls: LiveCalls
+    /// Calls that ended while the storage did not take their end.
+    let unsettled: UnsettledCalls
     let flights: FlightTable
     let tier: ResultTier
     let estimates: CostEstimates
@@ -104,7 +106,10 @@ struct CallRun: Sendable {
         do throws(Problem) {
             let outcome = try await prepared.run(context)
             let charge = min(max(0, outcome.charge), prepared.hold)
-            return .made(output: AnswerEncoder.encode(outcome.output), charge: charge)
+            let output = outcome.output
+            let isLong = output.isLonger(than: WireBody.shortBytes)
+            let bytes = await WireBody.perform(ifLong: isLong) { AnswerEncoder.encode(output) }
+            return .made(output: bytes, charge: charge)
         } catch {
             let progress = flight.log.progress
             if let reason = flight.cutReason {
@@ -138,8 +143,10 @@ struct CallRun: Sendable {
     /// - Returns: `nil` if it may leave.
     private func leave() async -> FlightEnd? {
         if prepared.isSent, !isSent, flight.cutReason == nil {
+            // By elapsed time: a clock that jumps ends no call that runs.
+            guard services.uptime() < leader.expiresAt else { return .failed(.expiredUnsent) }
             do throws(Problem) {
-                guard try await authority.markSent(leader.call) else {
+                guard try await authority.markSent(leader.call, evenLate: true) else {
                     return .failed(.expiredUnsent)
                 }
             } catch {
@@ -244,61 +251,74 @@ extension RunServices {
     /// A failure is not the call's end, which the storage has or gets later: whoever asks again
     /// once told of it must not find it here.
     func end(_ call: RunningCall, with result: Result<Answer, Problem>) {
-        if case .failure = result { calls.remove(call) }
+        let isUnsettled = unsettled.contains(hold: call.call.operation)
+        if case .failure = result { calls.remove(call, isUnsettled: isUnsettled) }
         call.ending.resolve(result)
         call.flight.log.wakeAll()
         call.leave()
-        calls.remove(call)
+        calls.remove(call, isUnsettled: isUnsettled)
     }
 
     /// Settles a call with the end of its run, or forgets it if nothing has happened.
     ///
+    /// An end that the storage does not take is kept, and stored when it does; see
+    /// ``UnsettledCalls``.
+    ///
     /// - Parameters:
     ///   - call: The call.
     ///   - end: How its run has ended.
-    ///   - parts: How many parts its answer has, if it is streamed. Default: all of its run.
     ///   - changes: What is stored beside it.
     /// - Returns: The answer, or why there is none.
     func settle(
         _ call: RunningCall,
         _ end: FlightEnd,
-        parts: Int64? = nil,
         with changes: [Change] = []
     ) async -> Result<Answer, Problem> {
-        guard let callEnd = call.end(end) else {
-            var reason = Problem.noTurn
-            if case .withdrawn(let problem) = end { reason = problem }
-            let result = await persist { () async throws(Problem) in
-                try await authority.withdraw(call.call)
-            }
-            return .failure(result.failure ?? reason)
-        }
-        let count = call.run == nil ? nil : parts ?? call.flight.log.count
-        return await persist { () async throws(Problem) in
-            try await authority.settle(call.call, callEnd, parts: count, with: changes)
+        let settlement = call.settlement(end, parts: call.flight.log.count, with: changes)
+        return await settle(settlement)
+    }
+
+    /// Stores the end of a call, or keeps it until the storage takes it.
+    ///
+    /// - Returns: The answer, or why there is none.
+    func settle(_ settlement: CallSettlement) async -> Result<Answer, Problem> {
+        let result = await persist(settlement)
+        switch result {
+        case .success(let end): return end
+        case .failure(let problem):
+            guard problem.isOfStorage else { return .failure(problem) }
+            if settlement.call.record != .nothing { keep(settlement) }
+            // 503 would say that nothing was changed, and the call was accepted.
+            return .failure(problem.code == .overloaded ? .endUnknown : problem)
         }
     }
 
-    /// Changes an accepted call, and tries again while the storage is busy or failing: the hold's
-    /// expiry is the last resort.
+    /// Keeps the end of a call until the storage takes it, if there is room.
+    private func keep(_ settlement: CallSettlement) {
+        guard unsettled.add(settlement, at: uptime()) else {
+            return leaveToExpiry(settlement.call)
+        }
+        calls.keep(settlement.call, settlement.fingerprint)
+    }
+
+    /// Forgets a call that cannot be settled: the expiry of its hold ends it.
+    func leaveToExpiry(_ call: AcceptedCall) {
+        calls.release(call.position, of: call.operation)
+        reports.left(call)
+    }
+
+    /// Stores the end of a call, and tries again while the storage is busy or failing.
     ///
-    /// - Returns: `operation_in_progress` for a storage that stays overloaded, because the call was
-    ///   accepted, and 503 would say that nothing was changed; all else as it is.
-    func persist<Value>(
-        _ change: () async throws(Problem) -> Value
-    ) async -> Result<Value, Problem> {
+    /// - Returns: The answer, or the reason of a withdrawal; the last failure if it stays so.
+    func persist(_ settlement: CallSettlement) async -> Result<Result<Answer, Problem>, Problem> {
         var attempt = 1
         while true {
             do throws(Problem) {
-                return .success(try await change())
+                return .success(try await settlement.store(in: authority))
             } catch {
-                guard error.code == .overloaded || error.code == .internalFault else {
-                    return .failure(error)
-                }
+                guard error.isOfStorage else { return .failure(error) }
                 reports.notStored(error, attempt)
-                guard attempt < Self.persistAttempts else {
-                    return .failure(error.code == .overloaded ? .endUnknown : error)
-                }
+                guard attempt < Self.persistAttempts else { return .failure(error) }
             }
             try? await delay.sleep(for: .milliseconds(100 << attempt))
             attempt += 1
@@ -309,13 +329,36 @@ extension RunServices {
     private static let persistAttempts = 6
 }
 
-extension Result {
-    fileprivate var failure: Failure? {
-        if case .failure(let error) = self { error } else { nil }
+extension JSONValue {
+    /// Whether it has more bytes than that as JSON, roughly; no more of it is looked at.
+    func isLonger(than bytes: Int) -> Bool {
+        var left = bytes
+        var open = [self]
+        while let value = open.popLast() {
+            switch value {
+            case .string(let text): left -= text.utf8.count + 2
+            case .array(let values):
+                // Each has a comma.
+                guard values.count <= left else { return true }
+                open += values
+            case .object(let members):
+                guard members.count <= left else { return true }
+                for (name, value) in members {
+                    left -= name.utf8.count + 3
+                    open.append(value)
+                }
+            case .null, .bool, .integer, .number, .decimal: left -= 8
+            }
+            if left < 0 { return true }
+        }
+        return false
     }
 }
 
 extension Problem {
+    /// Whether the storage has failed, or is busy: it may take the same change later.
+    var isOfStorage: Bool { code == .overloaded || code == .internalFault }
+
     static var noTurn: Problem {
         Problem(
             .overloaded,
@@ -334,7 +377,7 @@ extension Problem {
         )
     }
 
-    fileprivate static var endUnknown: Problem {
+    static var endUnknown: Problem {
         Problem(
             .operationInProgress,
             "Wait, then send the same request with the same key to get its answer.",

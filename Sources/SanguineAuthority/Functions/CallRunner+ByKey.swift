@@ -16,10 +16,17 @@ extension CallRunner {
             let place = try readerPlace(position.account, address)
             return .events(follow(call, after: reader.after, place), .shared)
         }
-        guard let row = try await services.authority.operation(position) else { throw .noCall }
+        let isUnsettled = services.unsettled.contains(position)
+        let found: OperationRow?
+        do throws(Problem) {
+            found = try await services.authority.operation(position)
+        } catch {
+            throw isUnsettled ? .stillRunning : error
+        }
+        guard let row = found else { throw isUnsettled ? .stillRunning : .noCall }
         switch row.state {
         case .running:
-            throw await patient(.stillRunning, position)
+            throw isUnsettled ? .stillRunning : await patient(.stillRunning, position)
         case .pushed:
             throw .noCall
         case .forgotten:
@@ -28,7 +35,7 @@ extension CallRunner {
                 "Call again with a new key: the answer is no longer kept."
             )
         case .done(let answer):
-            guard answer.isOfCall else { throw .noCall }
+            guard await answer.isOfCall else { throw .noCall }
             return replay(answer, run: row.run, as: reader)
         }
     }
@@ -40,9 +47,12 @@ extension CallRunner {
     ///   for one that cannot be stopped.
     package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
         guard let call = services.calls.call(position) else {
-            guard let row = try await services.authority.operation(position) else { throw .noCall }
+            let isUnsettled = services.unsettled.contains(position)
+            guard let row = try await services.authority.operation(position) else {
+                throw isUnsettled ? .stillRunning : .noCall
+            }
             guard case .done(let answer) = row.state else { throw .stillRunning }
-            guard answer.isOfCall else { throw .noCall }
+            guard await answer.isOfCall else { throw .noCall }
             return try await services.authority.ending(position.account, answer)
         }
         let flight = call.flight
@@ -62,7 +72,13 @@ extension CallRunner {
         let count = call.stopReading()
         await flight.log.waitUntilStored(through: count)
         let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
-        let answer = try await services.settle(call, end, parts: count).get()
+        // One that is not stored is tried no more: the call goes on with its run.
+        let settlement = call.settlement(end, parts: count)
+        let answer: Answer
+        switch await services.persist(settlement) {
+        case .success(let end): answer = try end.get()
+        case .failure(let problem): throw problem.code == .overloaded ? .endUnknown : problem
+        }
         services.end(call, with: .success(answer))
     }
 }
@@ -107,8 +123,11 @@ extension Problem {
 extension StoredAnswer {
     /// Whether it answers a call: one that succeeded says which operation it was.
     fileprivate var isOfCall: Bool {
-        guard status < 400 else { return true }
-        let json = try? JSONParser.parse(body, limits: .init(values: .max)).value
-        return json?["operation"] != nil
+        get async {
+            guard status < 400 else { return true }
+            return await WireBody.perform(body.count) {
+                (try? JSONParser.parse(body, limits: .stored).value)?["operation"] != nil
+            }
+        }
     }
 }

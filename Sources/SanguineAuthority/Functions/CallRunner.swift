@@ -9,8 +9,9 @@ package import SanguineModel
 ///
 /// Invariants:
 ///
-/// 1. Every accepted call is settled or withdrawn exactly once, or left to its hold's expiry if the
-///    storage fails. Then it is never answered like a refusal that changed nothing.
+/// 1. Every accepted call is settled or withdrawn exactly once. One that ends while the storage
+///    fails is settled later, see ``settleEnded()``, or left to its hold's expiry past the limits
+///    of that. It is never answered like a refusal that changed nothing.
 /// 2. At most ``limit`` runs go on at a time, of one account a quarter of them. More wait for their
 ///    turn, within a limit; past it calls are refused.
 /// 3. ``waitUntilIdle()`` returns only when no call runs any more, so that a graceful shutdown
@@ -22,6 +23,8 @@ package final class CallRunner: Sendable {
         package var ended: @Sendable (_ function: String, _ outcome: String) -> Void
         /// The end of a call could not be stored, at that attempt.
         package var notStored: @Sendable (_ problem: Problem, _ attempt: Int) -> Void
+        /// The end of a call will not be stored by this process: the expiry of its hold ends it.
+        package var left: @Sendable (_ call: AcceptedCall) -> Void
         /// A call was answered: from what was kept, with a run of its own, or with that of another.
         package var answered: @Sendable (_ function: String, _ from: CallReply.Origin) -> Void
         /// A streamed run has made its first part, so long after its call was accepted.
@@ -31,6 +34,7 @@ package final class CallRunner: Sendable {
         package init() {
             ended = { _, _ in }
             notStored = { _, _ in }
+            left = { _ in }
             answered = { _, _ in }
             began = { _, _ in }
         }
@@ -138,6 +142,7 @@ package final class CallRunner: Sendable {
             authority: authority,
             queue: CallQueue(limit: limits.running, accountShare: share),
             calls: LiveCalls(),
+            unsettled: UnsettledCalls(),
             flights: FlightTable(over: tier),
             tier: tier,
             estimates: CostEstimates(),
@@ -260,7 +265,10 @@ package final class CallRunner: Sendable {
             {
                 return replay(answer, run: row.run, as: reader)
             }
-            guard services.calls.isAlone(position) else { throw error }
+            // One that has ended is settled soon.
+            guard services.calls.isAlone(position), !services.unsettled.contains(position) else {
+                throw error
+            }
             throw await patient(error, position)
         }
     }
@@ -348,7 +356,7 @@ extension CallRunner {
             call.input,
             call.attachments,
             limit: rules.limits.repeatsPerMinute,
-            at: authority.clock.now()
+            at: services.uptime()
         )
     }
 

@@ -54,6 +54,8 @@ final class Flight: Sendable {
 
     /// The run's id, under which its parts are stored.
     let id: Identifier
+    /// When it was made, by the clock that dates its parts.
+    let beganAt: Timestamp
     /// Whether the answer comes in parts.
     let isStreamed: Bool
     /// The parts.
@@ -68,8 +70,14 @@ final class Flight: Sendable {
     private let state = Mutex(State())
 
     /// Creates a run that its leading call wants.
-    init(id: Identifier, isStreamed: Bool, onUnread: @escaping @Sendable (Flight) -> Void) {
+    init(
+        id: Identifier,
+        at now: Timestamp,
+        isStreamed: Bool,
+        onUnread: @escaping @Sendable (Flight) -> Void
+    ) {
         self.id = id
+        beganAt = now
         self.isStreamed = isStreamed
         self.onUnread = onUnread
     }

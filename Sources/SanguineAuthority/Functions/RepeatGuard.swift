@@ -3,15 +3,16 @@ import Synchronization
 
 /// Counts how often an account makes the same call within a minute.
 ///
-/// Minutes are those of the clock: a window begins with the first call after the last one's end.
-/// What is answered without a run (the same key again, a kept answer) is no repetition.
+/// A minute begins with the first call after the last one's end. It is measured by a clock that
+/// never jumps. What is answered without a run (the same key again, a kept answer) is no
+/// repetition.
 ///
 /// Mutable state: `window`, guarded by the mutex. It counts at most ``capacity`` calls; those that
 /// come after it is full are not counted, so that nobody is refused for others.
 final class RepeatGuard: Sendable {
     private struct Window {
-        var begin = Timestamp(millisecondsSince1970: .min)
-        var end = Timestamp(millisecondsSince1970: .min)
+        /// When it ends; `nil` before the first call.
+        var end: Duration?
         var counts: [[UInt8]: Int] = [:]
     }
 
@@ -23,10 +24,10 @@ final class RepeatGuard: Sendable {
     /// A call that was counted.
     struct Receipt: Sendable {
         fileprivate let key: [UInt8]
-        fileprivate let end: Timestamp
+        fileprivate let end: Duration
     }
 
-    /// Counts a call.
+    /// Counts a call, at a time on a clock that never jumps.
     ///
     /// - Returns: What takes it back; `nil` for one that is not counted.
     /// - Throws: `rate_limited` if it was made as often as it may.
@@ -36,22 +37,25 @@ final class RepeatGuard: Sendable {
         _ input: JSONValue,
         _ attachments: [BlobFacts] = [],
         limit: Int?,
-        at now: Timestamp
+        at now: Duration
     ) throws(Problem) -> Receipt? {
         guard let limit else { return nil }
         let text = String(decoding: input.canonical, as: UTF8.self)
         let files = attachments.map(\.id).joined(separator: " ")
         let key = Fingerprint(function, account.description, text, files).bytes
         let (receipt, rest) = window.withLock { window -> (Receipt?, Duration?) in
-            // A clock that was set back ends the window, too.
-            if now >= window.end || now < window.begin {
-                window = Window(begin: now, end: now + .seconds(60))
+            let end: Duration
+            if let last = window.end, now < last {
+                end = last
+            } else {
+                end = now + .seconds(60)
+                window = Window(end: end)
             }
             let count = window.counts[key]
             guard window.counts.count < Self.capacity || count != nil else { return (nil, nil) }
-            guard count ?? 0 < limit else { return (nil, window.end - now) }
+            guard count ?? 0 < limit else { return (nil, end - now) }
             window.counts[key] = (count ?? 0) + 1
-            return (Receipt(key: key, end: window.end), nil)
+            return (Receipt(key: key, end: end), nil)
         }
         guard let rest else { return receipt }
         throw Problem(

@@ -26,6 +26,10 @@ final class RunningCall: Sendable {
     let paysForOthers: Bool
     /// Whether its answer is waited for in one piece: it wants the run whoever reads it.
     let isPlain: Bool
+    /// When its hold expires, by ``RunServices/uptime``.
+    let expiresAt: Duration
+    /// What tells the request from another one under its key.
+    let fingerprint: Fingerprint
     /// What is charged for what was made, if the run is cut short.
     let cost: @Sendable (CallProgress) -> Int64
     /// Its end: the answer, or why there is none.
@@ -47,6 +51,8 @@ final class RunningCall: Sendable {
         _ terms: Terms,
         paysForOthers: Bool = false,
         isPlain: Bool,
+        expiresAt: Duration,
+        fingerprint: Fingerprint,
         cost: @escaping @Sendable (CallProgress) -> Int64
     ) {
         self.call = call
@@ -54,6 +60,8 @@ final class RunningCall: Sendable {
         self.terms = terms
         self.paysForOthers = paysForOthers
         self.isPlain = isPlain || !flight.isStreamed
+        self.expiresAt = expiresAt
+        self.fingerprint = fingerprint
         self.cost = cost
     }
 
@@ -102,6 +110,35 @@ final class RunningCall: Sendable {
     }
 
     // MARK: - The end
+
+    /// What ends the call in the storage.
+    ///
+    /// - Parameters:
+    ///   - end: How its run has ended.
+    ///   - parts: How many parts its answer has, if it is streamed.
+    ///   - changes: Further changes of the same commit. Default: none.
+    /// - Returns: What is to be stored.
+    func settlement(
+        _ end: FlightEnd,
+        parts: Int64,
+        with changes: [Change] = []
+    ) -> CallSettlement {
+        guard let callEnd = self.end(end) else {
+            var reason = Problem.noTurn
+            if case .withdrawn(let problem) = end { reason = problem }
+            return CallSettlement(withdrawing: call, fingerprint, reason)
+        }
+        var bytes = end.bytes
+        for case .put(.parts(let row)) in changes { bytes += row.texts.count }
+        return CallSettlement(
+            call,
+            fingerprint,
+            callEnd,
+            parts: run == nil ? nil : parts,
+            with: changes,
+            bytes: bytes
+        )
+    }
 
     /// How the call ends with its run.
     ///

@@ -187,6 +187,18 @@ public final class AccessTokens: Sendable {
     /// more than ``capacity`` other sessions have ended.
     public func isValid(_ pass: AccessPass) -> Bool { (try? isKnown(pass)) == true }
 
+    /// Forgets what this process has verified, and which ends it has counted, as a restart does.
+    ///
+    /// The storage says again which sessions go on.
+    func restart() {
+        state.withLock { state in
+            state.verified = [:]
+            // Past all passes, so that each is asked about.
+            state.forgotten = state.ends + 1
+            state.ended = []
+        }
+    }
+
     /// Makes the access tokens of a session worthless from now on.
     ///
     /// To be called when its end is stored.

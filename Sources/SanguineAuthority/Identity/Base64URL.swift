@@ -11,12 +11,22 @@ package enum Base64URL {
 
     /// Returns the bytes, or `nil` if the text is not what ``encode(_:)`` writes.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        guard !text.utf8.contains(where: { "+/=".utf8.contains($0) }) else { return nil }
+        // Any text may come here; what follows looks at characters, which may be of any length.
+        guard text.utf8.allSatisfy(isDigit) else { return nil }
         var padded = String(text).replacing("-", with: "+").replacing("_", with: "/")
         padded += String(repeating: "=", count: (4 - padded.utf8.count % 4) % 4)
         guard let bytes = Data(base64Encoded: padded).map(Array.init),
             encode(bytes) == text  // One text for one value: no stray bits at the end.
         else { return nil }
         return bytes
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
     }
 }

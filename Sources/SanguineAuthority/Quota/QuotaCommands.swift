@@ -8,6 +8,10 @@ import SanguineModel
 /// account's zone now shows a later day. So travelling, or setting another zone, never gives a
 /// second allowance for one day, and over any stretch of time there are no more periods than dates.
 struct QuotaCommands: Sendable {
+    /// How far away the end of a period may be: two days, so that a clock that is set back by a
+    /// day gives no second allowance.
+    private static let longestPeriod: Duration = .seconds(48 * 3_600)
+
     let limits: [String: Int64]
     let now: Timestamp
 
@@ -97,11 +101,18 @@ struct QuotaCommands: Sendable {
         }
     }
 
-    /// The period that runs now: the stored one, or a fresh one if that is over.
+    /// The period that runs now: the stored one, or a fresh one if that is over or has not begun.
+    ///
+    /// A period whose end is more than two days away was begun by a clock that was ahead and has
+    /// been set right since.
     private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
         let today = CalendarDay(containing: now, in: zone)
-        if let row, now < row.resetsAt || today <= row.day { return row }
+        if let row, row.resetsAt <= now + Self.longestPeriod,
+            now < row.resetsAt || today <= row.day
+        {
+            return row
+        }
         return QuotaRow(
             account: profile.id,
             name: name,

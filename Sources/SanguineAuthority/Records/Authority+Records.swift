@@ -40,7 +40,8 @@ extension Authority {
     /// of those that were looked at meet the conditions.
     ///
     /// - Throws: `not_found` for a collection that was not declared, `malformed_request` for
-    ///   members that are no index, too many ids, or a cursor of another list or account.
+    ///   members that are no index, too many ids, or a cursor of another list or account,
+    ///   `overloaded` while an index is being built.
     public func records(
         in name: String,
         for account: Identifier,
@@ -59,6 +60,7 @@ extension Authority {
             looks: Self.looksPerPage
         )
         try query.take(request, collection)
+        try checkIndexes(of: query)
         let list = query.name
         if let text = request.cursor {
             query.after = try cursors.recordPosition(text, list: list, account: account)
@@ -118,6 +120,15 @@ extension Authority {
         return ListPage(items: items)
     }
 
+    private func checkIndexes(of query: RecordQuery) throws(Problem) {
+        let incomplete = incompleteIndexes.all
+        guard !incomplete.isEmpty else { return }
+        for field in Set(query.conditions.keys).union([query.order].compactMap(\.self)).sorted() {
+            let index = IndexName(collection: query.collection, field: field)
+            guard !incomplete.contains(index) else { throw .incomplete(index) }
+        }
+    }
+
     private func collection(_ name: String) throws(Problem) -> RecordCollection {
         guard let collection = settings.schema.collection(name) else {
             throw Problem(.notFound, "Use the name of a collection that the server declares.")
@@ -137,12 +148,12 @@ extension RecordQuery {
     ) throws(Problem) {
         var fields = Array(request.conditions.keys)
         if let order = request.order {
-            isDescending = order.hasPrefix("-")
-            let field = isDescending ? String(order.dropFirst()) : order
+            isDescending = order.utf8.first == UInt8(ascii: "-")
+            let field = isDescending ? String(Substring(order.utf8.dropFirst())) : order
             self.order = field
             fields.append(field)
         }
-        for field in fields where !collection.indexes.contains(field) {
+        for field in fields where !collection.indexes.contains(where: { $0.hasBytes(of: field) }) {
             let known = collection.indexes.joined(separator: "', '")
             throw Problem(.malformedRequest, "Find and order by members with an index: '\(known)'.")
         }
@@ -193,9 +204,7 @@ extension CursorSeal {
 extension RecordRow {
     /// The record as lists have it.
     fileprivate func asItem() throws(Problem) -> RecordChange {
-        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(value)) else {
-            throw .unreadableRecord
-        }
+        guard let value = try? JSONValue(stored: value) else { throw .unreadableRecord }
         return RecordChange(collection: name.collection, id: name.id, seq: seq, value: value)
     }
 }

@@ -52,6 +52,10 @@ extension Authority {
         public var limit: Int?
         /// The ``PullAnswer/horizon`` that the reader was told last.
         public var horizon: Int64?
+        /// The ``PullAnswer/epoch`` that the reader was told last; `nil` if it does not say.
+        ///
+        /// Another one than the storage's leads to a reset.
+        public var epoch: Epoch?
         /// Operations of which to say what became of them, at most ``WireLimits/operationsAsked``;
         /// `nil` for no question.
         public var operations: [Identifier]?
@@ -61,11 +65,13 @@ extension Authority {
             since: Int64,
             limit: Int? = nil,
             horizon: Int64? = nil,
+            epoch: Epoch? = nil,
             operations: [Identifier]? = nil
         ) {
             self.since = since
             self.limit = limit
             self.horizon = horizon
+            self.epoch = epoch
             self.operations = operations
         }
     }
@@ -113,6 +119,7 @@ extension Authority {
         try FeedRead(
             account,
             request,
+            epoch: storage.epoch,
             keys: feedKeys(account, request.operations ?? []),
             bytes: Self.pageBytes
         )
@@ -129,6 +136,7 @@ extension Authority {
             least: query.least,
             head: balance.head,
             horizon: slice.loaded.feed(account)?.horizon ?? 0,
+            epoch: read.epoch,
             begunAt: read.begunAt(balance.head),
             isReset: read.isReset
         )
@@ -174,6 +182,10 @@ extension Authority {
     static let pageBytes = 1 << 20
 
     var sync: SyncCommands {
-        SyncCommands(settings: settings, now: clock.now())
+        SyncCommands(
+            settings: settings,
+            now: clock.now(),
+            incomplete: incompleteIndexes.all
+        )
     }
 }

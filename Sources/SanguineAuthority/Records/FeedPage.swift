@@ -18,6 +18,7 @@ struct FeedPage: Sendable {
     var hasMore = false
     var isReset: Bool
     var horizon: Int64
+    var epoch: Epoch
     var operations: [PushResult]?
 
     /// Takes what belongs on the page.
@@ -29,6 +30,7 @@ struct FeedPage: Sendable {
     ///   - least: The number up to which everything was read, and the cut takes it.
     ///   - head: The newest number of the feed.
     ///   - horizon: The number up to which deletions are forgotten.
+    ///   - epoch: The epoch of the numbers.
     ///   - begunAt: The head when a reader on the way from the start began; 0 for any other.
     ///   - isReset: Whether the reader must forget its records first.
     init(
@@ -38,10 +40,12 @@ struct FeedPage: Sendable {
         least: Int64,
         head: Int64,
         horizon: Int64,
+        epoch: Epoch,
         begunAt: Int64,
         isReset: Bool
     ) {
         self.head = head
+        self.epoch = epoch
         self.isReset = isReset
         next = head
         var cut = cut
@@ -69,7 +73,7 @@ struct FeedPage: Sendable {
         for entry in entries {
             var value: JSONValue?
             if let json = entry.value {
-                value = try? JSONDecoder().decode(JSONValue.self, from: Data(json))
+                value = try? JSONValue(stored: json)
                 guard value != nil else { throw .unreadableRecord }
             }
             changes.append(entry.change(value))
@@ -81,6 +85,7 @@ struct FeedPage: Sendable {
             hasMore: hasMore,
             reset: isReset,
             horizon: horizon > 0 ? horizon : nil,
+            epoch: epoch,
             operations: operations
         )
     }
@@ -90,6 +95,7 @@ struct FeedPage: Sendable {
         var frame = PullAnswer(changes: [], next: next, head: head, hasMore: hasMore)
         frame.reset = isReset
         frame.horizon = horizon > 0 ? horizon : nil
+        frame.epoch = epoch
         frame.operations = operations
         var bytes = Array("{\"changes\":[".utf8)
         for (index, entry) in entries.enumerated() {

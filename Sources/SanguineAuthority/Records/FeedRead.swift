@@ -2,8 +2,8 @@ import SanguineModel
 
 /// What must be read of a feed to answer a reader, one query after the other.
 ///
-/// A reader who has missed deletions that were forgotten, or knows of more than there is, begins
-/// afresh: that turns out with the first slice, and needs another.
+/// A reader who has missed deletions that were forgotten, knows of more than there is, or comes
+/// from another epoch, begins afresh: that turns out with the first slice, and needs another.
 struct FeedRead: Sendable {
     /// What is to be read next.
     private(set) var query: FeedQuery
@@ -11,6 +11,8 @@ struct FeedRead: Sendable {
     private(set) var isReset = false
     /// The operations that the reader asks about.
     let operations: [Identifier]?
+    /// The epoch of the storage that is read.
+    let epoch: Epoch
 
     private let request: Authority.PullRequest
     private var isSecond = false
@@ -21,6 +23,7 @@ struct FeedRead: Sendable {
     init(
         _ account: Identifier,
         _ request: Authority.PullRequest,
+        epoch: Epoch,
         keys: [Key],
         bytes: Int
     ) throws(Problem) {
@@ -31,6 +34,7 @@ struct FeedRead: Sendable {
             )
         }
         self.request = request
+        self.epoch = epoch
         operations = request.operations
         let since = max(0, request.since)
         query = FeedQuery(
@@ -65,7 +69,8 @@ struct FeedRead: Sendable {
         let horizon = slice.loaded.feed(query.account)?.horizon ?? 0
         let since = query.after
         let missed = since > 0 && since < horizon && request.horizon ?? 0 < horizon
-        isReset = missed || since > balance.head
+        let isOther = request.epoch.map { $0 != epoch } ?? false
+        isReset = missed || isOther || since > balance.head
         // A reader that says nothing of the horizon would be sent back to the start again and again
         // if a page ended before it.
         query.least = (isReset || since == 0) && request.horizon == nil ? horizon : 0

@@ -5,13 +5,27 @@ public import SanguineModel
 /// Missing comes first, also for arrays and objects; then `null`, `false`, `true`, numbers by their
 /// size, and texts by their UTF-8. Equal numbers have equal keys, with or without a fraction.
 public struct IndexKey: Hashable, Sendable, Comparable {
-    /// The bytes, at most ``limit``.
+    /// The bytes, at most ``limit``, and one more for a text that is too long.
     public let bytes: [UInt8]
 
-    /// Bytes of a key at most: one for the kind, 512 for a text.
+    /// Bytes of a key at most: one for the kind, 512 for a text or a number.
     public static let limit = 513
 
-    /// Creates the key of a member, or returns `nil` if it is a text that is too long.
+    /// Creates the key by which a record is found that was stored before its member was an index.
+    ///
+    /// A text that is too long stands by its beginning, after all texts that are no longer than
+    /// that; no request can ask for this key.
+    init(ofStored value: JSONValue?) {
+        if let key = IndexKey(value) {
+            self = key
+        } else if case .string(let text)? = value {
+            bytes = [5] + text.utf8.prefix(Self.limit - 1) + [255]
+        } else {
+            bytes = [0]
+        }
+    }
+
+    /// Creates the key of a member, or returns `nil` for a text or a number of too many bytes.
     public init?(_ value: JSONValue?) {
         switch value {
         case nil, .array, .object: bytes = [0]
@@ -19,6 +33,10 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         case .bool(let bool): bytes = [bool ? 3 : 2]
         case .integer(let integer): bytes = Self.bytes(Double(integer), Self.rest(of: integer))
         case .number(let number): bytes = Self.bytes(number, 0)
+        case .decimal(let decimal):
+            let digits = decimal.digits
+            bytes = Self.bytes(of: digits)
+            guard bytes.count <= Self.limit else { return nil }
         case .string(let text):
             guard text.utf8.count < Self.limit else { return nil }
             bytes = [5] + text.utf8
@@ -43,6 +61,25 @@ public struct IndexKey: Hashable, Sendable, Comparable {
             + [high, low].flatMap { word in
                 (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) }
             }
+    }
+
+    // A number with more digits comes behind the integer or the double below it. Those that share
+    // both are ordered by their digits, of which a negative one has the complements.
+    private static func bytes(of digits: DecimalDigits) -> [UInt8] {
+        let number = Double(digits.text) ?? 0
+        let rest: Int64
+        if let floor = digits.floor, let near = Int64(exactly: number) {
+            rest = floor - near
+        } else if number == -0x1p63 {
+            rest = -1  // Below the smallest integer, which has no rest.
+        } else {
+            rest = digits < DecimalDigits(number) ? -1 : 1
+        }
+        let point = UInt32(bitPattern: Int32(digits.point)) ^ 1 << 31
+        let tail =
+            (0..<4).map { UInt8(truncatingIfNeeded: point >> UInt32(24 - 8 * $0)) }
+            + digits.digits
+        return bytes(number, rest) + (digits.isNegative ? tail.map { ~$0 } + [0xFF] : tail)
     }
 
     private static func rest(of integer: Int64) -> Int64 {
@@ -97,9 +134,8 @@ extension RecordCollection {
         owner: Identifier,
         _ fields: RecordFields
     ) -> Result<Set<IndexEntry>, Refusal> {
-        var entries: Set<IndexEntry> = []
         for field in indexes {
-            guard let key = IndexKey(fields[field]) else {
+            guard IndexKey(fields[field]) != nil else {
                 return .failure(
                     Refusal(
                         .invalidContent,
@@ -107,12 +143,29 @@ extension RecordCollection {
                     )
                 )
             }
-            entries.insert(IndexEntry(IndexList(name, in: owner, by: field), key, id))
-            if access == .everyone {
-                entries.insert(IndexEntry(IndexList(name, in: nil, by: field), key, id))
-            }
         }
-        return .success(entries)
+        return .success(storedEntries(of: id, owner: owner, fields))
+    }
+
+    /// Where a record that is stored is found, by all indexes.
+    func storedEntries(
+        of id: RecordID,
+        owner: Identifier,
+        _ fields: RecordFields
+    ) -> Set<IndexEntry> {
+        Set(indexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
+    }
+
+    /// Where a record that is stored is found by one index.
+    func entries(
+        of id: RecordID,
+        owner: Identifier,
+        _ fields: RecordFields,
+        by field: String
+    ) -> [IndexEntry] {
+        let key = IndexKey(ofStored: fields[field])
+        let scopes = access == .everyone ? [owner, nil] : [owner]
+        return scopes.map { IndexEntry(IndexList(name, in: $0, by: field), key, id) }
     }
 
     /// The scope of the names of an account's records.

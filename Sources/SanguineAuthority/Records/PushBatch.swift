@@ -8,6 +8,8 @@ struct PushBatch: Sendable {
         let id: Identifier
         /// The idempotency key.
         let key: String
+        /// Operations of one lane are decided in their order.
+        let lane: String
         /// Of record mutation and arguments; the device, lane and sequence number do not matter.
         let fingerprint: [UInt8]
         /// What to run, or why that cannot be made out.
@@ -82,6 +84,7 @@ extension PushBatch.Operation {
     init(_ pushed: PushedOperation, _ schema: RecordSchema, _ refusal: Refusal?) {
         id = pushed.id
         key = pushed.id.description
+        lane = pushed.lane
         let arguments = AnswerEncoder.encode(pushed.arguments)
         let text = String(decoding: arguments, as: UTF8.self)
         fingerprint = Fingerprint("push", pushed.mutator, text).bytes
@@ -95,15 +98,26 @@ extension PushBatch.Operation {
     ) -> Result<any RecordMutation, Refusal> {
         guard let type = schema.mutation(pushed.mutator) else {
             return .failure(
-                Refusal(.mutatorUnknown, "Declare the mutator on the server before it is used.")
+                Refusal(
+                    .mutatorUnknown,
+                    "Deploy a server that declares the mutator, and send the operation again."
+                )
             )
         }
-        guard let mutator = try? pushed.arguments.decoded(as: type) else {
+        do {
+            return .success(try StoredForm.arguments.decode(type, from: pushed.arguments))
+        } catch {
+            let fault = error.memberFault
             return .failure(
-                Refusal(.invalidContent, "Set 'arguments' to the members that the mutator takes.")
+                Refusal(
+                    .invalidContent,
+                    """
+                    Set 'arguments' to the members that '\(type.name)' takes: \(fault). \
+                    Update the app, or declare a default or a migration on the server.
+                    """
+                )
             )
         }
-        return .success(mutator)
     }
 }
 

@@ -1,18 +1,32 @@
 import Foundation
 import SanguineModel
 
+/// An operation looks records up by an index that does not know all of them.
+///
+/// It is a fault of the source, so no mutator can decide without the records.
+struct IncompleteIndex: Error {
+    let name: IndexName
+}
+
 /// The records that an operation of a push sees: the stored ones, under what the operations before
 /// it have changed.
 struct PushSource: RecordSource {
     let account: Identifier
     let schema: RecordSchema
     private let reader: any RecordReader
+    private let incomplete: Set<IndexName>
     private var changed: [RecordName: RecordRow] = [:]
 
-    init(account: Identifier, schema: RecordSchema, reader: any RecordReader) {
+    init(
+        account: Identifier,
+        schema: RecordSchema,
+        reader: any RecordReader,
+        incomplete: Set<IndexName> = []
+    ) {
         self.account = account
         self.schema = schema
         self.reader = reader
+        self.incomplete = incomplete
     }
 
     /// The name of a record of that account, or of everyone.
@@ -50,6 +64,8 @@ struct PushSource: RecordSource {
         is value: JSONValue,
         limit: Int
     ) throws -> [RecordID] {
+        let index = IndexName(collection: collection, field: field)
+        guard !incomplete.contains(index) else { throw IncompleteIndex(name: index) }
         guard let key = IndexKey(value) else { return [] }
         let list = IndexList(collection, in: account, by: field)
         var ids = Set(try reader.ids(in: list, at: key, limit: limit + changed.count))

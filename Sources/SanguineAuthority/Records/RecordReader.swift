@@ -19,6 +19,37 @@ public protocol RecordReader {
     ///
     /// - Throws: as ``record(_:)``.
     func tombstones(of account: Identifier, limit: Int) throws -> [RecordRow]
+
+    /// The live records of a collection, by scope and id.
+    ///
+    /// - Parameters:
+    ///   - collection: The collection's name.
+    ///   - place: Only records after this place; `nil` from the first.
+    ///   - limit: How many at most.
+    ///   - bytes: After how many bytes of values no further one is begun.
+    /// - Returns: The records; none if there are no more.
+    /// - Throws: as ``record(_:)``.
+    func records(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int,
+        bytes: Int
+    ) throws -> [RecordRow]
+
+    /// The scopes of the lists of a collection that have entries, in order, at most `limit`: `nil`
+    /// for everyone's comes first.
+    ///
+    /// - Throws: as ``record(_:)``.
+    func scopes(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int
+    ) throws -> [Identifier?]
+
+    /// Some entries of a list, at most `limit`.
+    ///
+    /// - Throws: as ``record(_:)``.
+    func entries(in list: IndexList, limit: Int) throws -> [IndexEntry]
 }
 
 /// A part of an account's feed to read, and the rows to read with it, as of the same moment.

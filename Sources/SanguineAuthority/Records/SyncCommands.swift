@@ -5,10 +5,16 @@ import SanguineModel
 struct SyncCommands: Sendable {
     let settings: AuthoritySettings
     let now: Timestamp
+    /// The indexes by which no operation may look.
+    var incomplete: Set<IndexName> = []
 
     /// Decides the operations one after another, each over what those before it have changed.
     ///
-    /// One that is refused contributes nothing and stops nothing.
+    /// One that is refused contributes nothing and stops nothing. One with an unknown mutator or
+    /// collection is not decided, and neither is what follows it in its lane: a later server
+    /// decides them. The same holds for one that looks records up by an index that is being built.
+    /// If nothing else is left, the push is refused with `overloaded`, so that it comes again after
+    /// a while.
     func push(_ account: Identifier, _ batch: PushBatch) -> Command<PushAnswer> {
         let keys = batch.operations.map { Key.operation(account, key: $0.key) }
         return Command(
@@ -20,8 +26,25 @@ struct SyncCommands: Sendable {
                 var known: [String: OperationRow] = [:]
                 for row in loaded.operations { known[row.key] = row }
                 var results: [Identifier: PushResult] = [:]
+                var waiting: Set<String> = []
                 for operation in batch.operations {
-                    results[operation.id] = try draft.decide(operation, known[operation.key])
+                    let before = known[operation.key]
+                    guard before != nil || !waiting.contains(operation.lane) else {
+                        // It comes after one that this server will know later.
+                        results[operation.id] = PushResult(id: operation.id, status: .unknown)
+                        continue
+                    }
+                    let result = try draft.decide(operation, before)
+                    let isEarly = result.problem?.code.awaitsDeployment == true
+                    if before == nil, isEarly || result.status == .unknown {
+                        waiting.insert(operation.lane)
+                    }
+                    results[operation.id] = result
+                }
+                if let index = draft.incomplete,
+                    results.values.allSatisfy({ $0.status == .unknown })
+                {
+                    throw .incomplete(index)
                 }
                 try draft.dropTombstones()
                 let answer = PushAnswer(
@@ -68,7 +91,12 @@ struct SyncCommands: Sendable {
         return PushDraft(
             balance: balance,
             feed: loaded.feed(account) ?? FeedRow(account: account),
-            source: PushSource(account: account, schema: settings.schema, reader: reader),
+            source: PushSource(
+                account: account,
+                schema: settings.schema,
+                reader: reader,
+                incomplete: incomplete
+            ),
             settings: settings,
             now: now
         )
@@ -86,6 +114,8 @@ struct SyncCommands: Sendable {
 ///    at most ``AuthoritySettings/tombstonesPerAccount``, if there were before.
 struct PushDraft {
     private(set) var balance: BalanceRow
+    /// The first index by which an operation looked in vain, because it is being built.
+    private(set) var incomplete: IndexName?
     private var feed: FeedRow
     private var source: PushSource
     private var stored: [Change] = []
@@ -116,7 +146,17 @@ struct PushDraft {
     /// Changes records without an operation; `nil` deletes.
     ///
     /// - Throws: ``Refusal`` for what no operation could do, or what the storage failed with.
-    mutating func put(_ changes: [RecordKey: RecordValue?]) throws { apply(try edits(changes)) }
+    mutating func put(_ changes: [RecordKey: RecordValue?]) throws {
+        var changes = changes
+        for case (let key, let value?) in changes {
+            do {
+                changes[key] = try value.put(over: source.record(key)?.value)
+            } catch let error as EncodingError {
+                throw Refusal.unstorable(key, error)
+            }
+        }
+        apply(try edits(changes))
+    }
 
     /// Drops the oldest tombstones past those that the account may have.
     ///
@@ -154,9 +194,16 @@ struct PushDraft {
             return PushResult(id: operation.id, status: .applied, head: balance.head)
         case .failure(let refusal as Refusal):
             let problem = refusal.brief.problem
-            let body = AnswerEncoder.encode(problem)
-            remember(operation, .pushed(head: balance.head, refusal: body))
+            if !refusal.code.awaitsDeployment {
+                let body = AnswerEncoder.encode(problem)
+                remember(operation, .pushed(head: balance.head, refusal: body))
+            }
             return PushResult(id: operation.id, status: .refused, problem: problem)
+        case .failure(let index as IncompleteIndex):
+            incomplete = incomplete ?? index.name
+            return PushResult(id: operation.id, status: .unknown)
+        case .failure(let problem as Problem):
+            throw problem
         case .failure:
             throw Problem(.internalFault, "Send the operations again: they take effect once.")
         }
@@ -251,7 +298,7 @@ struct PushDraft {
 
     private func edit(_ key: RecordKey, to value: RecordValue?) throws -> Edit? {
         guard let collection = source.schema.collection(key.collection) else {
-            throw Refusal(.notFound, "Declare the collection '\(key.collection)' first.")
+            throw Refusal(.collectionUnknown, "Declare the collection '\(key.collection)' first.")
         }
         let name = source.name(of: key.id, in: collection)
         let old = try source.row(name)
@@ -260,9 +307,9 @@ struct PushDraft {
         }
         var unindexed: Set<IndexEntry> = []
         if let old, old.isLive {
-            let fields = try RecordValue(json: Data(old.value)).fields()
-            // A text that is too long now stood nowhere.
-            unindexed = (try? entries(key.id, fields, collection).get()) ?? []
+            // One that is no JSON was indexed without its members, and can be deleted only.
+            let fields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
+            unindexed = collection.storedEntries(of: key.id, owner: balance.account, fields)
         }
         guard let value else {
             guard old?.isLive == true else { return nil }
@@ -271,11 +318,12 @@ struct PushDraft {
         // The order of a list that others read is not the writer's to choose.
         let createdAt = old?.isLive == true ? old?.createdAt ?? now : now
         let (json, fields) = try Self.checked(
+            key,
             value,
             createdAt: collection.isStamped ? createdAt : nil
         )
         if let old, old.isLive, old.value == json { return nil }
-        let indexed = try entries(key.id, fields, collection).get()
+        let indexed = try collection.entries(of: key.id, owner: balance.account, fields).get()
         return Edit(
             name: name,
             old: old,
@@ -285,26 +333,20 @@ struct PushDraft {
         )
     }
 
-    private func entries(
-        _ id: RecordID,
-        _ fields: RecordFields,
-        _ collection: RecordCollection
-    ) -> Result<Set<IndexEntry>, Refusal> {
-        collection.entries(of: id, owner: balance.account, fields)
-    }
-
     private static func checked(
+        _ key: RecordKey,
         _ value: RecordValue,
         createdAt: Timestamp?
     ) throws -> ([UInt8], RecordFields) {
-        var fields: RecordFields
+        let fields: RecordFields
         let json: [UInt8]
         do {
+            var value = value
+            if let createdAt { value = try value.setting("createdAt", to: createdAt.json) }
             fields = try value.fields()
-            if let createdAt { fields["createdAt"] = createdAt.json }
-            json = Array(try RecordValue(fields).json())
+            json = Array(try value.json())
         } catch {
-            throw Refusal(.invalidContent, "Give the record members that JSON can hold.")
+            throw error as? Refusal ?? .unstorable(key, error)
         }
         guard json.count <= WireLimits.recordBytes else {
             throw Refusal(

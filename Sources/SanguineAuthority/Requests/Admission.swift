@@ -100,17 +100,19 @@ package struct Admission: Sendable {
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
         let bytes = try await request.body()
-        let content = try WireBody.decode(Content.self, from: bytes)
-        let text =
-            switch content {
-            case .success(let content): meaning(content)
-            case .failure: String(decoding: bytes, as: UTF8.self)
-            }
-        return Submission(
-            key: key,
-            fingerprint: Fingerprint(request.method, request.path, text),
-            content: content
-        )
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            let content = try WireBody.decode(Content.self, from: bytes)
+            let text =
+                switch content {
+                case .success(let content): meaning(content)
+                case .failure: String(decoding: bytes, as: UTF8.self)
+                }
+            return Submission(
+                key: key,
+                fingerprint: Fingerprint(request.method, request.path, text),
+                content: content
+            )
+        }
     }
 
     /// Lets in a request that has a body and needs no key.
@@ -119,7 +121,7 @@ package struct Admission: Sendable {
         as type: Content.Type = Content.self
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
         let identity = try await read(request)
-        return (identity, try WireBody.decode(Content.self, from: try await request.body()))
+        return (identity, try await decoded(Content.self, request))
     }
 
     /// Lets in a push, whose operations are measured each for itself.
@@ -131,15 +133,18 @@ package struct Admission: Sendable {
         let identity = try await read(request)
         let most = WireLimits.pushedOperations
         let limits = JSONParser.Limits(unit: "operations", units: most)
-        switch try WireBody.parse(try await request.body(), limits: limits) {
-        case .success(let document):
-            if case .array(let all) = document.value["operations"], all.count > most {
-                return (identity, .failure(.tooManyOperations), [])
+        let bytes = try await request.body()
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            switch try WireBody.parse(bytes, limits: limits) {
+            case .success(let document):
+                if case .array(let all) = document.value["operations"], all.count > most {
+                    return (identity, .failure(.tooManyOperations), [])
+                }
+                let pushed = try WireBody.decode(PushRequest.self, from: document.value)
+                return (identity, pushed, document.overLimit)
+            case .failure(let problem):
+                return (identity, .failure(problem), [])
             }
-            let pushed = try WireBody.decode(PushRequest.self, from: document.value)
-            return (identity, pushed, document.overLimit)
-        case .failure(let problem):
-            return (identity, .failure(problem), [])
         }
     }
 
@@ -148,7 +153,7 @@ package struct Admission: Sendable {
         withBody request: any WireRequest
     ) async throws(Problem) -> (AccessPass, Result<EmptyBody, Problem>) {
         let pass = try await live(request)
-        return (pass, try WireBody.decode(EmptyBody.self, from: try await request.body()))
+        return (pass, try await decoded(EmptyBody.self, request))
     }
 
     /// Lets in a request without a token, limited by where it comes from.
@@ -159,10 +164,22 @@ package struct Admission: Sendable {
         try request.checkAddress()
         try request.admitAnonymous()
         let bytes = try await request.body()
-        // What follows is a look-up and a signature, whatever the body says.
-        let time = ProcessorTime()
-        defer { request.charge(time.spent + ProcessorTime.signature) }
-        return try WireBody.decode(Content.self, from: bytes).get()
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            // What follows is a look-up and a signature, whatever the body says.
+            let time = ProcessorTime()
+            defer { request.charge(time.spent + ProcessorTime.signature) }
+            return try WireBody.decode(Content.self, from: bytes).get()
+        }
+    }
+
+    private func decoded<Content: Decodable & Sendable>(
+        _ type: Content.Type,
+        _ request: any WireRequest
+    ) async throws(Problem) -> Result<Content, Problem> {
+        let bytes = try await request.body()
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            try WireBody.decode(Content.self, from: bytes)
+        }
     }
 
     private func idempotencyKey(_ request: any WireRequest) throws(Problem) -> String {
@@ -172,9 +189,7 @@ package struct Admission: Sendable {
                 "Send an 'Idempotency-Key' header with a new UUID, and the same one on a retry."
             )
         }
-        guard WireLimits.idempotencyKeyCharacters.contains(key.utf8.count),
-            key.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else {
+        guard key.isIdempotencyKey else {
             throw Problem(
                 .idempotencyKeyInvalid,
                 "Send an 'Idempotency-Key' of 1 to 128 visible ASCII characters."
@@ -226,5 +241,13 @@ package struct Admission: Sendable {
                 "Leave 'X-User-Id' out, or set it to the 'sub' of the access token."
             )
         }
+    }
+}
+
+extension StringProtocol {
+    /// Whether the text may be an idempotency key.
+    var isIdempotencyKey: Bool {
+        WireLimits.idempotencyKeyCharacters.contains(utf8.count)
+            && utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 }

@@ -20,23 +20,25 @@ extension Endpoints {
         let operations = try request.query.operations()
         let identity = try await admission.read(request)
         guard let operations else {
-            return .read(try await authority.balanceJSON(identity.account).body, to: request)
+            let (body, head) = try await authority.balanceJSON(identity.account)
+            return .read(body, at: head, to: request)
+        }
+        guard operations.allSatisfy(\.isIdempotencyKey) else {
+            throw Problem(.malformedRequest, "Set 'operations' to idempotency keys.")
         }
         let balance = try await authority.balance(
             identity.account,
             operations: operations.map(String.init)
         )
-        return .read(balance, to: request)
+        return .read(AnswerEncoder.encode(balance), at: balance.head, to: request)
     }
 
     @Sendable
     private func quotas(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let identity = try await admission.read(request)
         let (quotas, head) = try await authority.quotas(identity.account)
-        var answer = WireAnswer.read(quotas, to: request)
         // A client with calls in flight must know of what time the quotas are.
-        answer.fields.append((.sanguineHead, String(head)))
-        return answer
+        return .read(AnswerEncoder.encode(quotas), at: head, to: request)
     }
 
     @Sendable

@@ -51,24 +51,33 @@ extension Endpoints {
             since: try query.number("since") ?? 0,
             limit: try query.number("limit", from: 1).map { Int(clamping: $0) },
             horizon: try query.number("horizon"),
+            epoch: try epoch(query),
             operations: operations
         )
+    }
+
+    private static func epoch(_ query: WireQuery) throws(Problem) -> Epoch? {
+        guard let text = query["epoch"] else { return nil }
+        guard let epoch = Epoch(text) else {
+            throw Problem(.malformedRequest, "Set 'epoch' to that of a pull, or leave it out.")
+        }
+        return epoch
     }
 
     /// Where the reader of a live connection is: a reconnecting one says so in `Last-Event-ID`,
     /// whatever its address says; one that says nothing gets everything.
     ///
     /// - Throws: `malformed_request` for what is no number of a feed.
-    package static func livePosition(_ request: any WireRequest) throws(Problem) -> Int64 {
+    package static func livePosition(_ request: any WireRequest) throws(Problem) -> FeedMark {
         let resumed = request.field(.lastEventID).flatMap { $0.isEmpty ? nil : $0 }
-        guard let text = resumed ?? request.query["since"] else { return 0 }
-        guard let number = Int64(text), number >= 0 else {
+        guard let text = resumed ?? request.query["since"] else { return FeedMark(number: 0) }
+        guard let place = FeedMark(text) else {
             throw Problem(
                 .malformedRequest,
-                "Set 'since' and 'Last-Event-ID' to a number of the feed, or leave them out."
+                "Set 'since' and 'Last-Event-ID' to the id of an event, or leave them out."
             )
         }
-        return number
+        return place
     }
 
     @Sendable
@@ -93,15 +102,22 @@ extension Endpoints {
         _ query: WireQuery,
         _ list: WireListQuery
     ) throws(Problem) -> Authority.RecordsRequest {
+        let indexHint = "Find and order by members with an index."
         var asked = Authority.RecordsRequest(limit: list.limit, cursor: list.cursor)
         for (name, text) in query.items {
             switch name {
-            case "order": asked.order = text
+            case _ where name.utf8.count > WireLimits.memberNameBytes:
+                throw Problem(.malformedRequest, "Send parameters with shorter names.")
+            case "order":
+                guard text.isMemberName else { throw Problem(.malformedRequest, indexHint) }
+                asked.order = text
             case "ids":
                 // What is no id names no record.
-                asked.ids = text.split(separator: ",").compactMap { RecordID($0) }
+                asked.ids = text.utf8.split(separator: UInt8(ascii: ","))
+                    .compactMap { RecordID(Substring($0)) }
             default:
-                guard name.hasPrefix("where.") else { continue }
+                guard name.utf8.starts(with: "where.".utf8) else { continue }
+                guard name.isMemberName else { throw Problem(.malformedRequest, indexHint) }
                 guard text.utf8.count <= WireLimits.conditionBytes else {
                     throw Problem(
                         .malformedRequest,

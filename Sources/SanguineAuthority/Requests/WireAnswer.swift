@@ -99,6 +99,25 @@ package struct WireAnswer: Sendable {
         read(AnswerEncoder.encode(body), isPersonal: isPersonal, to: request)
     }
 
+    /// What was read as of a number of the account's feed.
+    static func read(_ body: [UInt8], at head: Int64, to request: any WireRequest) -> WireAnswer {
+        var answer = read(body, to: request)
+        answer.fields.append((.sanguineHead, String(head)))
+        return answer
+    }
+
+    /// The answer with the epoch of its numbers.
+    ///
+    /// A number is in a field `Sanguine-Head`, or in an event of a stream.
+    package func stamped(with epoch: Epoch) -> WireAnswer {
+        guard stream != nil || fields.contains(where: { $0.field == .sanguineHead }) else {
+            return self
+        }
+        var answer = self
+        answer.fields.append((.sanguineEpoch, epoch.text))
+        return answer
+    }
+
     /// A refusal.
     package static func problem(_ problem: Problem) -> WireAnswer {
         var fields = [

@@ -25,6 +25,28 @@ package enum WireBody {
         return bytes
     }
 
+    /// Bytes of JSON that are read on the thread of a connection: 16 KiB.
+    package static let shortBytes = 1 << 14
+
+    /// Reads or writes JSON: on this thread if it is short, or on one that no connections share.
+    package static func perform<Value: Sendable, Failure: Error>(
+        ifLong isLong: Bool,
+        _ work: () throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        guard isLong else { return try work() }
+        return try await withTaskExecutorPreference(globalConcurrentExecutor) {
+            () async throws(Failure) in try work()
+        }
+    }
+
+    /// Reads so many bytes of JSON, on a thread that no connections share if they are many.
+    package static func perform<Value: Sendable, Failure: Error>(
+        _ bytes: Int,
+        _ work: () throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        try await perform(ifLong: bytes > shortBytes, work)
+    }
+
     /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
     ///
     /// - Parameters:
@@ -61,7 +83,10 @@ package enum WireBody {
                 return .failure(
                     Problem(
                         .invalidContent,
-                        "Send the member '\(text)' once: equal as Unicode has it is equal."
+                        """
+                        Send the member '\(text)' once: names that are canonically equivalent are \
+                        the same.
+                        """
                     )
                 )
             case .numberTooLarge(let text):
@@ -74,7 +99,9 @@ package enum WireBody {
     /// What is said where a limit of the structure is broken.
     static let structure = """
         Send at most \(WireLimits.jsonValues) values and names, nested at most \
-        \(WireLimits.jsonNesting) deep, and numbers that a double can hold.
+        \(WireLimits.jsonNesting) deep, names of at most \(WireLimits.memberNameBytes) bytes, at \
+        most \(WireLimits.textMarks) combining marks in a row, \(WireLimits.nameMarks) in a name, \
+        and numbers that a double can hold.
         """
 
     /// Decodes a value that was parsed.

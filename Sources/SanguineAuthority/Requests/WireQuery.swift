@@ -9,7 +9,9 @@ package struct WireQuery: Sendable {
     /// Creates a query.
     package init(_ items: [(name: String, value: String)] = []) { self.items = items }
 
-    package subscript(_ name: String) -> String? { items.first { $0.name == name }?.value }
+    package subscript(_ name: String) -> String? {
+        items.first { $0.name.hasBytes(of: name) }?.value
+    }
 
     /// A whole number, at most the largest there is; `nil` if the parameter is missing.
     ///
@@ -27,7 +29,10 @@ package struct WireQuery: Sendable {
     ///
     /// - Throws: `malformed_request` for more.
     func operations() throws(Problem) -> [Substring]? {
-        guard let operations = self["operations"]?.split(separator: ",") else { return nil }
+        guard
+            let operations = self["operations"]?.utf8.split(separator: UInt8(ascii: ","))
+                .map(Substring.init)
+        else { return nil }
         guard operations.count <= WireLimits.operationsAsked else {
             throw Problem(
                 .malformedRequest,
@@ -62,7 +67,10 @@ struct WireListQuery: Sendable {
         limit = try query.number("limit", from: 1).map { Int(clamping: $0) }
         cursor = query["cursor"]
         if let cursor { try CursorSeal.checkForm(cursor) }
-        let names = query["fields"].map { Set($0.split(separator: ",").map(String.init)) }
+        let names = query["fields"].map { text in
+            let names = text.utf8.split(separator: UInt8(ascii: ",")).map { String(Substring($0)) }
+            return Set(names.filter(\.isMemberName))  // No member has another name.
+        }
         fields = names?.isEmpty == false ? names : nil
     }
 
@@ -70,10 +78,7 @@ struct WireListQuery: Sendable {
     func answer<Item>(to request: any WireRequest, _ page: ListPage<Item>) -> WireAnswer {
         let body = AnswerEncoder.encode(page)
         guard let fields,
-            case .object(var members)? = try? JSONDecoder().decode(
-                JSONValue.self,
-                from: Data(body)
-            ),
+            case .object(var members)? = try? JSONValue(stored: body),
             case .array(let items) = members["items"]
         else { return .read(body, to: request) }
         members["items"] = .array(

@@ -21,6 +21,38 @@ struct MemoryRecords: RecordReader {
         return Array(dead.sorted { $0.seq < $1.seq }.prefix(max(0, limit)))
     }
 
+    func records(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int,
+        bytes: Int
+    ) -> [RecordRow] {
+        var room = max(1, bytes)
+        let live = rows.values.filter { $0.name.collection == collection && $0.isLive }
+        return live.filter { row in place.map { $0 < IndexBuild.Place(row.name) } ?? true }
+            .sorted { IndexBuild.Place($0.name) < IndexBuild.Place($1.name) }
+            .prefix(max(0, limit))
+            .prefix { row in
+                defer { room -= row.value.count }
+                return room > 0
+            }
+    }
+
+    func scopes(
+        in collection: String,
+        after place: IndexBuild.Place?,
+        limit: Int
+    ) -> [Identifier?] {
+        let used = lists.filter { $0.key.collection == collection && !$0.value.isEmpty }
+        let scopes = Set(used.map { IndexBuild.Place($0.key.scope) })
+        return scopes.filter { scope in place.map { IndexBuild.Place($0.scope) < scope } ?? true }
+            .sorted().prefix(max(0, limit)).map(\.scope)
+    }
+
+    func entries(in list: IndexList, limit: Int) -> [IndexEntry] {
+        Array((lists[list] ?? []).prefix(max(0, limit)))
+    }
+
     /// The one door through which records change.
     mutating func set(_ name: RecordName, to row: RecordRow?) {
         if let old = rows[name] { owned[old.owner]?.remove(name) }

@@ -16,6 +16,7 @@ import Synchronization
 /// rule: the decision *is* the critical section, it is pure, and it knows no storage.
 public final class MemoryStorage: Storage {
     fileprivate struct State {
+        var epoch = Epoch.random()
         private(set) var rows: [Key: Row] = [:]
         private(set) var liveSessions: [Identifier: Set<Identifier>] = [:]
         var records = MemoryRecords()
@@ -188,6 +189,25 @@ public final class MemoryStorage: Storage {
     /// Throws if the storage was closed: memory is always ready.
     public func checkHealth() async throws(StorageError) {
         try withState { _ in }
+    }
+
+    /// The epoch; another one after ``restore(_:)``.
+    public var epoch: Epoch { state.withLock { $0.epoch } }
+
+    /// What the storage holds at one moment, but for the bytes of files.
+    package struct Copy: Sendable {
+        fileprivate let state: State
+    }
+
+    /// Returns a copy of all rows.
+    package func copy() throws(StorageError) -> Copy { try withState { Copy(state: $0) } }
+
+    /// Replaces all rows by those of an older copy, under a new epoch.
+    package func restore(_ copy: Copy) throws(StorageError) {
+        try withState { state in
+            state = copy.state
+            state.epoch = .random()
+        }
     }
 
     /// The bytes of the files, in memory too.

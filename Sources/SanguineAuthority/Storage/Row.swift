@@ -28,6 +28,8 @@ public enum Key: Hashable, Sendable {
     case parts(Identifier, first: Int64)
     /// A file that an account has.
     case blob(Identifier, BlobID)
+    /// How far the indexes of records are.
+    case indexes
 }
 
 extension Key {
@@ -37,7 +39,7 @@ extension Key {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
             .feed(let id), .blob(let id, _):
             id
-        case .device, .session, .hold, .record, .result, .parts: nil
+        case .device, .session, .hold, .record, .result, .parts, .indexes: nil
         }
     }
 }
@@ -70,6 +72,8 @@ public enum Row: Hashable, Sendable {
     case parts(PartsRow)
     /// See ``BlobRow``.
     case blob(BlobRow)
+    /// See ``IndexesRow``.
+    case indexes(IndexesRow)
 
     /// The name under which the row is stored.
     public var key: Key {
@@ -86,6 +90,7 @@ public enum Row: Hashable, Sendable {
         case .result(let row): .result(row.key)
         case .parts(let row): .parts(row.run, first: row.first)
         case .blob(let row): .blob(row.account, row.id)
+        case .indexes: .indexes
         }
     }
 }

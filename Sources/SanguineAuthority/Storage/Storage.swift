@@ -111,14 +111,39 @@ public protocol Storage: Sendable {
     /// - Throws: ``StorageError`` if a command that changes something would fail.
     func checkHealth() async throws(StorageError)
 
+    /// The epoch to which the numbers of its feeds belong.
+    ///
+    /// It is kept with the data, and is another one after a copy of the data was restored.
+    var epoch: Epoch { get }
+
     /// The bytes of the files whose ``BlobRow`` the storage has.
     var blobs: any BlobStore { get }
+
+    /// How far the storage has come in checking the data that it opened.
+    ///
+    /// Default: nothing is to be checked.
+    var dataCheck: DataCheck { get }
 
     /// Bytes that can still be written where the data is; `nil` where that is not known.
     var freeBytes: Int64? { get }
 
     /// Finishes what is queued and releases everything. Later calls throw ``StorageError/closed``.
     func close() async
+}
+
+extension Storage {
+    /// Nothing is to be checked.
+    public var dataCheck: DataCheck { .done }
+}
+
+/// How far a storage has come in checking the data that it opened.
+public enum DataCheck: Hashable, Sendable {
+    /// This is being read, in a few words; what comes after it is not checked yet.
+    case running(String)
+    /// All of it was read.
+    case done
+    /// It could not be read to the end; the text says why.
+    case failed(String)
 }
 
 /// What a command needs, and the pure function that decides with it.
@@ -304,6 +329,12 @@ extension Loaded {
     public func blob(_ account: Identifier, _ id: BlobID) -> BlobRow? {
         for case .blob(let row) in rows where row.account == account && row.id == id { return row }
         return nil
+    }
+
+    /// How far the indexes are, if it was asked for; of none anything is known at first.
+    public var indexes: IndexesRow {
+        for case .indexes(let row) in rows { return row }
+        return IndexesRow()
     }
 
     /// What is known of the account's records, if it was asked for and there ever was one.

@@ -15,7 +15,8 @@ struct Ledger: AsyncParsableCommand {
             abstract: "Recompute every balance from its entries.",
             discussion: """
                 Works beside a running server. Exits 0 if every balance equals the sum of its \
-                entries, and 1 with the differences otherwise.
+                entries, and 1 with the differences otherwise, or if the data is damaged. It reads \
+                all that 'sanguine doctor' reads.
                 """
         )
 
@@ -24,13 +25,31 @@ struct Ledger: AsyncParsableCommand {
         @Flag(help: "Print JSON.")
         var json = false
 
+        /// The report for a program: the ledger's, and what else is damaged.
+        private struct Report: Encodable {
+            var accounts: Int
+            var transfers: Int
+            var differences: [LedgerReport.Difference]
+            var damage: [String]
+        }
+
         func run() async throws {
             let inspection = try SQLiteStorage.inspect(folder: data.usableFolder())
-            let report = try await inspection.verifyLedger()
+            let examination = try await inspection.examine()
             await inspection.close()
+            let report = examination.ledger
+            let damage = examination.pages + examination.files.findings
             if json {
-                try Output.write(json: report)
+                try Output.write(
+                    json: Report(
+                        accounts: report.accounts,
+                        transfers: report.transfers,
+                        differences: report.differences,
+                        damage: damage
+                    )
+                )
             } else {
+                for finding in damage { try Output.write("damaged: \(finding)") }
                 for difference in report.differences {
                     try Output.write("\(difference.account): \(difference.finding)")
                 }
@@ -39,7 +58,7 @@ struct Ledger: AsyncParsableCommand {
                         + "\(report.differences.count) differences"
                 )
             }
-            guard report.differences.isEmpty else { throw ExitCode.failure }
+            guard examination.damage.isEmpty else { throw ExitCode.failure }
         }
     }
 }

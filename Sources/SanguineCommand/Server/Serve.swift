@@ -24,6 +24,9 @@ struct Serve: AsyncParsableCommand {
     @Flag(help: "Start with an empty database where there must be one: its data is lost.")
     var acceptEmptyDatabase = false
 
+    @Flag(help: "Take writes although files are missing or altered, which stay lost.")
+    var acceptLostFiles = false
+
     func run() async throws {
         let loaded = try await options.load()
         let folder = try data.usableFolder(writing: true)
@@ -38,8 +41,10 @@ struct Serve: AsyncParsableCommand {
         let (storage, keys) = try await ServedData.open(
             folder,
             acceptsNewKeys: acceptNewKeys,
-            acceptsEmptyDatabase: acceptEmptyDatabase
+            acceptsEmptyDatabase: acceptEmptyDatabase,
+            acceptsLostFiles: acceptLostFiles
         )
+        for notice in storage.notices { logger.warning("\(notice)") }
         do {
             let server = try await SanguineServer(
                 storage: storage,

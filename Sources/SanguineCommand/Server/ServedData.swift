@@ -12,16 +12,21 @@ enum ServedData {
     ///   - folder: The data folder.
     ///   - acceptsNewKeys: Whether keys are made for accounts that are there.
     ///   - acceptsEmptyDatabase: Whether a database is made for keys that are there.
+    ///   - acceptsLostFiles: Whether data takes writes although files are missing or altered.
     /// - Returns: The open database, which is the caller's to close, and the keys.
     /// - Throws: ``Failure``, `SQLiteStorageError`, `StorageError` or `KeyFileError`, with what to
     ///   do.
     static func open(
         _ folder: URL,
         acceptsNewKeys: Bool,
-        acceptsEmptyDatabase: Bool
+        acceptsEmptyDatabase: Bool,
+        acceptsLostFiles: Bool
     ) async throws -> (SQLiteStorage, SigningKeys) {
+        var options = SQLiteStorageOptions()
+        options.acceptsLostFiles = acceptsLostFiles
         let storage = try openDatabase(
             folder,
+            options,
             mayBeEmpty: acceptsEmptyDatabase || !KeyFile.exists(in: folder)
         )
         do {
@@ -33,9 +38,13 @@ enum ServedData {
         }
     }
 
-    private static func openDatabase(_ folder: URL, mayBeEmpty: Bool) throws -> SQLiteStorage {
+    private static func openDatabase(
+        _ folder: URL,
+        _ options: SQLiteStorageOptions,
+        mayBeEmpty: Bool
+    ) throws -> SQLiteStorage {
         do {
-            return try SQLiteStorage(folder: folder, mayBeEmpty: mayBeEmpty)
+            return try SQLiteStorage(folder: folder, options: options, mayBeEmpty: mayBeEmpty)
         } catch .emptied(let path) {
             throw Failure(
                 """

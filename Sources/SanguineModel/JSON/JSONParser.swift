@@ -8,56 +8,10 @@
 /// Stricter than many parsers: no comma before the end, nothing after the value, no byte order
 /// mark, no lone surrogates, and no two members of one object whose names are canonically equal:
 /// Swift's dictionaries would keep one of them, and nobody could say which.
+///
+/// Names are bounded before they are hashed: that normalizes them, in time that grows with the
+/// square of a run of combining marks.
 package struct JSONParser {
-    /// How large JSON may be in structure, whatever its bytes.
-    package struct Limits: Sendable {
-        /// How deep values may nest.
-        package var nesting: Int
-        /// Values, and names of members.
-        package var values: Int
-        /// The member of the outermost object whose elements are measured each for itself.
-        ///
-        /// Default: none, the document is measured as a whole.
-        package var unit: String?
-        /// How many elements of the unit are parsed; those behind are `null`.
-        package var units: Int
-
-        /// Creates limits.
-        package init(
-            nesting: Int = WireLimits.jsonNesting,
-            values: Int = WireLimits.jsonValues,
-            unit: String? = nil,
-            units: Int = .max
-        ) {
-            self.nesting = nesting
-            self.values = values
-            self.unit = unit
-            self.units = units
-        }
-    }
-
-    /// What was parsed.
-    package struct Document: Sendable {
-        /// The value.
-        package var value: JSONValue
-        /// The elements of the unit that break a limit, or have a number larger than a double can
-        /// be, by their indexes; in place of what is
-        /// inside of them they have `null`.
-        package var overLimit: Set<Int> = []
-    }
-
-    /// Why a text was not parsed.
-    package enum Fault: Error, Hashable, Sendable {
-        /// It is no JSON; the offset is in bytes.
-        case malformed(offset: Int)
-        /// It breaks a limit.
-        case overLimit
-        /// Two members of an object have the same name, or names that are canonically equal.
-        case sameName(String)
-        /// A number is larger than a double can be.
-        case numberTooLarge(String)
-    }
-
     private let bytes: UnsafeBufferPointer<UInt8>
     private let limits: Limits
     private var index = 0
@@ -65,6 +19,8 @@ package struct JSONParser {
     private var count = 0
     /// The depth of the unit's element that is being parsed, and whether it has broken a limit.
     private var unit: (depth: Int, isOver: Bool)?
+    /// Whether a member was left out.
+    private var hasHidden = false
 
     /// Parses a text.
     ///
@@ -98,6 +54,43 @@ package struct JSONParser {
         }
     }
 
+    /// The members that ``Limits/stored`` leaves out.
+    ///
+    /// - Returns: `nil` if there are none.
+    /// - Throws: A ``Fault``, as ``parse(_:limits:)``.
+    package static func hiddenMembers(in bytes: [UInt8]) throws(Fault) -> HiddenMembers? {
+        let result = bytes.withUnsafeBufferPointer { bytes -> Result<HiddenMembers?, Fault> in
+            var parser = JSONParser(bytes, .stored)
+            return Result { () throws(Fault) in
+                parser.skipSpace()
+                return try parser.hiddenMembers()
+            }
+        }
+        return try result.get()
+    }
+
+    private mutating func hiddenMembers() throws(Fault) -> HiddenMembers? {
+        var found = HiddenMembers()
+        switch peek() {
+        case UInt8(ascii: "{"):
+            try begin()
+            try object { (parser, name) throws(Fault) in
+                found.named[name] = try parser.hiddenMembers()
+            } hidden: { name, json in
+                found.members.append(HiddenMembers.Member(name: name, json: json))
+            }
+        case UInt8(ascii: "["):
+            try begin()
+            var index = 0
+            try array { (parser) throws(Fault) in
+                found.elements[index] = try parser.hiddenMembers()
+                index += 1
+            }
+        default: _ = try value()
+        }
+        return found.isEmpty ? nil : found
+    }
+
     private mutating func range(of wanted: String) throws(Fault) -> Range<Int>? {
         skipSpace()
         guard take(UInt8(ascii: "{")) else { return nil }
@@ -110,7 +103,7 @@ package struct JSONParser {
             skipSpace()
             let start = index
             try skip()
-            if name == wanted { return start..<index }
+            if name.hasBytes(of: wanted) { return start..<index }
             skipSpace()
         } while take(UInt8(ascii: ","))
         return nil
@@ -142,6 +135,7 @@ package struct JSONParser {
         }
         skipSpace()
         guard index == bytes.count else { throw malformed }
+        document.hasHidden = hasHidden
         return document
     }
 
@@ -182,7 +176,9 @@ package struct JSONParser {
             try array { (parser) throws(Fault) in elements.append(try parser.value()) }
             return .array(elements)
         case UInt8(ascii: "\""):
-            return .string(try string())
+            let text = try string()
+            if !limits.takesAnyText, !text.hasMarks(inRow: WireLimits.textMarks) { try exceed() }
+            return .string(text)
         case UInt8(ascii: "t"):
             try word("true")
             return .bool(true)
@@ -205,12 +201,27 @@ package struct JSONParser {
         guard members.updateValue(value, forKey: name) == nil else { throw .sameName(name) }
     }
 
+    /// Whether a member of that name is taken; otherwise it is passed over.
+    private mutating func mayName(_ name: String) throws(Fault) -> Bool {
+        if name.isMemberName { return true }
+        switch limits.longNames {
+        case .taken: return true
+        case .hidden: hasHidden = true
+        case .refused: try exceed()
+        }
+        return false
+    }
+
+    /// Breaks a limit of the unit's element, or of the whole text.
+    private mutating func exceed() throws(Fault) {
+        guard unit != nil else { throw .overLimit }
+        unit?.isOver = true
+    }
+
     /// Counts a value or a name.
     private mutating func countOne() throws(Fault) {
         count += 1
-        guard count > limits.values else { return }
-        guard unit != nil else { throw .overLimit }
-        unit?.isOver = true
+        if count > limits.values { try exceed() }
     }
 
     /// Enters an object or array, which may be too deep.
@@ -260,7 +271,8 @@ package struct JSONParser {
     }
 
     private mutating func object(
-        _ member: (inout JSONParser, String) throws(Fault) -> Void
+        _ member: (inout JSONParser, String) throws(Fault) -> Void,
+        hidden: ((String, [UInt8]) -> Void)? = nil
     ) throws(Fault) {
         skipSpace()
         if !take(UInt8(ascii: "}")) {
@@ -272,7 +284,13 @@ package struct JSONParser {
                 skipSpace()
                 guard take(UInt8(ascii: ":")) else { throw malformed }
                 skipSpace()
-                try member(&self, name)
+                if try mayName(name) {
+                    try member(&self, name)
+                } else {
+                    let start = index
+                    try skip()
+                    hidden?(name, Array(bytes[start..<index]))
+                }
                 skipSpace()
             } while take(UInt8(ascii: ","))
             guard take(UInt8(ascii: "}")) else { throw malformed }
@@ -321,16 +339,29 @@ package struct JSONParser {
             if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
             try digits()
         }
-        let text = String(decoding: bytes[start..<index], as: UTF8.self)
-        if isWhole, let integer = Int64(text) { return .integer(integer) }
-        guard let number = Double(text), number.isFinite else {
-            guard unit != nil else { throw .numberTooLarge(String(text.prefix(40))) }
-            unit?.isOver = true
-            return .null
+        // Eighteen characters fit in 64 bits.
+        if isWhole, index - start <= 18, let integer = smallInteger(bytes[start..<index]) {
+            return .integer(integer)
         }
-        // 1.0 and 1e2 are integers; 1.00000000000000000001 is none, though no double is nearer.
-        if !isWhole, let integer = WholeNumber.parse(text) { return .integer(integer) }
-        return .number(number)
+        let digits = DecimalDigits(bytes[start..<index])
+        if let value = digits.flatMap({ JSONValue($0) }) { return value }
+        guard unit != nil else {
+            let text = bytes[start..<index].prefix(40)
+            throw .numberTooLarge(String(decoding: text, as: UTF8.self))
+        }
+        unit?.isOver = true
+        return .null
+    }
+
+    /// The integer that the digits are; `nil` for `-0`, which is none.
+    private func smallInteger(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+        let isNegative = text.first == UInt8(ascii: "-")
+        var value: Int64 = 0
+        for byte in isNegative ? text.dropFirst() : text {
+            value = value * 10 + Int64(byte - UInt8(ascii: "0"))
+        }
+        if isNegative, value == 0 { return nil }
+        return isNegative ? -value : value
     }
 
     private mutating func digits() throws(Fault) {
@@ -361,55 +392,85 @@ package struct JSONParser {
     }
 
     private mutating func escapedString(from start: Int) throws(Fault) -> String {
-        var text = Array(bytes[start..<index])
+        var text: [UInt8] = []
+        // The text between two escapes is copied in one piece.
+        var run = start
         while let byte = peek() {
-            index += 1
             switch byte {
             case UInt8(ascii: "\""):
+                text.append(contentsOf: bytes[run..<index])
+                index += 1
                 guard let text = String(validating: text, as: UTF8.self) else { throw malformed }
                 return text
             case UInt8(ascii: "\\"):
-                text.append(contentsOf: try escape())
+                text.append(contentsOf: bytes[run..<index])
+                index += 1
+                try escape(to: &text)
+                run = index
             case 0..<0x20:
                 throw malformed
             default:
-                text.append(byte)
+                index += 1
             }
         }
         throw malformed
     }
 
-    private mutating func escape() throws(Fault) -> [UInt8] {
+    private mutating func escape(to text: inout [UInt8]) throws(Fault) {
         guard let byte = peek() else { throw malformed }
         index += 1
         switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return [byte]
-        case UInt8(ascii: "b"): return [0x08]
-        case UInt8(ascii: "f"): return [0x0C]
-        case UInt8(ascii: "n"): return [0x0A]
-        case UInt8(ascii: "r"): return [0x0D]
-        case UInt8(ascii: "t"): return [0x09]
-        case UInt8(ascii: "u"): return try unicodeEscape()
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"): try unicodeEscape(to: &text)
         default: throw malformed
         }
     }
 
-    private mutating func unicodeEscape() throws(Fault) -> [UInt8] {
-        var units = [try codeUnit()]
-        if UTF16.isLeadSurrogate(units[0]) {
+    private mutating func unicodeEscape(to text: inout [UInt8]) throws(Fault) {
+        var value = UInt32(try codeUnit())
+        if value & 0xFC00 == 0xD800 {
             guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw malformed }
-            units.append(try codeUnit())
+            let low = UInt32(try codeUnit())
+            guard low & 0xFC00 == 0xDC00 else { throw malformed }
+            value = 0x1_0000 + (value & 0x3FF) << 10 + low & 0x3FF
         }
-        guard let text = String(validating: units, as: UTF16.self) else { throw malformed }
-        return Array(text.utf8)
+        switch value {
+        case 0..<0x80:
+            text.append(UInt8(value))
+        case 0x80..<0x800:
+            text.append(0xC0 | UInt8(value >> 6))
+            text.append(0x80 | UInt8(value & 0x3F))
+        case 0xDC00..<0xE000:
+            throw malformed  // The second half of a pair, without the first one.
+        case 0x800..<0x1_0000:
+            text.append(0xE0 | UInt8(value >> 12))
+            text.append(0x80 | UInt8(value >> 6 & 0x3F))
+            text.append(0x80 | UInt8(value & 0x3F))
+        default:
+            text.append(0xF0 | UInt8(value >> 18))
+            text.append(0x80 | UInt8(value >> 12 & 0x3F))
+            text.append(0x80 | UInt8(value >> 6 & 0x3F))
+            text.append(0x80 | UInt8(value & 0x3F))
+        }
     }
 
     private mutating func codeUnit() throws(Fault) -> UInt16 {
+        guard index + 4 <= bytes.count else { throw malformed }
         var unit: UInt16 = 0
         for _ in 0..<4 {
-            guard let byte = peek(), let digit = Character(UnicodeScalar(byte)).hexDigitValue,
-                byte < 0x80
-            else { throw malformed }
+            let byte = bytes[index]
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = byte - UInt8(ascii: "A") + 10
+            default: throw malformed
+            }
             unit = unit << 4 | UInt16(digit)
             index += 1
         }
@@ -432,38 +493,5 @@ package struct JSONParser {
         while let byte = peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
             index += 1
         }
-    }
-}
-
-/// Reads numbers with a fraction or an exponent that are whole all the same.
-private enum WholeNumber {
-    /// The integer that a number of JSON is exactly, or `nil` if it is none of 64 bits.
-    static func parse(_ text: String) -> Int64? {
-        let parts = text.lowercased().split(separator: "e", maxSplits: 1)
-        let mantissa = parts[0].split(separator: ".", omittingEmptySubsequences: false)
-        let fraction = mantissa.count > 1 ? mantissa[1].trimmingSuffix("0") : ""
-        guard let exponent = parts.count > 1 ? Int(parts[1]) : 0, exponent.magnitude < 100_000
-        else { return nil }
-        var digits = String(mantissa[0]) + fraction
-        let shift = exponent - fraction.count
-        if shift >= 0 {
-            if digits.allSatisfy({ $0 == "0" || $0 == "-" }) { return 0 }
-            guard shift <= 20 else { return nil }
-            digits += String(repeating: "0", count: shift)
-        } else {
-            for _ in 0..<(-shift) {
-                guard let last = digits.popLast(), last == "0" else { return nil }
-                if digits.isEmpty || digits == "-" { return 0 }
-            }
-        }
-        return Int64(digits)
-    }
-}
-
-extension Substring {
-    fileprivate func trimmingSuffix(_ character: Character) -> String {
-        var text = self
-        while text.last == character { text.removeLast() }
-        return String(text)
     }
 }

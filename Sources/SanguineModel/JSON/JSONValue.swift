@@ -1,6 +1,9 @@
+import Foundation
+
 /// Any JSON value: what an app's own settings and a function's input are made of.
 ///
-/// Numbers without a fraction that fit in 64 bits stay integers, so that ids and amounts survive.
+/// Numbers keep all of their digits, so that ids and amounts survive. Two are equal if they are the
+/// same number: `1` and `1.0`, for example, or `0` and `-0`.
 ///
 /// Text is bytes: strings and names are equal if their UTF-8 is. Swift's own strings are equal,
 /// too, if they are canonically equivalent (`é` as one scalar or as two), and so they are as the
@@ -12,8 +15,10 @@ public enum JSONValue: Hashable, Sendable {
     case bool(Bool)
     /// A number without a fraction that fits in 64 bits.
     case integer(Int64)
-    /// Any other number.
+    /// A number that is the shortest digits of a double, such as `19.99` or `1e300`; also `-0`.
     case number(Double)
+    /// Any other number, such as `18446744073709551615`; see ``init(number:)``.
+    case decimal(JSONDecimal)
     /// A string.
     case string(String)
     /// An array.
@@ -66,16 +71,64 @@ public enum JSONValue: Hashable, Sendable {
         case (.bool(let lhs), .bool(let rhs)): lhs == rhs
         case (.integer(let lhs), .integer(let rhs)): lhs == rhs
         case (.number(let lhs), .number(let rhs)): lhs == rhs
-        case (.string(let lhs), .string(let rhs)): lhs.isSame(as: rhs)
+        case (.integer(let integer), .number(let number)),
+            (.number(let number), .integer(let integer)):
+            Double(integer) == number && whole(number) == integer
+        case (.decimal(let lhs), .decimal(let rhs)): lhs == rhs
+        case (.string(let lhs), .string(let rhs)): lhs.hasBytes(of: rhs)
         case (.array(let lhs), .array(let rhs)): lhs == rhs
         case (.object(let lhs), .object(let rhs)):
             lhs.count == rhs.count
                 && lhs.allSatisfy { name, value in
                     guard let place = rhs.index(forKey: name) else { return false }
-                    return rhs[place].key.isSame(as: name) && rhs[place].value == value
+                    return rhs[place].key.hasBytes(of: name) && rhs[place].value == value
                 }
         default: false
         }
+    }
+
+    /// Adds the value to a hash, in linear time: texts by their bytes.
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .bool(let bool): hasher.combine(bool ? 1 : 2)
+        case .integer(let integer):
+            hasher.combine(3)
+            hasher.combine(integer)
+        case .number(let number):
+            if let integer = Self.whole(number) {
+                JSONValue.integer(integer).hash(into: &hasher)
+            } else {
+                hasher.combine(4)
+                hasher.combine(number)
+            }
+        case .decimal(let decimal):
+            hasher.combine(5)
+            decimal.description.hashBytes(into: &hasher)
+        case .string(let text):
+            hasher.combine(6)
+            text.hashBytes(into: &hasher)
+        case .array(let elements):
+            hasher.combine(7)
+            hasher.combine(elements)
+        case .object(let members):
+            // The order of members is none, and so their hashes are added.
+            var sum = 0
+            for (name, value) in members {
+                var member = hasher
+                name.hashBytes(into: &member)
+                value.hash(into: &member)
+                sum &+= member.finalize()
+            }
+            hasher.combine(8)
+            hasher.combine(sum)
+        }
+    }
+
+    /// The 64-bit integer that has the digits of a double, if there is one.
+    private static func whole(_ number: Double) -> Int64? {
+        guard number.rounded() == number, number.magnitude <= 0x1p63 else { return nil }
+        return DecimalDigits(number).integer(as: Int64.self)
     }
 }
 
@@ -83,15 +136,23 @@ extension [String: JSONValue] {
     /// The name of the member that a subscript takes for one of this name, and that is another: it
     /// is canonically equivalent, in other bytes.
     public func twin(of name: String) -> String? {
-        guard let place = index(forKey: name), !self[place].key.isSame(as: name) else { return nil }
+        guard let place = index(forKey: name), !self[place].key.hasBytes(of: name) else {
+            return nil
+        }
         return self[place].key
     }
-}
 
-extension String {
-    /// Whether both have the same bytes.
-    fileprivate func isSame(as other: String) -> Bool {
-        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+    /// A name, here or inside, that one of other members would be taken for; see ``twin(of:)``.
+    func twin(ofOneIn members: [String: JSONValue]) -> String? {
+        for (name, value) in members {
+            if let twin = twin(of: name) { return twin }
+            if case (.object(let own)?, .object(let value)) = (self[name], value),
+                let twin = own.twin(ofOneIn: value)
+            {
+                return twin
+            }
+        }
+        return nil
     }
 }
 
@@ -120,18 +181,42 @@ extension JSONValue: Codable {
             self = .string(text)
         } else if let integer = try? container.decode(Int64.self) {
             self = .integer(integer)
+            // Foundation's decoder rounds what has a fraction too small for a double, and drops the
+            // sign of zero. Where it has no `Decimal`, as in a property list, the integer is exact.
+            let exact = integer == 0 ? Self.exact(container) : Self.decimal(container)
+            if let exact { self = exact }
         } else if let bool = try? container.decode(Bool.self) {
             self = .bool(bool)
         } else if let members = try? container.decode([String: JSONValue].self) {
             self = .object(members)
-        } else if let number = try? container.decode(Double.self) {
-            self = .number(number)
+        } else if let number = Self.exact(container) {
+            self = number
         } else {
             self = .array(try container.decode([JSONValue].self))
         }
     }
 
+    /// The number with as many digits as a decoder of another kind can tell: those of a `Decimal`.
+    private static func exact(_ container: any SingleValueDecodingContainer) -> JSONValue? {
+        guard let number = try? container.decode(Double.self), number.isFinite else { return nil }
+        guard number != 0, let decimal = decimal(container) else {
+            return JSONValue(DecimalDigits(number))
+        }
+        return decimal
+    }
+
+    /// The number with the digits of a `Decimal`; `nil` if the decoder has none.
+    private static func decimal(_ container: any SingleValueDecodingContainer) -> JSONValue? {
+        guard let decimal = try? container.decode(Decimal.self),
+            let digits = DecimalDigits(decimal.description.utf8)
+        else { return nil }
+        return JSONValue(digits)
+    }
+
     /// Writes the value.
+    ///
+    /// A number of more than 38 digits, which `Decimal` does not hold, is rounded to it by
+    /// Foundation's encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -139,9 +224,21 @@ extension JSONValue: Codable {
         case .bool(let bool): try container.encode(bool)
         case .integer(let integer): try container.encode(integer)
         case .number(let number): try container.encode(number)
+        case .decimal(let decimal): try decimal.encode(in: &container)
         case .string(let text): try container.encode(text)
         case .array(let elements): try container.encode(elements)
         case .object(let members): try container.encode(members)
+        }
+    }
+}
+
+extension JSONDecimal {
+    /// Writes the number as the type that holds most of its digits.
+    fileprivate func encode(in container: inout any SingleValueEncodingContainer) throws {
+        if let decimal = Decimal(string: description, locale: nil), decimal.isFinite {
+            try container.encode(decimal)
+        } else {
+            try container.encode(Double(description) ?? 0)
         }
     }
 }

@@ -2,44 +2,104 @@ import Foundation
 
 /// Decodes values of JSON that has been parsed already, as Foundation's decoder would from text.
 ///
-/// A number is decoded as an integer only if it is one: what lies beyond the precision of a double
-/// is not rounded away first.
+/// Numbers have all of their digits here, so that each type of a number is made of them and not of
+/// a double.
 struct JSONValueDecoder: Decoder {
-    let value: JSONValue
+    var value: JSONValue
     var codingPath: [any CodingKey] = []
+    /// How stored data is read; `nil` for data that is exactly of the type.
+    var reading: StoredForm.Reading?
+    /// What declared defaults have in this place.
+    var defaults: StoredForm.Default?
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(
         keyedBy type: Key.Type
     ) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw mismatch([String: Any].self) }
-        return KeyedDecodingContainer(JSONMembers(members: members, codingPath: codingPath))
+        return KeyedDecodingContainer(JSONMembers(members: members, parent: self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         guard case .array(let elements) = value else { throw mismatch([Any].self) }
-        return JSONElements(elements: elements, codingPath: codingPath)
+        return JSONElements(elements: elements, parent: self)
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
     /// The decoder of a value inside of this one.
-    func nested(_ value: JSONValue, _ key: any CodingKey) -> JSONValueDecoder {
-        JSONValueDecoder(value: value, codingPath: codingPath + [key])
+    func nested(
+        _ value: JSONValue,
+        _ key: any CodingKey,
+        _ defaults: StoredForm.Default? = nil
+    ) -> JSONValueDecoder {
+        JSONValueDecoder(
+            value: value,
+            codingPath: codingPath + [key],
+            reading: reading,
+            defaults: defaults
+        )
     }
 
     /// Decodes the value, with the forms that JSON gives to Foundation's types.
+    ///
+    /// Where stored data lacks something, the default of the same place stands in for it.
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        let special: Any? =
-            switch type {
-            case is JSONValue.Type: value
-            case is Data.Type: try decodeData()
-            case is URL.Type: try decodeURL()
-            case is Decimal.Type: try decodeDecimal()
-            default: nil
+        do {
+            return try exact(type)
+        } catch let error as DecodingError {
+            guard let reading, let defaults, let standIn = defaults.value,
+                reading.needs(defaults),
+                error.isUnreadable(at: codingPath, reading.form.standIn)
+            else { throw error }
+            var decoder = self
+            (decoder.value, decoder.defaults) = (standIn, nil)
+            return try decoder.exact(type)
+        }
+    }
+
+    private func exact<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        // By the type itself: an optional that is cast takes `nil` for its value.
+        let special: Any?
+        switch ObjectIdentifier(type) {
+        case ObjectIdentifier(JSONValue.self): special = value
+        case ObjectIdentifier(Data.self): special = try decodeData()
+        case ObjectIdentifier(URL.self): special = try decodeURL()
+        case ObjectIdentifier(Decimal.self): special = try decodeDecimal()
+        case ObjectIdentifier(Date.self):
+            special = try reading?.form.date?(self) ?? Date(from: self)
+        default: return try migrated(type)
+        }
+        guard let special = special as? Value else { throw mismatch(type) }
+        return special
+    }
+
+    /// Decodes the value after the type's migration.
+    private func migrated<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard let reading, case .object(let members) = value,
+            let migrated = try StoredForm.migrated(members, for: type)
+        else { return try filled(type) }
+        if migrated != members { reading.note(migrated, at: codingPath) }
+        var decoder = self
+        decoder.value = .object(migrated)
+        return try decoder.filled(type)
+    }
+
+    /// Decodes the value with the type's defaults, of which those around it count first.
+    func filled<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard let reading, case .object = value,
+            var members = try reading.form.defaults(of: type)
+        else { return try Value(from: self) }
+        if case .object(let outer)? = defaults?.value { members.merge(outer) { $1 } }
+        var decoder = self
+        decoder.defaults = StoredForm.Default(of: type, members)
+        while true {
+            do {
+                return try Value(from: decoder)
+            } catch let error as DecodingError {
+                guard reading.note(error, under: decoder) else { throw error }
             }
-        if let special = special as? Value { return special }
-        return try Value(from: self)
+        }
     }
 
     private func decodeData() throws -> Data {
@@ -57,10 +117,21 @@ struct JSONValueDecoder: Decoder {
     }
 
     private func decodeDecimal() throws -> Decimal {
+        if case .integer(let integer) = value { return Decimal(integer) }
+        let text = try text(of: Decimal.self)
+        guard let decimal = Decimal(string: text, locale: nil), decimal.isFinite else {
+            throw corrupted("It does not fit.")
+        }
+        return decimal
+    }
+
+    /// The digits of a number, in JSON.
+    private func text(of type: Any.Type) throws -> String {
         switch value {
-        case .integer(let integer): return Decimal(integer)
-        case .number(let number): return Decimal(number)
-        default: throw mismatch(Decimal.self)
+        case .integer(let integer): return String(integer)
+        case .number(let number): return number.description
+        case .decimal(let decimal): return decimal.description
+        default: throw mismatch(type)
         }
     }
 
@@ -93,12 +164,26 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: Double.Type) throws -> Double {
         switch value {
         case .integer(let integer): return Double(integer)
-        case .number(let number): return number
-        default: throw mismatch(type)
+        case .number(let number) where number.isFinite: return number
+        default: return try binary(type)
         }
     }
 
-    func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
+    // Not by a double: that would round twice.
+    func decode(_ type: Float.Type) throws -> Float { try binary(type) }
+
+    private func binary<Value: BinaryFloatingPoint & LosslessStringConvertible>(
+        _ type: Value.Type
+    ) throws -> Value {
+        if case .string(let text) = value, let number = reading?.form.notFinite[text] {
+            return Value(number)
+        }
+        guard let number = Value(try text(of: type)), number.isFinite,
+            // A number that is too small becomes zero.
+            number != 0 || value == 0
+        else { throw corrupted("It does not fit.") }
+        return number
+    }
 
     func decode(_ type: Int.Type) throws -> Int { try integer(type) }
     func decode(_ type: Int8.Type) throws -> Int8 { try integer(type) }
@@ -110,19 +195,21 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt16.Type) throws -> UInt16 { try integer(type) }
     func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
     func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
+    func decode(_ type: Int128.Type) throws -> Int128 { try integer(type) }
+    func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try decoded(type) }
 
     private func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws -> Value {
-        guard case .integer(let integer) = value else {
-            if case .number(let number) = value, number.magnitude >= 0x1p63,
-                let large = Value(exactly: number)
-            {
-                return large
-            }
-            throw mismatch(type)
+        if case .integer(let integer) = value {
+            guard let exact = Value(exactly: integer) else { throw corrupted("It does not fit.") }
+            return exact
         }
-        guard let exact = Value(exactly: integer) else { throw corrupted("It does not fit.") }
+        guard let digits = value.digits else { throw mismatch(type) }
+        // Foundation drops a fraction that no double can tell; an amount is exact, or refused.
+        guard let exact = digits.integer(as: Value.self) else {
+            throw corrupted("It does not fit.")
+        }
         return exact
     }
 }
@@ -130,26 +217,90 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
 /// The members of an object.
 private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: [String: JSONValue]
-    let codingPath: [any CodingKey]
+    let parent: JSONValueDecoder
 
+    var codingPath: [any CodingKey] { parent.codingPath }
     var allKeys: [Key] { members.keys.compactMap { Key(stringValue: $0) } }
 
-    func contains(_ key: Key) -> Bool { members[key.stringValue] != nil }
+    func contains(_ key: Key) -> Bool { members.index(forKey: key.stringValue) != nil }
 
     private func decoder(_ key: any CodingKey) throws -> JSONValueDecoder {
-        guard let value = members[key.stringValue] else {
+        let standIn = parent.defaults?.member(key.stringValue)
+        guard let value = members[key.stringValue] ?? self.value(of: standIn) else {
             throw DecodingError.keyNotFound(
                 key,
                 .init(codingPath: codingPath, debugDescription: "It is missing.")
             )
         }
-        return JSONValueDecoder(value: value, codingPath: codingPath + [key])
+        return parent.nested(value, key, standIn)
+    }
+
+    private func value(of standIn: StoredForm.Default?) -> JSONValue? {
+        guard let standIn, parent.reading?.needs(standIn) == true else { return nil }
+        return standIn.value
     }
 
     func decodeNil(forKey key: Key) throws -> Bool { try decoder(key).decodeNil() }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
         try decoder(key).decoded(type)
+    }
+
+    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        try optional(type, key)
+    }
+
+    // Numbers have requirements of their own, with default implementations.
+    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
+        try optional(type, key)
+    }
+    func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
+        try optional(type, key)
+    }
+
+    private func optional<Value: Decodable>(_ type: Value.Type, _ key: Key) throws -> Value? {
+        guard let value = members[key.stringValue], value != .null else { return nil }
+        let decoder = try decoder(key)
+        do {
+            return try decoder.decoded(type)
+        } catch let error as DecodingError {
+            // The default of an optional is `nil`, which is not encoded.
+            guard let reading = parent.reading, let standIn = decoder.defaults,
+                standIn.value == nil, reading.needs(standIn),
+                error.isUnreadable(at: decoder.codingPath, reading.form.standIn)
+            else { throw error }
+            return nil
+        }
     }
 
     func nestedContainer<Nested: CodingKey>(
@@ -163,22 +314,30 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder(key).unkeyedContainer()
     }
 
-    func superDecoder() throws -> any Decoder { try decoder(JSONKey(stringValue: "super")) }
+    func superDecoder() throws -> any Decoder { superDecoder(JSONKey(stringValue: "super")) }
 
-    func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { superDecoder(key) }
+
+    /// As Foundation has it: a member that is missing is `null` to a superclass.
+    private func superDecoder(_ key: any CodingKey) -> JSONValueDecoder {
+        let standIn = parent.defaults?.member(key.stringValue)
+        let value = members[key.stringValue] ?? self.value(of: standIn)
+        return parent.nested(value ?? .null, key, standIn)
+    }
 }
 
 /// The elements of an array.
 private struct JSONElements: UnkeyedDecodingContainer {
     let elements: [JSONValue]
-    let codingPath: [any CodingKey]
+    let parent: JSONValueDecoder
     var currentIndex = 0
 
-    init(elements: [JSONValue], codingPath: [any CodingKey]) {
+    init(elements: [JSONValue], parent: JSONValueDecoder) {
         self.elements = elements
-        self.codingPath = codingPath
+        self.parent = parent
     }
 
+    var codingPath: [any CodingKey] { parent.codingPath }
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex >= elements.count }
 
@@ -189,14 +348,17 @@ private struct JSONElements: UnkeyedDecodingContainer {
     }
 
     private func current(_ type: Any.Type) throws -> JSONValueDecoder {
-        let path = codingPath + [JSONKey(intValue: currentIndex)]
+        let key = JSONKey(intValue: currentIndex)
         guard !isAtEnd else {
             throw DecodingError.valueNotFound(
                 type,
-                .init(codingPath: path, debugDescription: "The array has no more elements.")
+                .init(
+                    codingPath: codingPath + [key],
+                    debugDescription: "The array has no more elements."
+                )
             )
         }
-        return JSONValueDecoder(value: elements[currentIndex], codingPath: path)
+        return parent.nested(elements[currentIndex], key)
     }
 
     mutating func decodeNil() throws -> Bool {
@@ -225,13 +387,26 @@ private struct JSONElements: UnkeyedDecodingContainer {
 }
 
 /// A name or an index.
-private struct JSONKey: CodingKey {
+struct JSONKey: CodingKey {
+    /// One step into a value.
+    enum Step {
+        case name(String)
+        case index(Int)
+    }
+
     let stringValue: String
     let intValue: Int?
 
     init(stringValue: String) {
         self.stringValue = stringValue
         intValue = nil
+    }
+
+    init(_ step: Step) {
+        switch step {
+        case .name(let name): self.init(stringValue: name)
+        case .index(let index): self.init(intValue: index)
+        }
     }
 
     init(intValue: Int) {

@@ -40,10 +40,11 @@ public struct CreateRecord: RecordMutation, Hashable {
 
 /// Sets named members of a record and leaves the others; `record.set`.
 ///
-/// A member that is set to `null` is removed. Refused with `not_found` if there is no such record,
-/// and with `invalid_content` if a member has a name that is canonically equivalent in other bytes.
-/// A `createdAt` that is the server's stays as it is; see
-/// ``RecordCollection/init(_:access:indexes:)``.
+/// A member that is set to `null` is removed. A member that is an object replaces the whole object,
+/// unless ``from`` has it: then only what differs between the two is changed inside of it. Refused
+/// with `not_found` if there is no such record, and with `invalid_content` if a member has a name
+/// that is canonically equivalent in other bytes. A `createdAt` that is the server's stays as it
+/// is; see ``RecordCollection/init(_:access:indexes:)``.
 public struct SetFields: RecordMutation, Hashable {
     /// `record.set`.
     public static let name = "record.set"
@@ -53,26 +54,43 @@ public struct SetFields: RecordMutation, Hashable {
     public let id: RecordID
     /// The members to set.
     public let fields: RecordFields
+    /// Objects among the members as they were before the change; `nil` if there are none.
+    public let from: RecordFields?
 
     /// Creates the operation.
-    public init(_ key: RecordKey, _ fields: RecordFields) {
+    ///
+    /// - Parameters:
+    ///   - key: The record.
+    ///   - fields: The members to set.
+    ///   - from: Objects among the members as they were before the change: of these only what
+    ///     differs is changed. Default: `nil`, objects are replaced.
+    public init(_ key: RecordKey, _ fields: RecordFields, from: RecordFields? = nil) {
         collection = key.collection
         id = key.id
         self.fields = fields
+        self.from = from
     }
 
     /// Sets the members.
     public func apply(to records: inout Records) throws {
         let key = RecordKey(collection, id)
         guard let value = records.value(key) else { throw Refusal.noRecord(key) }
-        var members = try value.fields()
+        let members = try records.migrated(value.fields(), of: collection)
         let isStamped = records.isStamped(collection)
+        var (old, new): (RecordFields, RecordFields) = ([:], [:])
         for (name, member) in fields
         where name != "id" && !(isStamped && name == "createdAt") {
-            if let twin = members.twin(of: name) { throw Refusal.twin(twin) }
-            members[name] = member == .null ? nil : member
+            if member == .null {
+                old[name] = .null
+            } else {
+                old[name] = from?[name]
+                new[name] = member
+            }
         }
-        records.put(RecordValue(members), for: key)
+        if let twin = members.twin(ofOneIn: new) ?? members.twin(ofOneIn: old) {
+            throw Refusal.twin(twin)
+        }
+        records.put(RecordValue(members.changed(from: old, to: new)), for: key)
     }
 }
 
@@ -86,7 +104,7 @@ public struct IncrementField: RecordMutation, Hashable {
     public let collection: String
     /// The record's id.
     public let id: RecordID
-    /// The member, which counts as 0 if there is none.
+    /// The member, which counts as its declared default, or as 0, if there is none.
     public let field: String
     /// What is added; may be negative.
     public let by: Int64
@@ -146,6 +164,38 @@ extension SetFields {
     /// Creates the operation for a record of the app's own type.
     public init<R: SyncedRecord>(_ type: R.Type, _ id: RecordID, _ fields: RecordFields) {
         self.init(RecordKey(R.collection.name, id), fields)
+    }
+
+    /// Creates the operation that changes a record in place, and sets only the members that differ.
+    ///
+    /// So two devices that change different members of one record keep both changes, also members
+    /// inside of an object. An array is one value.
+    ///
+    /// ```swift
+    /// try client.perform(SetFields(habit) { $0.title = "Read" })
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - record: The record as it was read.
+    ///   - change: Changes it. The id stays as it is.
+    /// - Throws: What `change` threw, or `EncodingError` if the record cannot be written as a JSON
+    ///   object.
+    public init<R: SyncedRecord>(_ record: R, _ change: (inout R) throws -> Void) throws {
+        var changed = record
+        try change(&changed)
+        let (old, new) = (
+            try RecordValue(record).fields(), try RecordValue(changed).fields()
+        )
+        var fields = new.filter { old[$0.key] != $0.value }
+        for name in old.keys where new[name] == nil { fields[name] = .null }
+        let from = old.filter { name, value in
+            if case (.object, .object?) = (value, fields[name]) { true } else { false }
+        }
+        self.init(
+            RecordKey(R.collection.name, record.id),
+            fields,
+            from: from.isEmpty ? nil : from
+        )
     }
 }
 

@@ -127,9 +127,20 @@ public struct RecordKey: Hashable, Sendable, Comparable, CustomStringConvertible
         self.id = id
     }
 
+    /// Whether both have the same bytes.
+    public static func == (lhs: RecordKey, rhs: RecordKey) -> Bool {
+        lhs.id == rhs.id && lhs.collection.hasBytes(of: rhs.collection)
+    }
+
+    /// Adds the name to a hash in linear time: an operation may name any collection.
+    public func hash(into hasher: inout Hasher) {
+        collection.hashBytes(into: &hasher)
+        hasher.combine(id)
+    }
+
     /// Orders by collection, then by id.
     public static func < (lhs: RecordKey, rhs: RecordKey) -> Bool {
-        lhs.collection == rhs.collection
+        lhs.collection.hasBytes(of: rhs.collection)
             ? lhs.id < rhs.id
             : lhs.collection.utf8.lexicographicallyPrecedes(rhs.collection.utf8)
     }

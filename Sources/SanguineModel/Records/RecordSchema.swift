@@ -95,7 +95,15 @@ public struct RecordSchema: Sendable {
     ])
 
     /// The collection of that name, or `nil` if it was not declared.
-    public func collection(_ name: String) -> RecordCollection? { collections[name] }
+    public func collection(_ name: String) -> RecordCollection? {
+        // Any text may come here, and only a short one is cheap to hash.
+        name.isMemberName ? collections[name] : nil
+    }
+
+    /// The type of the collection's records; `nil` if it was declared without one.
+    func type(of collection: String) -> (any SyncedRecord.Type)? {
+        collection.isMemberName ? owners[collection] : nil
+    }
 
     /// All collections, by name.
     public var allCollections: [RecordCollection] {
@@ -103,19 +111,22 @@ public struct RecordSchema: Sendable {
     }
 
     /// The mutation of that name, or `nil` if it was not declared.
-    public func mutation(_ name: String) -> (any RecordMutation.Type)? { mutations[name] }
+    public func mutation(_ name: String) -> (any RecordMutation.Type)? {
+        name.isMemberName ? mutations[name] : nil
+    }
 
     /// What is wrong with the declarations, in sentences; empty if nothing is.
     public var faults: [String] { allCollections.compactMap(\.fault) + duplicates }
 }
 
 extension RecordSchema: Hashable {
-    /// Whether both have the same collections and mutations.
+    /// Whether both have the same collections, types and faults.
     public static func == (lhs: RecordSchema, rhs: RecordSchema) -> Bool {
         lhs.collections == rhs.collections && lhs.mutationTypes == rhs.mutationTypes
+            && lhs.recordTypes == rhs.recordTypes && lhs.duplicates == rhs.duplicates
     }
 
-    /// Adds what ``==(_:_:)`` compares.
+    /// Adds a part of what ``==(_:_:)`` compares.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(collections)
         hasher.combine(mutationTypes)
@@ -123,5 +134,9 @@ extension RecordSchema: Hashable {
 
     private var mutationTypes: [String: ObjectIdentifier] {
         mutations.mapValues { ObjectIdentifier($0) }
+    }
+
+    private var recordTypes: [String: ObjectIdentifier] {
+        owners.mapValues { ObjectIdentifier($0) }
     }
 }

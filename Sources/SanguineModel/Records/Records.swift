@@ -53,14 +53,31 @@ public struct Records {
     // MARK: - Records of the app's types
 
     /// The record, or `nil` if there is none.
+    ///
+    /// The operation is refused if there is one that cannot be decoded as the type: it never looks
+    /// absent. Members that are missing take their defaults, see ``Defaulted``.
     public mutating func get<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         guard let value = value(RecordKey(R.collection.name, id)) else { return nil }
         return decoded(value, id)
     }
 
-    /// Creates the record, or replaces the one with its id.
+    /// Creates the record, or changes the one with its id.
+    ///
+    /// Of a record that is there only the members change in which the two differ. Members that the
+    /// type does not know stay, so an older app does not remove those of a newer one. The operation
+    /// is refused if the stored record cannot be decoded as the type.
     public mutating func set<R: SyncedRecord>(_ record: R) {
-        put(RecordValue(record), for: RecordKey(R.collection.name, record.id))
+        let key = RecordKey(R.collection.name, record.id)
+        let present = read(key)
+        guard mayWrite(key, over: present) else { return }
+        guard let stored = present?.value else {
+            return note(key, changedTo: RecordValue(record))
+        }
+        do {
+            note(key, changedTo: try RecordValue(record, over: stored))
+        } catch {
+            unreadable(R.self, record.id, error)
+        }
     }
 
     /// Deletes the record, if there is one.
@@ -86,14 +103,29 @@ public struct Records {
         read(key)?.value
     }
 
-    /// Adds to a number, which counts as 0 where the record has none.
+    /// Adds to a number, which counts as its default, or as 0, where the record has none.
+    ///
+    /// The default is the one that the collection's type declares, see ``Defaulted``.
     public mutating func increment(_ key: RecordKey, _ field: String, by amount: Int64) {
-        guard let value = value(key), var fields = fields(of: value) else {
+        guard let value = value(key) else {
             return fail(.notFound, "Create the record '\(key)' before its members are changed.")
+        }
+        var fields: RecordFields
+        do {
+            fields = try migrated(value.fields(), of: key.collection)
+        } catch {
+            failure = failure ?? error as? Refusal ?? .unstorable(key, error)
+            return
+        }
+        guard field.isMemberName else {
+            return fail(.invalidContent, "Name a member of the record '\(key)'.")
         }
         if let twin = fields.twin(of: field) {
             let refusal = Refusal.twin(twin)
             return fail(refusal.code, refusal.detail)
+        }
+        if fields[field] ?? .null == .null {
+            fields[field] = defaultNumber(of: field, in: key.collection)
         }
         switch fields[field] ?? .null {
         case .null: fields[field] = .integer(amount)
@@ -103,21 +135,39 @@ public struct Records {
                 return fail(.invalidContent, "Keep '\(field)' within 64 bits.")
             }
             fields[field] = .integer(sum)
-        case .number(let number): fields[field] = .number(number + Double(amount))
+        case .number(let number):
+            // What 38 digits cannot hold, a double adds as it can.
+            let sum = DecimalDigits(number).adding(amount).flatMap { JSONValue($0) }
+            fields[field] = sum ?? .number(number + Double(amount))
+        case .decimal(let number):
+            guard let sum = number.digits.adding(amount).flatMap({ JSONValue($0) }) else {
+                return fail(.invalidContent, "Keep '\(field)' within 38 digits.")
+            }
+            fields[field] = sum
         default: return fail(.invalidContent, "Increment a number: '\(field)' is none.")
         }
         put(RecordValue(fields), for: key)
     }
 
     /// Creates the record, or replaces it.
+    ///
+    /// The operation is refused if the value is none that JSON can hold: it has a number that is
+    /// not finite, or a member with a name over its limit. Members of the stored record that
+    /// ``RecordValue/fields()`` do not show stay.
     public mutating func put(_ value: RecordValue, for key: RecordKey) {
-        guard mayWrite(key) else { return }
-        note(key, changedTo: value)
+        let present = read(key)
+        guard mayWrite(key, over: present) else { return }
+        do {
+            note(key, changedTo: try value.put(over: present?.value))
+        } catch {
+            failure = failure ?? error as? Refusal ?? .unstorable(key, error)
+        }
     }
 
     /// Deletes the record, if there is one.
     public mutating func delete(_ key: RecordKey) {
-        guard mayWrite(key), read(key) != nil else { return }
+        let present = read(key)
+        guard mayWrite(key, over: present), present != nil else { return }
         note(key, changedTo: nil)
     }
 
@@ -130,10 +180,10 @@ public struct Records {
         is value: JSONValue
     ) -> [RecordKey] {
         guard let declared = schema.collection(collection) else {
-            fail(.notFound, "Declare the collection '\(collection)' before it is used.")
+            fail(.collectionUnknown, "Declare the collection '\(collection)' before it is used.")
             return []
         }
-        guard declared.indexes.contains(field) else {
+        guard declared.indexes.contains(where: { $0.hasBytes(of: field) }) else {
             fail(.invalidContent, "Declare '\(field)' as an index of '\(collection)'.")
             return []
         }
@@ -160,6 +210,23 @@ public struct Records {
     /// Says that the operation cannot be done; the first reason counts.
     public mutating func fail(_ code: ProblemCode, _ detail: String) {
         failure = failure ?? Refusal(code, detail)
+    }
+
+    /// The members of a stored record as the migration of the collection's type leaves them.
+    ///
+    /// What cannot be migrated stays as it is: its members can be set all the same.
+    func migrated(_ fields: RecordFields, of collection: String) -> RecordFields {
+        guard let type = schema.type(of: collection),
+            let migrated = try? StoredForm.migrated(fields, for: type)
+        else { return fields }
+        return migrated
+    }
+
+    private func defaultNumber(of field: String, in collection: String) -> JSONValue? {
+        guard let type = schema.type(of: collection),
+            let value = try? StoredForm.records.defaults(of: type)?[field]
+        else { return nil }
+        return value.digits == nil ? nil : value
     }
 
     // MARK: - What they share
@@ -190,12 +257,15 @@ public struct Records {
         }
     }
 
-    private mutating func mayWrite(_ key: RecordKey) -> Bool {
+    private mutating func mayWrite(_ key: RecordKey, over present: SourcedRecord?) -> Bool {
         guard schema.collection(key.collection) != nil else {
-            fail(.notFound, "Declare the collection '\(key.collection)' before it is used.")
+            fail(
+                .collectionUnknown,
+                "Declare the collection '\(key.collection)' before it is used."
+            )
             return false
         }
-        if changes[key] == nil, read(key)?.isOwn == false {
+        if changes[key] == nil, present?.isOwn == false {
             fail(.notOwner, "Change records of your own: another owns '\(key)'.")
             return false
         }
@@ -213,12 +283,18 @@ public struct Records {
         do {
             return try value.record(R.self, id: id)
         } catch {
-            fail(.invalidContent, "Mend the record '\(id)': it is no \(R.collection.name) record.")
+            unreadable(R.self, id, error)
             return nil
         }
     }
 
-    private mutating func fields(of value: RecordValue) -> RecordFields? { try? value.fields() }
+    private mutating func unreadable<R: SyncedRecord>(
+        _ type: R.Type,
+        _ id: RecordID,
+        _ error: any Error
+    ) {
+        failure = failure ?? .unreadable(type, id, error)
+    }
 }
 
 /// A look-up of records by the value of an indexed member.

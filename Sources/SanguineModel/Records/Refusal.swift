@@ -23,6 +23,46 @@ public struct Refusal: Error, Hashable, Codable, Sendable {
     public var problem: Problem { Problem(code, detail) }
 }
 
+extension Refusal {
+    /// The refusal of what reads or changes a stored record that is not of the type.
+    package static func unreadable<R: SyncedRecord>(
+        _ type: R.Type,
+        _ id: RecordID,
+        _ error: any Error
+    ) -> Refusal {
+        Refusal(
+            .invalidContent,
+            """
+            The record '\(RecordKey(R.collection.name, id))' cannot be read as '\(type)': \
+            \(error.memberFault). Update the app, or declare a default or a migration for it.
+            """
+        )
+    }
+}
+
+extension Refusal {
+    /// The refusal of a change whose record cannot be stored, or is stored as no JSON.
+    package static func unstorable(_ key: RecordKey, _ error: any Error) -> Refusal {
+        guard case .invalidValue(_, let context)? = error as? EncodingError else {
+            return Refusal(
+                .invalidContent,
+                """
+                Delete the record '\(key)', or ask for a copy of it: what is stored is no JSON \
+                object, and cannot be changed.
+                """
+            )
+        }
+        let names = context.codingPath.map {
+            String(String.UnicodeScalarView($0.stringValue.unicodeScalars.prefix(40)))
+        }
+        let member = names.isEmpty ? "" : "the member '\(names.joined(separator: "."))' of "
+        return Refusal(
+            .invalidContent,
+            "JSON cannot hold \(member)the record '\(key)'. \(context.debugDescription)"
+        )
+    }
+}
+
 extension Refusal: CustomStringConvertible {
     /// What to do next, and the code.
     public var description: String { "\(detail) [\(code.rawValue)]" }

@@ -8,8 +8,9 @@
 /// }
 /// ```
 ///
-/// A record travels as a JSON object, without its id. Members that a type does not know are lost
-/// when a mutation sets the whole record; ``SetFields`` keeps them.
+/// A record travels as a JSON object, without its id. Members that a type does not know are kept
+/// when a mutation sets the record. A type that gets a member later declares what stands in for it
+/// in stored records: see ``Defaulted``.
 public protocol SyncedRecord: Registrable, Codable, Equatable, Identifiable
 where ID == RecordID {
     /// Where records of the type are kept.

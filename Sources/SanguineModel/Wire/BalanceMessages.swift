@@ -235,18 +235,24 @@ public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     public var items: [Item]
     /// Whether more follow.
     public var hasMore: Bool
-    /// What to pass as `cursor` for the next page; `nil` on the last.
+    /// What to pass as `cursor` for the next page; `nil` or empty on the last.
     public var nextCursor: String?
+
+    /// The cursor of the next page, if there is one.
+    package var following: String? {
+        guard hasMore, let nextCursor, !nextCursor.isEmpty else { return nil }
+        return nextCursor
+    }
 
     /// Creates a page.
     ///
     /// - Parameters:
     ///   - items: The items.
     ///   - hasMore: Whether more follow. Default: whether there is a cursor for more.
-    ///   - nextCursor: The cursor for more. Default: none.
+    ///   - nextCursor: The cursor for more; an empty one counts as none. Default: none.
     public init(items: [Item], hasMore: Bool? = nil, nextCursor: String? = nil) {
         self.items = items
-        self.hasMore = hasMore ?? (nextCursor != nil)
+        self.hasMore = hasMore ?? (nextCursor?.isEmpty == false)
         self.nextCursor = nextCursor
     }
 }

@@ -65,6 +65,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let recordTooLarge = Self(rawValue: "record_too_large")
     /// 422: no record mutation of that name is known.
     public static let mutatorUnknown = Self(rawValue: "mutator_unknown")
+    /// 422: no collection of that name is declared.
+    public static let collectionUnknown = Self(rawValue: "collection_unknown")
     /// 422: the record mutation threw something else than a refusal.
     public static let mutatorFailed = Self(rawValue: "mutator_failed")
     /// 422: the key was used for another request.
@@ -86,7 +88,10 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let upstreamFailed = Self(rawValue: "upstream_failed")
     /// 503: no upstream is configured.
     public static let upstreamMissing = Self(rawValue: "upstream_missing")
-    /// 503: a queue is full.
+    /// 503: the server does not do it now, and nothing was changed: too much waits, an index is
+    /// being built, its disk takes nothing, or its data is damaged and takes no changes.
+    ///
+    /// The detail says which, and `Retry-After` when to come back.
     public static let overloaded = Self(rawValue: "overloaded")
     /// 504: the upstream did not answer in time.
     public static let upstreamTimeout = Self(rawValue: "upstream_timeout")
@@ -125,6 +130,10 @@ extension ProblemCode {
         default: "The answer is no valid HTTP."
         }
     }
+
+    /// Whether a server that is deployed later may decide otherwise: such a refusal of an operation
+    /// is not remembered.
+    package var awaitsDeployment: Bool { self == .mutatorUnknown || self == .collectionUnknown }
 
     /// Whether the protocol defines the code, and not an app.
     package var isDefined: Bool { Self.meanings[self] != nil }
@@ -181,6 +190,7 @@ extension ProblemCode {
         .recordExists: (409, "The record exists."),
         .recordTooLarge: (413, "The record is too large."),
         .mutatorUnknown: (422, "The mutator is not known."),
+        .collectionUnknown: (422, "The collection is not known."),
         .mutatorFailed: (422, "The mutator failed."),
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
         .idempotencyExpired: (422, "The operation's answer is no longer kept."),

@@ -51,7 +51,11 @@ public struct PushResult: Hashable, Codable, Sendable {
         case replayed
         /// It was not done, and never will be.
         case refused
-        /// The server has never seen it; only in a ``PullAnswer``.
+        /// The server has not decided it.
+        ///
+        /// In a ``PullAnswer``: it has never seen it. In a ``PushAnswer``: it follows, in its lane,
+        /// one whose mutator the server does not know yet, or it or one before it looks records up
+        /// by an index that is being built.
         case unknown
     }
 
@@ -141,6 +145,11 @@ public struct PullAnswer: Hashable, Codable, Sendable {
     /// A reader keeps it beside its position and sends it along as `?horizon=`: that tells a
     /// reader who is on its way from the start from one who was away for too long.
     public var horizon: Int64?
+    /// The epoch to which the numbers belong; `nil` from a server that knows of none.
+    ///
+    /// A reader keeps it with its position and sends it along as `?epoch=`: after a copy of the
+    /// server's database was restored, the answer is a ``reset``.
+    public var epoch: Epoch?
     /// What became of the operations that the reader asked about, as of these changes; `nil` if it
     /// asked about none.
     ///
@@ -156,6 +165,7 @@ public struct PullAnswer: Hashable, Codable, Sendable {
         hasMore: Bool,
         reset: Bool = false,
         horizon: Int64? = nil,
+        epoch: Epoch? = nil,
         operations: [PushResult]? = nil
     ) {
         self.changes = changes
@@ -164,6 +174,7 @@ public struct PullAnswer: Hashable, Codable, Sendable {
         self.hasMore = hasMore
         self.reset = reset
         self.horizon = horizon
+        self.epoch = epoch
         self.operations = operations
     }
 }

@@ -1,3 +1,5 @@
+import SanguineAuthority
+
 /// What bounds every connection beside what an operator can set.
 public enum EdgeLimits {
     /// Requests of a connection that wait for their answer: 100.
@@ -31,7 +33,7 @@ public enum EdgeLimits {
     /// Bytes of a body that is read on its connection's own thread: 16 KiB.
     ///
     /// A longer one would keep others waiting who share the thread.
-    public static let shortBodyBytes = 1 << 14
+    public static let shortBodyBytes = WireBody.shortBytes
     /// Bytes of a request's header fields over HTTP/2: 16 KiB.
     public static let http2HeaderBytes = 1 << 14
     /// Requests that a client may cancel in 30 s over one connection of HTTP/2: 200.

@@ -96,6 +96,9 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
         if hosts > 1 || hosts == 0 && !head.version.isWithoutChunks {
             return Problem(.malformedRequest, "Send one 'Host' header (RFC 9112, section 3.2).")
         }
+        if let problem = Problem.form(of: head.uri, head.headers.lazy.map(\.value)) {
+            return problem
+        }
         if unanswered.count >= EdgeLimits.pipelinedRequests {
             return Problem(
                 .overloaded,
@@ -119,6 +122,24 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
         default:
             Problem(.malformedRequest, "Send a request of HTTP/1.1 as RFC 9112 describes it.")
         }
+    }
+}
+
+extension Problem {
+    /// What is wrong with a request's target and the values of its fields, if anything is.
+    ///
+    /// Comparing text with many combining marks in a row takes long.
+    static func form(of target: String, _ values: some Sequence<String>) -> Problem? {
+        if target.utf8.contains(where: { $0 >= 0x80 }) {
+            return Problem(.malformedRequest, "Percent-encode the path and query (RFC 3986).")
+        }
+        if !values.allSatisfy({ $0.hasMarks(inRow: WireLimits.nameMarks) }) {
+            return Problem(
+                .malformedRequest,
+                "Send headers with at most \(WireLimits.nameMarks) combining marks in a row."
+            )
+        }
+        return nil
     }
 }
 

@@ -1,10 +1,13 @@
 import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
+import SanguineAuthority
+import SanguineModel
 
 /// Gives the answers of a stream the form of HTTP/2 (RFC 9113).
 ///
-/// Fields that mean the connection are left out (section 8.2.2). A stream whose request has not
+/// A request with a target or fields that cost too much to compare is refused. Fields that mean the
+/// connection are left out (section 8.2.2). A stream whose request has not
 /// ended when its answer has is closed then (section 8.1): nobody reads the rest.
 ///
 /// Mutable state belongs to the event loop.
@@ -15,10 +18,32 @@ final class StreamForm: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundOut = HTTPResponsePart
 
     private var hasRequestEnded = false
+    private var isRefused = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if case .end = unwrapInboundIn(data) { hasRequestEnded = true }
+        guard !isRefused else { return }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            let values = head.headerFields.lazy.map(\.value)
+            if let problem = Problem.form(of: head.path ?? "", values) {
+                return refuse(problem, context)
+            }
+        case .end: hasRequestEnded = true
+        case .body: break
+        }
         context.fireChannelRead(data)
+    }
+
+    private func refuse(_ problem: Problem, _ context: ChannelHandlerContext) {
+        isRefused = true
+        let answer = WireAnswer.problem(problem)
+        var head = HTTPResponse(status: .init(code: answer.status))
+        for (field, value) in answer.fields { head.headerFields[field.name] = value }
+        head.headerFields[.contentLength] = String(answer.body.count)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.body(ByteBuffer(bytes: answer.body))), promise: nil)
+        let end = wrapOutboundOut(.end(nil))
+        context.writeAndFlush(end, promise: .closing(context, after: nil))
     }
 
     func write(

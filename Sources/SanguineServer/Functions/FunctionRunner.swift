@@ -43,6 +43,12 @@ struct FunctionRunner: Service {
             ]
             logger.error("A call could not be settled", metadata: metadata)
         }
+        reports.left = { call in
+            logger.error(
+                "A call is left to its hold's expiry: its end could not be stored",
+                metadata: ["operation": "\(call.operation)"]
+            )
+        }
         calls = CallRunner(
             authority: authority,
             functions: { functions },

@@ -62,8 +62,11 @@ extension InputMember {
     fileprivate func takes(_ value: JSONValue) -> Bool {
         switch (kind, value) {
         case (.string, .string(let text)): (1...Self.textBytes).contains(text.utf8.count)
-        case (.integer, .integer), (.boolean, .bool), (.number, .integer), (.number, .number): true
-        case (.choice(let texts), .string(let text)): texts.contains(text)
+        case (.integer, .integer), (.boolean, .bool), (.number, .integer), (.number, .number),
+            (.number, .decimal):
+            true
+        case (.integer, .number(let number)): number == 0  // It was written as -0.
+        case (.choice(let texts), .string(let text)): texts.contains { $0.hasBytes(of: text) }
         default: false
         }
     }

@@ -24,7 +24,7 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
         let input: Input
         let heeded: JSONValue
         do {
-            input = try value.decoded(as: Input.self)
+            input = try StoredForm.arguments.decode(Input.self, from: value)
             heeded = try JSONValue(encoding: input)
         } catch {
             throw Self.problem(error as? DecodingError)

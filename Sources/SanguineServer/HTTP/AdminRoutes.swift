@@ -31,8 +31,8 @@ struct AdminRoutes: Sendable {
 
     @Sendable
     private func signIn(_ request: Request, _ context: ServerContext) async throws -> Response {
-        struct Body: Codable { var token: String }
-        let body = try WireBody.decode(Body.self, from: try await gate.collect(request, context))
+        struct Body: Codable, Sendable { var token: String }
+        let body = try await decoded(Body.self, request, context)
         let cookie = try admin.signIn(with: try body.get().token, context)
         return Response(
             status: .noContent,
@@ -69,13 +69,23 @@ struct AdminRoutes: Sendable {
 
     @Sendable
     private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
-        struct Body: Codable { var plan: Account.Plan }
-        let bytes = try await gate.collect(request, context)
-        let body = try WireBody.decode(Body.self, from: bytes)
+        struct Body: Codable, Sendable { var plan: Account.Plan }
+        let body = try await decoded(Body.self, request, context)
         let id = try accountID(context)
         _ = try await authority.account(id)  // Not found is refused before invalid content is.
         let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
         return Response(.changed(account, head: head))
+    }
+
+    private func decoded<Body: Decodable & Sendable>(
+        _ type: Body.Type,
+        _ request: Request,
+        _ context: ServerContext
+    ) async throws(Problem) -> Result<Body, Problem> {
+        let bytes = try await gate.collect(request, context)
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            try WireBody.decode(Body.self, from: bytes)
+        }
     }
 
     private func accountID(_ context: ServerContext) throws(Problem) -> Identifier {

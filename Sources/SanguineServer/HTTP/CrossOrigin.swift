@@ -18,8 +18,8 @@ struct CrossOrigin: RouterMiddleware {
     ]
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [
-        .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .rateLimit, .rateLimitPolicy,
-        .cacheStatus,
+        .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .sanguineEpoch, .rateLimit,
+        .rateLimitPolicy, .cacheStatus,
     ]
     private static let exposed = answerHeaders.map(\.rawName).joined(separator: ", ")
 

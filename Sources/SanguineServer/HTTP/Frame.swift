@@ -16,6 +16,8 @@ struct Frame: RouterMiddleware {
     /// What requests count against that have no valid token; `nil` where all do.
     let visitors: RateLimiter<String>?
     let accessLog: LogQueue?
+    /// The epoch of the numbers in answers.
+    let epoch: Epoch
     let clock: any WallClock
     // It measures, and decides nothing.
     private let stopwatch = ContinuousClock()
@@ -47,6 +49,7 @@ struct Frame: RouterMiddleware {
             }
         }
         if let problem = countVisitor(context) { response = refusal(problem) }
+        if Self.hasNumbers(response) { response.headers.add(.sanguineEpoch, epoch.text) }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
             response.headers.add(.rateLimit, rate.headerValue)
@@ -77,6 +80,12 @@ struct Frame: RouterMiddleware {
             response.headers[.connection] = "close"
         }
         return response
+    }
+
+    /// Whether an answer has numbers of a feed: in its header, or in the events of its body.
+    private static func hasNumbers(_ response: Response) -> Bool {
+        response.headers[.sanguineHead] != nil
+            || response.headers[.contentType] == WireAnswer.eventStream
     }
 
     /// A problem as an answer, counted.

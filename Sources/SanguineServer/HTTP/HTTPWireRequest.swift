@@ -26,7 +26,9 @@ struct HTTPWireRequest: WireRequest {
     func parameter(_ name: String) -> String? {
         guard let text = context.parameters.get(name) else { return nil }
         // Most are as they are meant, and a decoder copies them several times.
-        return text.utf8.contains(UInt8(ascii: "%")) ? text.removingPercentEncoding : text
+        guard text.utf8.contains(UInt8(ascii: "%")) else { return text }
+        // Nothing has a name that is longer, or costly to compare.
+        return text.removingPercentEncoding.flatMap { $0.isMemberName ? $0 : nil }
     }
 
     func body() async throws(Problem) -> [UInt8] { try await gate.collect(request, context) }
@@ -63,6 +65,7 @@ extension WireField {
         case .ifNoneMatch: .ifNoneMatch
         case .lastEventID: .lastEventID
         case .retryAfter: .retryAfter
+        case .sanguineEpoch: .sanguineEpoch
         case .sanguineHead: .sanguineHead
         case .userID: .userID
         case .wwwAuthenticate: .wwwAuthenticate
@@ -104,7 +107,8 @@ extension HTTPWireRequest {
     /// Whether the body is read in no time.
     fileprivate var isShort: Bool {
         guard let length = request.headers[.contentLength] else {
-            return request.headers[.transferEncoding] == nil
+            // Over HTTP/2 any body may come without its length.
+            return [.get, .head, .delete].contains(request.method)
         }
         return Int(length).map { $0 <= EdgeLimits.shortBodyBytes } ?? false
     }

@@ -10,19 +10,31 @@ struct HealthRoutes: Sendable {
     let readiness: Readiness
 
     func add(to routes: Router<ServerContext>) {
-        routes.get("health/live") { _, _ in Self.healthy }
+        routes.get("health/live") { _, _ in Self.healthy() }
         routes.get("health/ready") { [storage, readiness] _, _ in
             if let fault = await readiness.check(storage) { throw fault.problem }
-            return Self.healthy
+            return Self.healthy(storage.dataCheck)
         }
     }
 
-    private static var healthy: Response {
-        Response(
+    private static func healthy(_ check: DataCheck = .done) -> Response {
+        let detail = check.detail.map { #","detail":"\#($0)""# } ?? ""
+        return Response(
             status: .ok,
             headers: [.contentType: WireAnswer.json, .cacheControl: "no-store"],
-            body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"}"#))
+            body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"\#(detail)}"#))
         )
+    }
+}
+
+extension DataCheck {
+    /// The sentence of a check that has not ended; it has nothing that JSON would escape.
+    var detail: String? {
+        switch self {
+        case .done: nil
+        case .running(let part): "The data is still being checked: \(part)."
+        case .failed: "The data could not be checked: look into the log."
+        }
     }
 }
 

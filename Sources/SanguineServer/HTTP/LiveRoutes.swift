@@ -17,7 +17,8 @@ struct LiveRoutes: Sendable {
     @Sendable
     private func live(_ request: Request, _ context: ServerContext) async throws -> Response {
         let wire = gate.wire(request, context)
-        let position = FeedPosition(number: try Endpoints.livePosition(wire))
+        let place = try Endpoints.livePosition(wire)
+        let position = FeedPosition(number: place.number, epoch: place.epoch)
         let pass =
             if let ticket = wire.query["ticket"] {
                 try await gate.admission.live(wire, try redeem(ticket, wire))

@@ -25,7 +25,12 @@ final class Readiness: Sendable {
     }
 
     /// Notes that a call of the storage has failed.
-    func saw(_ error: StorageError) { shared.withLock { $0.state.saw(error) } }
+    ///
+    /// - Returns: Whether that is news.
+    func saw(_ error: StorageError) -> Bool { shared.withLock { $0.state.saw(error) } }
+
+    /// Whether something that is stored was found to be damaged.
+    var isDamaged: Bool { shared.withLock { $0.state.isDamaged } }
 
     /// Returns what keeps the server from its work, or `nil`: in ``ReadinessState/patience`` at
     /// most.

@@ -75,7 +75,7 @@ struct ReadinessState {
         case wait
     }
 
-    private var isDamaged = false
+    private(set) var isDamaged = false
     private var verdict: NotReady?
     private var triedAt: Duration?
     private var isTrying = false
@@ -92,13 +92,19 @@ struct ReadinessState {
     }
 
     /// A request's own call of the storage has failed.
-    mutating func saw(_ error: StorageError) {
+    ///
+    /// - Returns: Whether that is news: damage is, once.
+    @discardableResult
+    mutating func saw(_ error: StorageError) -> Bool {
         switch error {
-        case .damaged: isDamaged = true
+        case .damaged:
+            defer { isDamaged = true }
+            return !isDamaged
         case .full, .readOnly, .unknownOutcome: verdict = NotReady(error)
         // One command may fail by itself: a try tells.
         case .failed, .overloaded, .closed: break
         }
+        return true
     }
 
     /// The try has ended.

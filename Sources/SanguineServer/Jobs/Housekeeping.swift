@@ -3,8 +3,8 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// What must be done again and again: holds that expired are ended, and what has served its time is
-/// dropped.
+/// What must be done again and again: calls are settled that ended while the storage failed, holds
+/// that expired are ended, and what has served its time is dropped.
 struct Housekeeping: Service {
     /// The pause between two looks at the holds; an expired hold lasts about this much longer, or
     /// more if many expire at once.
@@ -19,8 +19,10 @@ struct Housekeeping: Service {
     static let looksPerSpace = 10
 
     let authority: Authority
+    let calls: CallRunner
     let uploads: UploadWatch
     let live: LiveHub
+    let readiness: Readiness
     let freeBytes: Int
     let delay: any Clock<Duration>
     let logger: Logger
@@ -30,25 +32,76 @@ struct Housekeeping: Service {
             var look = 0
             var isSweepDue = false
             var space = SpaceWatch(limit: freeBytes)
+            var check = DataCheck.done
+            var unsettled = 0
             while true {
                 if look % Self.looksPerSpace == 0 {
                     warn(&space, at: Self.interval * look)
                 }
+                await tell(&check)
                 uploads.endTurn()
                 live.look()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
+                // Before the holds: what a call costs is known better than by its hold's expiry.
+                await settleEnded(&unsettled)
                 await attempt("Holds could not be ended") { () async throws(Problem) in
-                    try await authority.expireHolds()
+                    try await calls.expireHolds()
                 }
                 if isSweepDue {
                     let dropped = await attempt("The sweep failed") { () async throws(Problem) in
-                        try await authority.sweep(limit: Self.sweepLimit)
+                        try await calls.sweep(limit: Self.sweepLimit)
                     }
                     isSweepDue = dropped.map { $0 >= Self.sweepLimit } ?? true
                 }
                 look += 1
                 try await delay.sleep(for: Self.interval)
             }
+        }
+        // The next process does not know what these calls cost.
+        var unsettled = calls.unsettledCount
+        await settleEnded(&unsettled)
+    }
+
+    /// Settles calls that ended while the storage failed, and says once that some wait for it, and
+    /// when all are settled.
+    ///
+    /// - Parameter last: How many waited after the last turn.
+    private func settleEnded(_ last: inout Int) async {
+        if calls.unsettledCount > 0 {
+            // Why it fails was logged with each call's first attempts.
+            _ = try? await calls.settleEnded()
+        }
+        let now = calls.unsettledCount
+        defer { last = now }
+        switch (last, now) {
+        case (0, 1...):
+            logger.error(
+                "Calls wait for their settlement: the storage does not take it",
+                metadata: ["calls": "\(now)"]
+            )
+        case (1..., 0):
+            logger.notice("All calls are settled that waited for the storage")
+        default: break
+        }
+    }
+
+    /// Says that the check of the data goes on in the background, and how it ended.
+    private func tell(_ last: inout DataCheck) async {
+        let now = authority.storage.dataCheck
+        defer { last = now }
+        switch (last, now) {
+        case (.running, .running), (.done, .done), (.failed, _): break
+        case (_, .running(let part)):
+            logger.notice(
+                "The data is still being checked, and serves meanwhile",
+                metadata: ["part": "\(part)"]
+            )
+        case (_, .failed(let reason)):
+            logger.error("The data could not be checked", metadata: ["reason": "\(reason)"])
+        case (_, .done):
+            // Damage is logged by the storage, which this asks for it.
+            guard (try? await authority.storage.checkHealth()) != nil else { break }
+            logger.notice("All of the data was checked: nothing is damaged")
         }
     }
 
@@ -81,6 +134,8 @@ struct Housekeeping: Service {
         do throws(Problem) {
             return try await body()
         } catch {
+            // Damage fails every turn until the server is started again, and was logged.
+            if readiness.isDamaged { return nil }
             logger.error(failure, metadata: ["code": "\(error.code.rawValue)"])
             return nil
         }

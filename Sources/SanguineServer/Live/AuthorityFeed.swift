@@ -16,7 +16,8 @@ struct AuthorityFeed: FeedReading {
                 since: position.number,
                 limit: limit,
                 // A reader whose horizon is kept need not get past it in one page.
-                horizon: position.horizon ?? 0
+                horizon: position.horizon ?? 0,
+                epoch: position.epoch
             )
         )
         let horizon = answer.hasMore ? answer.horizon ?? position.horizon : answer.horizon

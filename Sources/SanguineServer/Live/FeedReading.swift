@@ -6,6 +6,10 @@ struct FeedPosition: Hashable, Sendable {
     var number: Int64
     /// The number up to which deletions are not known any more, as the reader was told last.
     var horizon: Int64?
+    /// The epoch that the reader has named; `nil` once it has read, or if it has named none.
+    ///
+    /// A page that begins in another epoch is a reset.
+    var epoch: Epoch?
 }
 
 /// Reads an account's feed: the one way, for those who pull and those who are connected.

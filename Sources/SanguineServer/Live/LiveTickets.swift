@@ -16,7 +16,7 @@ import Synchronization
 final class LiveTickets: Sendable {
     private struct Ticket {
         let pass: AccessPass
-        let expiresAt: Timestamp
+        let expiresAt: Duration
         /// Left with the ticket.
         let place: SharedPool.Place
     }
@@ -25,7 +25,7 @@ final class LiveTickets: Sendable {
         var tickets: [SHA256.Digest: Ticket] = [:]
         var byAccount: [Identifier: [SHA256.Digest]] = [:]
         /// Before it, nobody looks for what has expired: there are many.
-        var nextSweep = Timestamp(millisecondsSince1970: .min)
+        var nextSweep = Duration.zero
 
         mutating func remove(_ hash: SHA256.Digest) -> Ticket? {
             guard let ticket = tickets.removeValue(forKey: hash) else { return nil }
@@ -37,16 +37,19 @@ final class LiveTickets: Sendable {
     }
 
     private let guarded = Mutex(Guarded())
-    private let clock: any WallClock
+    private let uptime: @Sendable () -> Duration
     private let places = SharedPool(limit: LiveLimits.tickets)
 
-    init(clock: any WallClock) { self.clock = clock }
+    /// Creates a list of none.
+    ///
+    /// - Parameter clock: A clock that never jumps: tickets are known to this process only.
+    init(clock: any Clock<Duration>) { uptime = Stopwatch(clock).elapsed }
 
     /// Makes a ticket for whoever has this pass.
     ///
     /// - Throws: `overloaded` if there are too many.
     func issue(for pass: AccessPass, to address: String) throws(Problem) -> LiveTicket {
-        let now = clock.now()
+        let now = uptime()
         let text = Self.randomText()
         let hash = Self.hash(text)
         let account = pass.identity.account
@@ -70,7 +73,7 @@ final class LiveTickets: Sendable {
 
     /// Removes the account's oldest ticket if it has its share, and all that have expired if there
     /// are many.
-    private func makeRoom(for account: Identifier, _ now: Timestamp) {
+    private func makeRoom(for account: Identifier, _ now: Duration) {
         // What is removed leaves its place outside of the lock.
         var removed: [Ticket?] = []
         let isCrowded = places.count >= LiveLimits.tickets / 2
@@ -94,7 +97,7 @@ final class LiveTickets: Sendable {
     func redeem(_ text: String) throws(Problem) -> AccessPass {
         let hash = Self.hash(text)
         let ticket = guarded.withLock { $0.remove(hash) }
-        guard let ticket, ticket.expiresAt > clock.now() else {
+        guard let ticket, ticket.expiresAt > uptime() else {
             throw Problem(
                 .unauthenticated,
                 "Ask for a new ticket with POST /v1/live/tickets: each is good for one connection."

@@ -4,25 +4,31 @@ import SanguineModel
 
 /// A storage whose failures go to the log, with their reasons, which no client is told.
 ///
-/// What is overloaded or closed is no failure: the client is told to come back.
+/// What is overloaded or closed is no failure: the client is told to come back. A failure that goes
+/// on is logged once a minute; see ``RecentFailures``.
 struct LoggedStorage: Storage {
     private let storage: any Storage
     private let logger: Logger
-    private let onFailure: @Sendable (StorageError) -> Void
+    private let recent: RecentFailures
+    private let onFailure: @Sendable (StorageError) -> Bool
 
     /// Creates the storage.
     ///
     /// - Parameters:
     ///   - storage: What does the work.
     ///   - logger: The log.
-    ///   - onFailure: Told of every error, also of those that are not logged.
+    ///   - clock: A clock that never jumps.
+    ///   - onFailure: Told of every error, also of those that are not logged; returns whether it is
+    ///     news. Damage that is known fails every write, and is logged once.
     init(
         _ storage: any Storage,
         logger: Logger,
-        onFailure: @escaping @Sendable (StorageError) -> Void
+        clock: any Clock<Duration>,
+        onFailure: @escaping @Sendable (StorageError) -> Bool
     ) {
         self.storage = storage
         self.logger = logger
+        recent = RecentFailures(clock: clock)
         self.onFailure = onFailure
     }
 
@@ -150,12 +156,16 @@ struct LoggedStorage: Storage {
         LoggedBlobStore(store: storage.blobs) { error, action in _ = logged(error, action) }
     }
 
+    var epoch: Epoch { storage.epoch }
+
+    var dataCheck: DataCheck { storage.dataCheck }
+
     var freeBytes: Int64? { storage.freeBytes }
 
     func close() async { await storage.close() }
 
     private func logged(_ error: StorageError, _ action: String) -> StorageError {
-        onFailure(error)
+        guard onFailure(error), recent.isNews(error) else { return error }
         switch error {
         case .failed(let reason), .full(let reason), .readOnly(let reason):
             logger.error(

@@ -56,7 +56,7 @@ struct OpenAIDoor: Sendable {
         {
             PassedFunction.chat($0, $1)
         }
-        return .openAI(reply)
+        return await .openAI(reply)
     }
 
     @Sendable
@@ -65,7 +65,7 @@ struct OpenAIDoor: Sendable {
         let reply = try await call(admitted, request, as: .plain) {
             PassedFunction.embeddings($0, $1)
         }
-        return .openAI(reply)
+        return await .openAI(reply)
     }
 
     private typealias Admitted = Admission.Admitted<FunctionRequest<JSONValue>>
@@ -121,23 +121,10 @@ extension WireAnswer {
     }
 
     /// What a call is answered with, as OpenAI's clients read it.
-    fileprivate static func openAI(_ reply: CallReply) -> WireAnswer {
+    fileprivate static func openAI(_ reply: CallReply) async -> WireAnswer {
         switch reply {
         case .answer(let answer, _):
-            // It was written as it is to be read: what is around it is left out.
-            guard answer.stored.status == 200,
-                let output = JSONParser.range(of: "output", in: answer.stored.body)
-            else {
-                let json = try? JSONParser.parse(answer.stored.body, limits: .init(values: .max))
-                    .value
-                let problem = Problem(stored: json, status: answer.stored.status)
-                var wire = openAIRefusal(problem)
-                if answer.replayed { wire.fields.append((.idempotencyReplayed, "true")) }
-                return wire
-            }
-            var wire = WireAnswer.answer(answer)
-            wire.body = Array(answer.stored.body[output])
-            return wire
+            return await WireBody.perform(answer.stored.body.count) { openAI(answer) }
         case .events(let events, _):
             var wire = WireAnswer(
                 status: 200,
@@ -149,6 +136,22 @@ extension WireAnswer {
             wire.stream = WireStream(openAI: events)
             return wire
         }
+    }
+
+    private static func openAI(_ answer: Answer) -> WireAnswer {
+        // It was written as it is to be read: what is around it is left out.
+        guard answer.stored.status == 200,
+            let output = JSONParser.range(of: "output", in: answer.stored.body)
+        else {
+            let json = try? JSONParser.parse(answer.stored.body, limits: .stored).value
+            let problem = Problem(stored: json, status: answer.stored.status)
+            var wire = openAIRefusal(problem)
+            if answer.replayed { wire.fields.append((.idempotencyReplayed, "true")) }
+            return wire
+        }
+        var wire = WireAnswer.answer(answer)
+        wire.body = Array(answer.stored.body[output])
+        return wire
     }
 }
 
@@ -167,7 +170,7 @@ extension WireStream {
         case .end(_, .success(let answer)) where answer.status == 200:
             return Array("data: [DONE]\n\n".utf8)
         case .end(_, .success(let answer)):
-            let json = try? JSONParser.parse(answer.body, limits: .init(values: .max)).value
+            let json = try? JSONParser.parse(answer.body, limits: .stored).value
             return error(Problem(stored: json, status: answer.status))
         case .end(_, .failure(let problem)): return error(problem)
         case .quiet: return Array(": ping\n\n".utf8)

@@ -183,7 +183,7 @@ extension UpstreamEvent {
     /// Whether it says what was used, and nothing else.
     fileprivate var isUsageAlone: Bool {
         guard usage != nil, text.isEmpty,
-            let json = try? JSONParser.parse(chunk, limits: .init(values: .max)).value
+            let json = try? JSONParser.parse(chunk, limits: .stored).value
         else { return false }
         return json["choices"] == .array([])
     }

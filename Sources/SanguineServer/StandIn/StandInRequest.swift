@@ -43,7 +43,7 @@ struct StandInRequest: Sendable {
 
     /// Reads a body that must be an object.
     static func object(_ body: Data) throws(StandInRefusal) -> JSONValue {
-        guard let json = try? JSONParser.parse(Array(body), limits: .init(values: .max)).value,
+        guard let json = try? JSONParser.parse(Array(body), limits: .stored).value,
             case .object = json
         else {
             throw StandInRefusal(message: "The body must be a JSON object.", parameter: nil)

@@ -96,7 +96,7 @@ struct CompletionStream: Sendable {
             isDone = true
             return nil
         }
-        let limits = JSONParser.Limits(values: .max)  // The bytes are bounded already.
+        let limits = JSONParser.Limits.stored  // The bytes are bounded already.
         guard let json = try? JSONParser.parse(data, limits: limits).value, case .object = json
         else { throw .unreadable }
         if let error = json["error"], error != .null {

@@ -126,7 +126,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
     /// of tools is.
     init?(body: [UInt8], to request: UpstreamRequest) {
         // The bytes are bounded already, and what was paid for is not refused for its structure.
-        let limits = JSONParser.Limits(values: .max)
+        let limits = JSONParser.Limits.stored
         guard let json = try? JSONParser.parse(body, limits: limits).value else { return nil }
         if case .embeddings = request {
             guard case .array = json["data"] else { return nil }

@@ -18,6 +18,8 @@ struct AuthorityStreams: Sendable {
         weak var stream: TransportStream?
         let pass: AccessPass
         var since: Int64
+        /// The epoch that the reader has named; `nil` once it has read.
+        var epoch: Epoch?
         /// The horizon that the reader was told last.
         var horizon: Int64?
     }
@@ -33,10 +35,15 @@ struct AuthorityStreams: Sendable {
         _ number: UInt64,
         _ stream: TransportStream,
         _ pass: AccessPass,
-        since: Int64,
+        at place: FeedMark,
         _ memory: MemoryAuthority
     ) {
-        readers[number] = Reader(stream: stream, pass: pass, since: since)
+        readers[number] = Reader(
+            stream: stream,
+            pass: pass,
+            since: place.number,
+            epoch: place.epoch
+        )
         untold.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
         advance(number, memory)
     }
@@ -74,7 +81,8 @@ struct AuthorityStreams: Sendable {
             let request = Authority.PullRequest(
                 since: reader.since,
                 limit: WireLimits.largestPull,
-                horizon: reader.horizon
+                horizon: reader.horizon,
+                epoch: reader.epoch
             )
             // An account that is gone has nothing new.
             guard let answer = try? memory.pull(reader.pass.identity.account, request) else {
@@ -82,6 +90,7 @@ struct AuthorityStreams: Sendable {
                 return
             }
             readers[number]?.since = answer.next
+            readers[number]?.epoch = nil
             readers[number]?.horizon = answer.horizon ?? reader.horizon
             let bytes = LiveEvents.bytes(of: answer, after: reader.since)
             // Also if there are none: the stream, if it is released here, ends outside of the lock.

@@ -116,7 +116,8 @@ extension InMemoryAuthority {
             rules: rules,
             hold: most
         ) { input throws(Problem) in
-            guard let input = try? input.decoded(as: Call.Input.self) else {
+            guard let input = try? StoredForm.arguments.decode(Call.Input.self, from: input)
+            else {
                 throw Problem(.invalidContent, "Set 'input' to what '\(Call.name)' takes.")
             }
             return { context in

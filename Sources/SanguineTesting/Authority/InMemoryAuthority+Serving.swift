@@ -62,7 +62,7 @@ extension InMemoryAuthority {
                 let head = must { try memory.head(of: account) }
                 answer.fields.append((.sanguineHead, String(head)))
             }
-            return answer
+            return answer.stamped(with: authority.storage.epoch)
         } catch {
             return .problem(error)
         }
@@ -133,11 +133,12 @@ extension InMemoryAuthority {
                     headers: [
                         "content-type": "text/event-stream", "cache-control": "no-store",
                         "x-accel-buffering": "no",
+                        "sanguine-epoch": authority.storage.epoch.text,
                     ]
                 ),
                 onCancel: { [weak self] in self?.state.withLock { $0.streams.remove(number) } }
             )
-            state.streams.add(number, stream, pass, since: position, memory)
+            state.streams.add(number, stream, pass, at: position, memory)
             return stream
         }
         guard let stream else {

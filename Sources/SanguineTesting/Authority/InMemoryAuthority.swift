@@ -255,6 +255,29 @@ public final class InMemoryAuthority: StreamingTransport {
         }
     }
 
+    // MARK: - Copies
+
+    /// All that a server has at one moment, as a copy of its data folder has it.
+    public struct Copy: Sendable {
+        let storage: MemoryStorage.Copy
+        let done: [Identifier: [Done]]
+    }
+
+    /// Returns a copy of all data, as a backup of a server is.
+    public func copy() -> Copy {
+        let storage = must { try memory.copy() }
+        return Copy(storage: storage, done: state.withLock(\.done))
+    }
+
+    /// Restores an older copy, as an operator does: what came after it is lost.
+    ///
+    /// Live connections end, as with a server that restarts, and the feeds have a new epoch.
+    public func restore(_ copy: Copy) {
+        endStreams()
+        must { try memory.restore(copy.storage) }
+        state.withLock { $0.done = copy.done }
+    }
+
     // MARK: - Time and live connections
 
     /// Does what a server does by itself every second.

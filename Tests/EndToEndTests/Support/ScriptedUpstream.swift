@@ -45,6 +45,8 @@ final class ScriptedUpstream: Sendable {
         _ body: @Sendable (ScriptedUpstream) async throws -> Value
     ) async throws -> Value {
         let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            // A thousand calls at once: what the system drops would come seconds later, or never.
+            .serverChannelOption(.backlog, value: 1_024)
             .bind(host: "127.0.0.1", port: 0) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try NIOAsyncChannel<ByteBuffer, ByteBuffer>(

@@ -4,6 +4,7 @@ import NIOHTTP1
 import SanguineModel
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 /// Streams of a real server that are cut at random bytes and read on, over restarts of the server.
@@ -125,7 +126,7 @@ struct StreamCutGame: Sendable {
                     return stream
                 }
             }
-            try await arrived.when("\(last.count) readers") { [last] in $0 >= last.count }
+            try await arrived.reach(last.count, "readers") { $0 }
             return (played, reading)
         }
         var streams = played

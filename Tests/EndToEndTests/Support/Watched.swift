@@ -37,7 +37,7 @@ extension WatchedState {
         try await wait(
             for: awaited,
             within: TestingLimits.longestWait,
-            found: { "there is \($0)" },
+            found: { "there is \("\($0)".prefix(400))" },
             fileID: fileID,
             line: line,
             until: condition

@@ -66,7 +66,10 @@ struct WireScript {
             text += String(decoding: bytes, as: UTF8.self)
         }
         stream.cancel()
-        let lines = text.components(separatedBy: "\n").map { line in
+        let lines = text.components(separatedBy: "\n").map { line -> JSONValue in
+            if line.hasPrefix("id: "), let mark = FeedMark(line.dropFirst(4)) {
+                return .string("id: \(mark.epoch == nil ? "" : "an epoch.")\(mark.number)")
+            }
             guard line.hasPrefix("data: ") else { return JSONValue.string(line) }
             return Self.comparable(Data(line.dropFirst(6).utf8))
         }
@@ -106,9 +109,12 @@ struct WireScript {
         "server", "transfer-encoding",
     ]
 
+    /// The header fields that differ between any two servers.
+    private static let own = ["etag": "a tag", "sanguine-epoch": "an epoch"]
+
     private static func comparable(_ headers: [String: String]) -> [String: String] {
         headers.filter { !ownFields.contains($0.key) }
-            .reduce(into: [:]) { $0[$1.key] = $1.key == "etag" ? "a tag" : $1.value }
+            .reduce(into: [:]) { $0[$1.key] = own[$1.key] ?? $1.value }
     }
 
     private static func comparable(_ body: Data) -> JSONValue {
@@ -125,7 +131,7 @@ struct WireScript {
                 members.reduce(into: [:]) { $0[$1.key] = comparable($1.value, named: $1.key) }
             )
         case .array(let values): .array(values.map { comparable($0, named: name) })
-        case .string where ["accessToken", "refreshToken", "nextCursor"].contains(name):
+        case .string where ["accessToken", "refreshToken", "nextCursor", "epoch"].contains(name):
             .string("a secret")
         case .string(let text) where Identifier(text) != nil: .string("an id")
         default: value

@@ -59,30 +59,6 @@ struct CallFaultTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a storage that takes no end leaves the charge to the expiry, and says so`()
-        async throws
-    {
-        let gate = WatchedState(false)
-        let function = ScriptedFunction { [gate] _, _ async throws(Problem) in
-            try await gate.pass()
-            return .init(output: "made", charge: 1)
-        }
-        let world = CallWorld(function)
-        let who = try await world.account()
-        let call = Task { await world.answer(who, "k") }
-        try await function.waitForRuns(1)
-        world.storage.fail { _, isCommit in isCommit ? .overloaded(retryAfterSeconds: 1) : nil }
-        gate.open()
-        let answer = try await world.delay.advancing { try await call.finished() }
-        #expect(answer.code == "operation_in_progress" && world.told.value.notStored == 6)
-        world.storage.fail { _, _ in nil }
-        #expect(await world.answer(who, "k").code == "operation_in_progress")
-        world.wall.advance(by: .seconds(700))
-        #expect(try await world.authority.expireHolds() == 1)
-        #expect(await world.answer(who, "k").charged == 1)
-        #expect(try await world.isSound())
-    }
-
     @Test func `an acceptance that nobody learned of is taken back, and its key is free`()
         async throws
     {
@@ -112,9 +88,11 @@ struct CallFaultTests {
         func call(_ number: UInt64) -> RunningCall {
             RunningCall(
                 AcceptedCall(operation: .numbered(number), account: .numbered(1), key: "k"),
-                Flight(id: .numbered(number), isStreamed: false) { _ in },
+                Flight(id: .numbered(number), at: ManualClock.start, isStreamed: false) { _ in },
                 .price,
-                isPlain: true
+                isPlain: true,
+                expiresAt: .seconds(600),
+                fingerprint: Fingerprint("k")
             ) { _ in 0 }
         }
         let (old, new) = (call(1), call(2))

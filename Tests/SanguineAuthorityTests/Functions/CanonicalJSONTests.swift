@@ -17,10 +17,11 @@ struct CanonicalJSONTests {
         String(decoding: try value(text).canonical, as: UTF8.self)
     }
 
+    /// But for the first number, whose digits a double does not have: it keeps them.
     @Test func `the example of section 3.2 is written as the RFC has it`() throws {
         let source = """
             {
-              "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+              "numbers": [333333333.3333333, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
               "string": "\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\"\\/",
               "literals": [null, true, false]
             }
@@ -89,8 +90,14 @@ struct CanonicalJSONTests {
         #expect(String(decoding: JSONValue.number(number).canonical, as: UTF8.self) == text)
     }
 
-    @Test func `an integer that no double is keeps its digits`() throws {
+    @Test func `a number that no double is keeps its digits`() throws {
         #expect(try canonical("9007199254740993") == "9007199254740993")
+        #expect(try canonical("18446744073709551615") == "18446744073709551615")
+        #expect(try canonical("333333333.33333329") == "333333333.33333329")
+        #expect(
+            try canonical("[1.00000000000000000001,100000000000000000001e-20]")
+                == "[1.00000000000000000001,1.00000000000000000001]"
+        )
         #expect(
             try canonical("[-9223372036854775808,9223372036854775807]")
                 == "[-9223372036854775808,9223372036854775807]"

@@ -183,7 +183,7 @@ struct SharedCallTests {
     }
 
     @Test func `a run that is cut short is joined by nobody`() async throws {
-        let flight = Flight(id: .numbered(1), isStreamed: true) { _ in }
+        let flight = Flight(id: .numbered(1), at: ManualClock.start, isStreamed: true) { _ in }
         let table = FlightTable(over: ResultTier(bytes: 1_000))
         var question = FunctionRules(cache: .forever)
         question.version = "1"
@@ -210,7 +210,7 @@ struct SharedCallTests {
             case .known: nil
             }
         }
-        let other = Flight(id: .numbered(2), isStreamed: true) { _ in }
+        let other = Flight(id: .numbered(2), at: ManualClock.start, isStreamed: true) { _ in }
         #expect(find(flight) === flight && find(other) === flight)
         // Two want it: what one does is not done to the other.
         #expect(!flight.cancelIfOnesOwn(.callCancelled) && flight.cutReason == nil)
@@ -223,7 +223,9 @@ struct SharedCallTests {
 
     @Test func `a run that all calls have left is stopped`() async throws {
         let unread = WatchedState(0)
-        let flight = Flight(id: .numbered(1), isStreamed: true) { _ in unread.withLock { $0 += 1 } }
+        let flight = Flight(id: .numbered(1), at: ManualClock.start, isStreamed: true) { _ in
+            unread.withLock { $0 += 1 }
+        }
         #expect(flight.join())
         flight.readerJoined(isFirst: true)
         flight.leave(isUnread: false)

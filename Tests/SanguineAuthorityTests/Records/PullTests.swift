@@ -1,5 +1,6 @@
 import Foundation
 import SanguineModel
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -17,6 +18,58 @@ struct PullTests {
         #expect(answer.changes.map(\.seq) == [1, 2])
         #expect(answer.changes.last?.value?["available"] == 100)
         #expect(answer.next == 2 && answer.head == 2 && !answer.hasMore && !answer.reset)
+    }
+
+    @Test func `a reader of another epoch begins afresh, and one of this epoch goes on`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        let first = try await world.pull()
+        let epoch = world.authority.storage.epoch
+        #expect(first.epoch == epoch)
+        for (named, isReset) in [(epoch, false), (nil, false), (Epoch("other"), true)] {
+            let request = Authority.PullRequest(since: first.next, epoch: named)
+            let answer = try await world.authority.pull(world.account, request)
+            #expect(answer.reset == isReset && answer.epoch == epoch)
+            #expect(answer.changes.count == (isReset ? 2 : 0))
+        }
+    }
+
+    @Test func `a reader of live events that resumes anywhere misses nothing`()
+        throws
+    {
+        var random = SplitMix64(seed: 7)
+        for _ in 0..<50 {
+            var changes: [RecordChange] = []
+            for seq in 1...Int64.random(in: 1...20, using: &random) {
+                for part in 0..<Int.random(in: 1...3, using: &random) {
+                    let id = try #require(RecordID("r\(seq)-\(part)"))
+                    changes.append(.init(collection: "$quotas", id: id, seq: seq, value: [:]))
+                }
+            }
+            let head = changes.last?.seq ?? 0
+            let epoch = try #require(Epoch("e"))
+            let answer = PullAnswer(
+                changes: changes,
+                next: head,
+                head: head,
+                hasMore: false,
+                epoch: epoch
+            )
+            let events = String(decoding: LiveEvents.bytes(of: answer, after: 0), as: UTF8.self)
+                .components(separatedBy: "\n\n").dropLast()
+            #expect(events.count == changes.count)
+            var place = FeedMark(number: 0)
+            for (index, event) in events.enumerated() {
+                if let line = event.split(separator: "\n").first(where: { $0.hasPrefix("id: ") }) {
+                    place = try #require(FeedMark(line.dropFirst(4)))
+                    #expect(place.epoch == epoch)
+                }
+                let rest = changes.filter { $0.seq > place.number }
+                #expect(rest.suffix(changes.count - index - 1) == changes[(index + 1)...])
+            }
+            #expect(place.number == head)
+        }
     }
 
     @Test func `without a grant the balance has a number of its own`() async throws {

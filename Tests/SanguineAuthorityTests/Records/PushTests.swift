@@ -209,7 +209,7 @@ struct PushRefusalTests {
 
     @Test(arguments: ["unknown", "$balance"])
     func `a collection that was not declared is refused`(name: String) async throws {
-        #expect(try await code(CreateRecord(RecordKey(name, "a"), [:])) == .notFound)
+        #expect(try await code(CreateRecord(RecordKey(name, "a"), [:])) == .collectionUnknown)
     }
 
     @Test func `a record that is too large is refused`() async throws {
@@ -323,5 +323,75 @@ struct PushRefusalTests {
         }
 
         #expect(refusal?.code == .notFound)
+    }
+
+    /// Stores a note as an earlier version did.
+    private func store(_ json: String, _ id: RecordID, in world: SyncWorld) async throws {
+        let row = RecordRow(
+            name: RecordName("notes", in: world.account, id),
+            owner: world.account,
+            seq: 1,
+            through: 1,
+            value: Array(json.utf8),
+            createdAt: ManualClock.start,
+            updatedAt: ManualClock.start
+        )
+        let command = Command(keys: []) { _ throws(Problem) in
+            Decision((), changes: [.put(.record(row))])
+        }
+        try await world.storage.perform(command).get()
+    }
+
+    private func stored(_ id: RecordID, in world: SyncWorld) async throws -> String? {
+        let name = RecordName("notes", in: world.account, id)
+        let row = try await world.storage.load([.record(name)]).record(name)
+        return row.map { String(decoding: $0.value, as: UTF8.self) }
+    }
+
+    @Test func `members with longer names than today's stay when another one is set`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        let long = String(repeating: "k", count: 1_025)
+        try await store(#"{"day":"mon","\#(long)":{"a":[1]}}"#, "a", in: world)
+        let results = try await world.push(SetFields(.note("a"), ["day": "tue"]))
+        #expect(results.map(\.status) == [.applied])
+        #expect(try await stored("a", in: world) == #"{"day":"tue","\#(long)":{"a":[1]}}"#)
+    }
+
+    @Test func `a record that JSON cannot hold is refused, and the member is named`() async throws {
+        let world = try await SyncWorld { $0.schema = .withRatio }
+        let results = try await world.push(PutRatio(id: "a"), CreateRecord(.note("b"), ["c": 1]))
+        #expect(results.map(\.status) == [.refused, .applied])
+        #expect(results[0].problem?.code == .invalidContent)
+        #expect(results[0].problem?.detail.contains("the member 'ratio' of") == true)
+    }
+
+    @Test func `a stored record that is no JSON refuses its own operations only`() async throws {
+        let world = try await SyncWorld()
+        try await store(#"{"ratio":nan}"#, "a", in: world)
+        let results = try await world.push(
+            SetFields(.note("a"), ["day": "tue"]),
+            CreateRecord(.note("b"), ["c": 1]),
+            DeleteRecord(.note("a"))
+        )
+        #expect(results.map(\.status) == [.refused, .applied, .applied])
+    }
+}
+
+extension RecordSchema {
+    fileprivate static let withRatio = RecordSchema(
+        collections: [RecordCollection("notes")],
+        mutations: [PutRatio.self]
+    )
+}
+
+/// Puts a number into a note that is not finite.
+private struct PutRatio: RecordMutation {
+    static let name = "test.ratio"
+    let id: RecordID
+
+    func apply(to records: inout Records) throws {
+        records.put(RecordValue(["ratio": .number(.nan)]), for: .note(id))
     }
 }

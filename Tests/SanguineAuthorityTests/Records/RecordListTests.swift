@@ -146,3 +146,56 @@ struct RecordListTests {
         #expect(refusal?.code == .notFound)
     }
 }
+
+@Suite("Look-ups by an index that is being built", .bounded)
+struct IncompleteIndexTests {
+    /// An operation in a lane.
+    private func sample(
+        _ mutator: some RecordMutation,
+        _ sequence: Int64,
+        lane: String
+    ) throws -> PushedOperation {
+        var operation = try PushedOperation.sample(mutator, sequence: sequence)
+        operation.lane = lane
+        return operation
+    }
+
+    @Test func `an operation that looks by it waits with its lane, and no other does`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        await world.authority.findIncompleteIndexes()
+        let operations = [
+            try sample(CountByDay(into: "count", day: "mon"), 1, lane: "days"),
+            try sample(CreateRecord(.note("a"), ["b": 1]), 2, lane: "days"),
+            try sample(CreateRecord(.note("c"), ["d": 1]), 3, lane: "notes"),
+            try sample(SetFields(.note("e"), ["d": 1]), 4, lane: "others"),
+        ]
+        let results = try await world.push(operations).results
+        #expect(results.map(\.status) == [.unknown, .unknown, .applied, .refused])
+        #expect(try await world.records() == [.note("c"): ["d": 1]])
+
+        #expect(try await world.authority.buildIndexes().isEmpty)
+        let again = try await world.push(operations).results
+        #expect(again.map(\.status) == [.applied, .applied, .replayed, .refused])
+    }
+
+    @Test func `an operation that looks by it is refused as a whole, and done when it is built`()
+        async throws
+    {
+        let world = try await SyncWorld()
+        try await world.push(CreateRecord(.note("a"), ["day": "mon"]))
+        await world.authority.findIncompleteIndexes()
+        let operation = try PushedOperation.sample(
+            CountByDay(into: "count", day: "mon"),
+            sequence: 2
+        )
+        await #expect {
+            _ = try await world.push([operation])
+        } throws: { error in
+            (error as? Problem)?.code == .overloaded
+        }
+        #expect(try await world.authority.buildIndexes().isEmpty)
+        #expect(try await world.push([operation]).results.map(\.status) == [.applied])
+    }
+}

@@ -14,6 +14,7 @@ final class CallWorld: Sendable {
         var origins: [CallReply.Origin] = []
         var firstParts: [Duration] = []
         var notStored = 0
+        var left = 0
     }
 
     let wall: ManualClock
@@ -43,6 +44,7 @@ final class CallWorld: Sendable {
         reports.answered = { [told] _, origin in told.withLock { $0.origins.append(origin) } }
         reports.began = { [told] _, time in told.withLock { $0.firstParts.append(time) } }
         reports.notStored = { [told] _, _ in told.withLock { $0.notStored += 1 } }
+        reports.left = { [told] _ in told.withLock { $0.left += 1 } }
         runner = CallRunner(
             authority: authority,
             functions: { functions },

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
@@ -94,6 +95,56 @@ struct LoopExecutorTests {
             }
         }
         #expect(places.withLock { $0 } == [true, false])
+    }
+
+    /// Content that notes whether it was read on the thread of a connection.
+    private struct Spot: Codable, Sendable {
+        var isOnLoop: Bool
+
+        init(from decoder: any Decoder) { isOnLoop = LoopExecutor.current != nil }
+
+        func encode(to encoder: any Encoder) {}
+    }
+
+    /// A request of a body that has come.
+    private struct ReadRequest: WireRequest {
+        let bytes: [UInt8]
+
+        var method: String { "POST" }
+        var path: String { "/" }
+        var address: String? { nil }
+        var query: WireQuery { WireQuery() }
+
+        func field(_ field: WireField) -> String? { field == .idempotencyKey ? "k" : nil }
+        func parameter(_ name: String) -> String? { nil }
+        func body() async throws(Problem) -> [UInt8] { bytes }
+        func file() async throws(Problem) -> [UInt8] { bytes }
+        func admit(_ identity: Identity) throws(Problem) {}
+        func admitAnonymous() throws(Problem) {}
+        func checkAddress() throws(Problem) {}
+        func charge(_ time: Duration) {}
+    }
+
+    @Test func `long JSON is read, and its meaning taken, off the thread of its connection`()
+        async throws
+    {
+        let admission = Admission(Authority(storage: MemoryStorage(), keys: SigningKeys()))
+        let executor = try #require(LoopExecutor.of(MultiThreadedEventLoopGroup.singleton.any()))
+        let places = Mutex<[Bool]>([])
+        try await withTaskExecutorPreference(executor) {
+            for length in [10, WireBody.shortBytes] {
+                let text = String(repeating: "a", count: length)
+                let request = ReadRequest(bytes: Array(#"{"text":"\#(text)"}"#.utf8))
+                let submission = try await admission.submission(request, as: Spot.self) { _ in
+                    places.withLock { $0.append(LoopExecutor.current != nil) }
+                    return ""
+                }
+                let content = try submission.content.get()
+                places.withLock { $0.append(content.isOnLoop) }
+                #expect(LoopExecutor.current === executor)
+            }
+        }
+        #expect(places.withLock { $0 } == [true, true, false, false])
     }
 
     @Test func `a run that has files leaves its connection's thread`() async throws {

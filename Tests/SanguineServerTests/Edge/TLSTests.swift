@@ -9,6 +9,7 @@ import NIOSSL
 import SanguineAuthority
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -99,6 +100,53 @@ struct TLSTests {
                 }
             }
         }
+    }
+
+    private struct Words: Codable, Sendable { var text: String }
+
+    /// A call for which a model is asked.
+    private struct Question: FunctionCall {
+        typealias Output = String
+        static let name = "question"
+        static let rules = FunctionRules(price: .free)
+        var input: Words
+    }
+
+    @Test(arguments: [HTTPClient.Configuration.HTTPVersion.automatic, .http1Only])
+    func `a body of unknown length is read off the thread of its connection`(
+        version: HTTPClient.Configuration.HTTPVersion
+    ) async throws {
+        let places = Mutex<[Bool]>([])
+        try await withServer {
+            $0.functions = [
+                ServerFunction(asking: Question.self) { input in
+                    places.withLock { $0.append(LoopExecutor.current != nil) }
+                    return Prompt(input.text)
+                }
+            ]
+        } _: { server, _ in
+            try await withClient(version: version) { client in
+                let token = try await guest(of: server, client).session.accessToken
+                for isKnown in [true, false] {
+                    var request = HTTPClientRequest(
+                        url: "https://localhost:\(server.ports.http)/v1/functions/question"
+                    )
+                    request.method = .POST
+                    request.headers.add(name: "Content-Type", value: "application/json")
+                    request.headers.add(name: "Authorization", value: "Bearer \(token)")
+                    request.headers.add(name: "Idempotency-Key", value: "key-\(isKnown)")
+                    let body = ByteBuffer(string: #"{"input":{"text":"a"}}"#)
+                    let pieces = AsyncStream { continuation in
+                        continuation.yield(body)
+                        continuation.finish()
+                    }
+                    request.body =
+                        isKnown ? .bytes(body) : .stream(pieces, length: .unknown)
+                    #expect(try await server.send(request, through: client).status == 503)
+                }
+            }
+        }
+        #expect(places.withLock { $0 } == [true, false])
     }
 
     @Test func `what is sent in the clear gets no answer`() async throws {

@@ -119,7 +119,8 @@ struct ServerFunctionTests {
         } _: { server in
             let guest = try await server.guest()
             async let reply = guest.post("/v1/functions/shout", #"{"input":{"text":"a"}}"#)
-            try await server.setup.delay.waitForSleepers(3)
+            try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(3_600))
+            try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(5))
             server.setup.delay.advance(by: .seconds(5))
             #expect(try await reply.code == "upstream_timeout")
             #expect(try await guest.balance().available == 100)

@@ -104,7 +104,7 @@ struct FunctionRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            try await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(60))
             let meanwhile = try await guest.balance()
             #expect((meanwhile.available, meanwhile.held) == (99, 1))
             server.setup.delay.advance(by: .seconds(60))
@@ -120,10 +120,11 @@ struct FunctionRouteTests {
         } _: { server in
             let guest = try await server.guest()
             async let reply = guest.echo("late", delayMs: 60_000)
-            try await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(60))
+            try await server.setup.delay.waitForSleepers(1, dueIn: Housekeeping.interval)
             server.setup.wall.advance(by: .seconds(60))
             server.setup.delay.advance(by: .seconds(1))
-            try await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(1, dueIn: Housekeeping.interval)
             #expect(try await guest.balance().held == 1)
             server.setup.delay.advance(by: .seconds(59))
             #expect(try await reply.status == 200)
@@ -151,7 +152,7 @@ struct FunctionRouteTests {
                 )
                 let expiresAt = try #require(holds.first).expiresAt
                 #expect(expiresAt == server.setup.wall.now() + .seconds(360))
-                try await server.setup.delay.waitForSleepers(2)
+                try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(300))
                 server.setup.delay.advance(by: .seconds(300))
                 #expect(try await call.finished().code == "upstream_timeout")
             }
@@ -291,7 +292,7 @@ struct FunctionRouteTests {
             async let reply = guest.ask("Why?")
             var arrivals = upstream.arrivals.makeAsyncIterator()
             _ = await arrivals.next()
-            try await server.setup.delay.waitForSleepers(2)
+            try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(5))
             #expect(try await guest.balance().held == 20)
             server.setup.delay.advance(by: .seconds(5))
             let late = try await reply

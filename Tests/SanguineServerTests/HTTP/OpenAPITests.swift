@@ -120,6 +120,22 @@ struct OpenAPITests {
         }
     }
 
+    @Test func `every answer with a number of a feed names the number's epoch`() {
+        var answers = members(document["components"]?["responses"])
+        for (path, item) in members(document["paths"]) {
+            for (method, operation) in members(item) {
+                for (status, answer) in members(operation["responses"]) {
+                    answers["\(method) \(path) \(status)"] = answer
+                }
+            }
+        }
+        let numbered = answers.filter { $0.value["headers"]?["Sanguine-Head"] != nil }
+        #expect(numbered.count > 15)
+        for (name, answer) in numbered {
+            #expect(answer["headers"]?["Sanguine-Epoch"] != nil, "\(name)")
+        }
+    }
+
     @Test func `the document is served whole, with a tag, to everyone`() async throws {
         try await LiveServer.with { server in
             let reply = try await server.send("GET", "/openapi.json")

@@ -52,7 +52,7 @@ struct LiveReader {
     mutating func nextChange() async throws -> LiveChange? {
         while let block = try await next() {
             let id = block.first { $0.hasPrefix("id: ") }
-            last = id.flatMap { Int64($0.dropFirst(4)) } ?? last
+            last = id.flatMap { FeedMark($0.dropFirst(4)) }?.number ?? last
             guard block.first == "event: change", let data = block.last else { continue }
             return try JSONDecoder().decode(LiveChange.self, from: Data(data.dropFirst(6).utf8))
         }

@@ -49,6 +49,21 @@ struct FeedConnectionStateTests {
         #expect(state.waited(waiting.0) == [])
     }
 
+    @Test mutating func `connections that stay silent lead to polling`() throws {
+        var actions = state.start()
+        for attempt in 1...FeedLimits.failuresBeforePolling {
+            guard case .connect(let number)? = actions.first else {
+                Issue.record("no connection in attempt \(attempt)")
+                return
+            }
+            _ = state.opened(number, at: .seconds(attempt * 1_000))
+            let ended = end(number, .failed(retryAfter: nil), at: attempt * 1_000 + 50)
+            let isLast = attempt == FeedLimits.failuresBeforePolling
+            #expect(ended.contains(.setLive(false)) == isLast)
+            actions = state.waited(try #require(wait(ended)).0)
+        }
+    }
+
     @Test mutating func `a connection that the server has ended is made again after its retry`()
         throws
     {
@@ -93,6 +108,7 @@ struct FeedConnectionStateTests {
         for _ in 1...3 {
             guard case .connect(let number)? = actions.last else { break }
             _ = state.opened(number, at: .zero)
+            state.heard(number)
             let (waiting, _) = try #require(wait(end(number, .ended, at: 1)))
             actions = state.waited(waiting)
         }
@@ -106,6 +122,7 @@ struct FeedConnectionStateTests {
         let (waiting, _) = try #require(wait(end(1, .failed(retryAfter: nil))))
         #expect(state.waited(waiting) == [.connect(3)])
         _ = state.opened(3, at: .zero)
+        state.heard(3)
         let (_, duration) = try #require(wait(end(3, .failed(retryAfter: nil), at: 10)))
         #expect(duration <= .seconds(3))
     }
@@ -117,6 +134,29 @@ struct FeedConnectionStateTests {
         _ = other.start()
         let actions = other.ended(1, .unavailable, at: .zero, using: &random)
         #expect(try #require(wait(actions)).1 >= FeedLimits.longestRetry)
+    }
+
+    @Test mutating func `a first connection is made when a pull says where to begin`() throws {
+        #expect(state.start() == [.connect(1)])
+        let actions = end(1, .noPlace)
+        let (waiting, duration) = try #require(wait(actions))
+        #expect(!actions.contains(.pull) && duration <= .seconds(3))
+        #expect(state.placed() == [.cancel(waiting), .connect(3)])
+        #expect(state.placed() == [])
+        #expect(state.opened(3, at: .zero) == [.setLive(true)])
+    }
+
+    @Test mutating func `a pull that says nothing for too long is made again`() throws {
+        #expect(state.start() == [.connect(1)])
+        let (waiting, _) = try #require(wait(end(1, .noPlace)))
+        #expect(state.waited(waiting) == [.connect(3)])
+        #expect(end(3, .noPlace).last == .pull)
+    }
+
+    @Test mutating func `a pull ends no wait that follows a failure`() {
+        #expect(state.start() == [.connect(1)])
+        _ = end(1, .failed(retryAfter: .seconds(30)))
+        #expect(state.placed() == [])
     }
 
     @Test mutating func `what was given up changes nothing`() {

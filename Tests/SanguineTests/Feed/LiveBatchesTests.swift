@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Live batches", .bounded)
 struct LiveBatchesTests {
-    private var batches = LiveBatches(after: 10)
+    private var batches = LiveBatches(after: FeedMark(number: 10))
 
     private func change(_ seq: Int64, through: Int64? = nil, head: Int64) throws -> LiveChange {
         let id = try #require(RecordID("r\(seq)"))
@@ -27,6 +27,45 @@ struct LiveBatchesTests {
         #expect(batch?.next == 11)
         #expect(batch?.isComplete == true)
         #expect(batches.position == 11)
+    }
+
+    @Test func `changes that share a number are all in batches, however commits are made`() throws {
+        var random = SplitMix64(seed: 3)
+        for _ in 0..<100 {
+            var batches = LiveBatches(after: FeedMark(number: 0))
+            var sent: [RecordID] = []
+            var received: [RecordID] = []
+            var place: Int64 = 0
+            let head = Int64.random(in: 1...12, using: &random)
+            var known: Int64 = 0
+            for seq in 1...head {
+                if seq > known { known = Int64.random(in: seq...head, using: &random) }
+                for part in 0..<Int.random(in: 1...3, using: &random) {
+                    let id = try #require(RecordID("r\(seq)-\(part)"))
+                    sent.append(id)
+                    let change = RecordChange(collection: "$quotas", id: id, seq: seq, value: [:])
+                    guard let batch = try batches.take(LiveChange(change, head: known)) else {
+                        continue
+                    }
+                    #expect(batch.since == place)
+                    place = batch.next
+                    received += batch.changes.map(\.id)
+                }
+            }
+            #expect(received == sent && place == head)
+        }
+    }
+
+    @Test func `ids of another epoch do not continue the batches`() {
+        var fresh = LiveBatches(after: FeedMark(number: 3))
+        var told: [Bool] = []
+        for id in ["", "4", "one.5", "one.6", "7", "two.8"] {
+            told.append(fresh.isContinued(at: id))
+        }
+        #expect(told == [true, true, true, true, true, false])
+        var known = LiveBatches(after: FeedMark(epoch: Epoch("one"), number: 3))
+        let isContinued = known.isContinued(at: "two.4")
+        #expect(!isContinued)
     }
 
     @Test mutating func `an operation of many records is never parted`() throws {
@@ -89,7 +128,7 @@ struct LiveBatchesTests {
     @Test(arguments: 1...100)
     func `whatever comes, operations stay whole and nothing is left out`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
-        var batches = LiveBatches(after: 0)
+        var batches = LiveBatches(after: FeedMark(number: 0))
         var seen: [Int64] = []
         var ends: Set<Int64> = []
         var changes: [LiveChange] = []

@@ -29,7 +29,7 @@ struct LiveFeedTests {
                 random: RandomSource(SplitMix64(seed: 1))
             ),
             handlers: LiveFeed.Handlers(
-                place: { [seen] in seen.position },
+                place: { [seen] in seen.position.map { FeedMark(number: $0) } },
                 receive: { [seen] batch in
                     seen.note("batch \(batch.since)-\(batch.next)")
                     seen.position = batch.next
@@ -86,6 +86,21 @@ struct LiveFeedTests {
         feed.close()
     }
 
+    @Test func `the first connection is open when the first pull has ended, without a wait`()
+        async throws
+    {
+        seen.position = nil
+        let feed = feed()
+        feed.start()
+        try await delay.waitForSleepers(1)
+        #expect(network.requests.isEmpty)
+        seen.position = 7
+        feed.pulled()
+        _ = try await network.open()
+        #expect(network.queries == ["since=7"] && !seen.notes.contains("pull"))
+        feed.close()
+    }
+
     @Test func `a reset pulls`() async throws {
         let feed = feed()
         feed.start()
@@ -96,10 +111,13 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `without a place to begin it pulls first`() async throws {
+    @Test func `without a place to begin for too long it pulls`() async throws {
         seen.position = nil
         let feed = feed()
         feed.start()
+        try await delay.waitForSleepers(1)
+        #expect(seen.notes.isEmpty)
+        delay.advance(by: .seconds(3))
         try await seen.wait(for: "pull")
         #expect(network.requests.isEmpty)
         feed.close()

@@ -47,7 +47,7 @@ struct FunctionStreamTests {
         var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
         configuration.isInMemory = true
         configuration.transport = hasty
-        configuration.delay = PatientClock()
+        configuration.delay = SkippingClock()
         configuration.logger = .silent
         let client = try SanguineClient(configuration)
         let call = Tell(parts: 200)
@@ -118,7 +118,7 @@ struct FunctionStreamTests {
         let devices = (1...2).map { seed in
             TestDevice(network: authority, seed: UInt64(seed)) {
                 $0.logger = .silent
-                $0.delay = PatientClock()
+                $0.delay = SkippingClock()
             }
         }
         let (first, second) = (try devices[0].launch(), try devices[1].launch())

@@ -39,6 +39,28 @@ struct QuotaCallTests {
         client.cached(.quotas)?.first { $0.name == "readings" }?.remaining
     }
 
+    @Test(arguments: [
+        (#"{"redirect":"http://login.test/"}"#, "application/json"), ("", "text/plain"),
+        ("<head><script>", "text/plain"), (#"{"captive":true}"#, "application/captive+json"),
+    ])
+    func `a call that something else has answered is sent again under its key`(
+        body: String,
+        type: String
+    ) async throws {
+        let client = try await client()
+        let portal = TransportResponse(
+            status: 200,
+            headers: ["Content-Type": type],
+            body: Data(body.utf8)
+        )
+        authority.script(path, [portal, portal])
+        _ = try await client.call(Read(1))
+        let requests = authority.requests(path)
+        #expect(requests.count == 3)
+        #expect(Set(requests.map { $0.headers["Idempotency-Key"] }).count == 1)
+        #expect(left(client) == 2)
+    }
+
     @Test func `a unit is taken at once and is gone with the answer, without a dance`()
         async throws
     {

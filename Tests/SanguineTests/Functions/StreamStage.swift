@@ -50,29 +50,6 @@ struct TellLater: FunctionCall {
     var text: String { Tell(seed: input.seed, parts: input.parts).text }
 }
 
-/// A clock whose short sleeps take no time, and on which nobody's patience ends.
-final class PatientClock: Clock {
-    typealias Instant = SkippingClock.Instant
-
-    var now: Instant { Instant() }
-    var minimumResolution: Duration { .zero }
-
-    private static let patience = Duration.seconds(40)
-
-    func sleep(  // tidy: allow sleeping-test: this is the clock, and takes no time.
-        until deadline: Instant,
-        tolerance: Duration?
-    ) async throws {
-        try Task.checkCancellation()
-        guard deadline.offset >= Self.patience else { return }
-        let (ends, continuation) = AsyncStream.makeStream(of: Never.self)
-        // Until the task is cancelled.
-        for await _ in ends {}  // tidy: allow unbounded-wait: this is the clock.
-        continuation.finish()
-        try Task.checkCancellation()
-    }
-}
-
 /// A network that brings all that there is, whether its reader takes it or not.
 final class HastyTransport: StreamingTransport {
     private let base: InMemoryAuthority
@@ -120,10 +97,10 @@ struct StreamStage {
     init(seed: UInt64 = 1, settings: (InMemoryAuthority) -> Void = { _ in }) {
         let authority = InMemoryAuthority()
         self.authority = authority
-        network = FaultyNetwork(authority, seed: seed, clock: PatientClock())
+        network = FaultyNetwork(authority, seed: seed, clock: SkippingClock())
         device = TestDevice(network: network, seed: seed) {
             $0.logger = .silent
-            $0.delay = PatientClock()
+            $0.delay = SkippingClock()
         }
         authority.serve(Tell.self) { [allowed] input, write in
             let call = Tell(seed: input.seed, parts: input.parts)

@@ -176,6 +176,7 @@ struct ListModelTests {
     @Test func `a model that is released stops following and prefetching`() async throws {
         let test = try TestClient(network: server.network())
         var model: ListModel<FeedRow>? = test.client.model(.feed("a"))
+        await turns()
         try await eventually("the list is ready") { model?.phase == .ready }
         test.network.hold()
         if let row = model?.items.last { model?.itemAppeared(row.id) }

@@ -99,6 +99,21 @@ struct ListStateTests {
         #expect(shown == "abcd")
     }
 
+    @Test mutating func `the next page follows a fetched page that reaches appended rows`() throws {
+        try load(.refresh, page("abcd", next: "d"))
+        _ = state.change(state.list.arranged(state.list.rows + [Row(id: "x"), Row(id: "y")]))
+        #expect(shown == "abcdxy" && state.list.appended == 2)
+        // Another device has deleted the first row, and the server has the appended ones.
+        try load(.refresh, page("bcdx", next: "x"))
+        #expect(shown == "bcdxy" && state.list.appended == 1)
+
+        let request = try request(.next)
+        #expect(request.cursor == "x")
+        _ = try land(request, page("y", next: nil))
+        #expect(shown == "bcdxy" && state.list.appended == 0)
+        #expect(!state.hasMore)
+    }
+
     @Test mutating func `a refresh of many pages is one request and keeps the others`() throws {
         try loadThree()
         let actions = join(.refresh)
@@ -395,7 +410,7 @@ struct ListStateTests {
         try load(.refresh, page("abcd", next: "d2"))
 
         #expect(state.list.round > before.round)
-        #expect(state.list == before)
+        #expect(state.list.looksSame(as: before))
     }
 
     @Test mutating func `it is known which load failed at the head`() throws {
@@ -429,6 +444,18 @@ struct ListStateTests {
         #expect(requests == PageLimits.emptyPages)
         #expect(state.isIdle)
         #expect(state.hasMore)
+
+        let again = try self.request(.next)
+        #expect(again.cursor == "\(requests)")
+        _ = try land(again, page("ef", next: nil))
+        #expect(shown == "abcdef" && !state.hasMore)
+    }
+
+    @Test mutating func `an empty cursor is the end of the list`() throws {
+        try load(.refresh, page("abcd", next: "0"))
+        _ = try land(try request(.next), page("ef", next: ""))
+        #expect(shown == "abcdef" && !state.hasMore)
+        #expect(!ListPage<Row>(items: [], nextCursor: "").hasMore)
     }
 
     @Test mutating func `when the user changes everything ends and nothing is left`() throws {

@@ -34,6 +34,15 @@ struct PageFoldingTests {
         #expect(folded([9, 1, 2, 3, 4]).runs.map(\.count) == [3, 2])
     }
 
+    @Test func `appended rows are counted, also when the list is read from disk`() throws {
+        let folded = folded([1, 2, 3, 4, 8, 9])
+        #expect(folded.appended == 2)
+        let stored = try StoredCoding.encode(folded)
+        let read = try StoredCoding.decode(PageList<Row>.self, from: stored)
+        #expect(read.appended == 2)
+        #expect(read.folding(8, rows: [1, 2, 9, 3, 4].map { Row(id: $0) }).appended == 0)
+    }
+
     @Test func `a page without rows leaves its beginning to the next one`() {
         let folded = folded([3, 4])
         #expect(folded.runs == [PageRun(start: nil, count: 2, round: 0)])

@@ -53,4 +53,55 @@ struct PageLandingTests {
         #expect(shown(landing, effects) == 3)
         #expect(landing.doubts == [1: Doubts([effects[0], effects[1]])])
     }
+
+    /// Inserts track 1.
+    private func insert(_ sequence: Int64, sentAt: UInt64?) -> Effect {
+        var insert = Effect(sequence: sequence, query: query.erased) { box, _ in
+            guard var list = box.value(as: PageList<Track>.self),
+                !list.rows.contains(where: { $0.id == 1 })
+            else { return box }
+            list.rows.append(Track(id: 1))
+            return .of(list)
+        }
+        insert.sentAt = sentAt
+        return insert
+    }
+
+    @Test func `a write to a row that another write inserts stays when the row comes`() {
+        let effects = [insert(1, sentAt: 1), play(2, sentAt: 5)]
+        // It was read before the play was done.
+        let page = ListPage(items: [Track(id: 1, title: "Theirs")], hasMore: false)
+
+        let landing = PageLanding(page, over: PageList(), effects: effects)
+
+        #expect(shown(landing, effects) == 1)
+        #expect(landing.page.items.first?.title == "Theirs")
+        #expect(landing.doubts == [:])
+    }
+
+    @Test func `a row that a pending write removes may contain another write`() {
+        let remove = Effect(sequence: 1, query: query.erased) { box, _ in
+            guard var list = box.value(as: PageList<Track>.self) else { return box }
+            list.rows.removeAll { $0.id == 1 }
+            return .of(list)
+        }
+        let play = play(2, sentAt: 5)
+        let page = ListPage(items: [Track(id: 1, plays: 1)], hasMore: false)
+
+        let landing = PageLanding(page, over: PageList(), effects: [remove, play])
+
+        #expect(shown(landing, [remove, play]) == nil)
+        // The removal is refused.
+        #expect(shown(landing, [play]) == 1)
+    }
+
+    @Test func `a queued write to an inserted row is shown once when the row is fetched`() {
+        let effects = [insert(1, sentAt: 1), play(2, sentAt: 5), play(3, sentAt: nil)]
+        let page = ListPage(items: [Track(id: 1)], hasMore: false)
+
+        let landing = PageLanding(page, over: PageList(), effects: effects)
+
+        #expect(shown(landing, effects) == 2)
+        #expect(landing.page.items.first?.plays == 0)
+    }
 }

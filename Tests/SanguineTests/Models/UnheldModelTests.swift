@@ -30,12 +30,6 @@ private final class DrawnView<Shown: Equatable & Sendable> {
     }
 }
 
-/// Returns after some turns of the main actor.
-@MainActor
-private func turns() async {
-    for _ in 1...5 { await Task.yield() }  // tidy: allow busy-wait: these are the turns.
-}
-
 /// Models that are made in a view's `body` and dropped there go on following.
 @MainActor
 @Suite("Models that nobody holds", .bounded)
@@ -79,7 +73,11 @@ struct UnheldModelTests {
 
     @Test func `a stretch's model follows the view that asks for it`() async throws {
         let test = try TestClient(network: .stretches())
+        test.network.hold()
         let view = DrawnView { test.client.model(.tens, in: 1...4).state.values.count }
+        try await test.network.waitForHeld(1)
+        await turns()
+        test.network.release()
         try await eventually("it is drawn with the values") { view.shown.last == 4 }
         await turns()
         let source = test.client.queries.source(of: RangeQuery<Int, Int>.tens)

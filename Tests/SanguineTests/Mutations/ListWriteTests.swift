@@ -145,4 +145,46 @@ struct ListWriteTests {
         try client.outbox.discard(receipt.id)
         try await updates.first("the last row without it") { $0.items.last?.plays == 0 }
     }
+
+    @Test(arguments: 1...4)
+    func `a list takes another write after a row was deleted`(deleted: Int) async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        try client.perform(DropTrack(track: deleted))
+        try await client.settle()
+        let last = deleted == 4 ? 3 : 4
+        try client.perform(PlayTrack(track: last))
+        try await client.settle()
+        let ids = (1...4).filter { $0 != deleted }
+        #expect(client.rows.map(\.id) == ids)
+        #expect(client.rows.map(\.plays) == ids.map { $0 == last ? 1 : 0 })
+    }
+
+    @Test
+    func `a list that is stored while a write becomes a part of it has it once after a death`()
+        async throws
+    {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        fixture.network.hold()
+        try client.perform(PlayTrack(track: 3))
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst(where: \.isWrite)
+        let queries = client.queries
+        let entry = queries.source(of: ListQuery.tracks).entry
+        func effect() -> Effect? { queries.entries.effects(on: entry.key)?.effects.first }
+        try await eventually("the write to be acknowledged") {
+            effect()?.acknowledgedAt != nil
+        }
+        let effect = try #require(effect())
+        // The source's rows contain the write, and are stored before the cache records that.
+        queries.extend(entry, size: { _ in nil }) { list, _ in
+            effect.list?.folded(.of(list), effect).value(as: PageList<Track>.self)
+        }
+        client.close()
+        fixture.connectivity.disconnect()
+        let second = try fixture.client(seed: 2)
+
+        #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
+    }
 }

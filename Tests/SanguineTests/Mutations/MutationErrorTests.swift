@@ -36,6 +36,34 @@ struct MutationErrorTests {
         }
     }
 
+    /// Changes what follows the server, where the compiler cannot see it.
+    private struct ChangeDerived: RequestMutation {
+        static let name = "derived.change"
+        let isBalance: Bool
+
+        func effects(on view: inout MutationEffects) {
+            if isBalance { change(.balance, on: &view) } else { change(.quotas, on: &view) }
+        }
+
+        private func change<Value>(_ query: ValueQuery<Value>, on view: inout MutationEffects) {
+            view.update(query) { _ in }
+        }
+
+        func send(_ request: MutationRequest) async throws {}
+    }
+
+    @Test(arguments: [true, false])
+    func `a mutation that changes what follows the server is refused when it is performed`(
+        isBalance: Bool
+    ) throws {
+        let client = try SongFixture().client { $0.register(ChangeDerived.self) }
+        let error = #expect(throws: SanguineError.self) {
+            try client.perform(ChangeDerived(isBalance: isBalance))
+        }
+        #expect(error?.description.contains("Remove that update") == true)
+        #expect(client.outbox.pending.isEmpty)
+    }
+
     private static func outcome(
         throwingOnce error: any Error,
         _ test: String = #function + UUID().uuidString

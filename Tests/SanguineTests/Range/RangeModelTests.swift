@@ -35,10 +35,15 @@ struct RangeModelTests {
         #expect(watchers(test.client) == 2)
     }
 
-    @Test func `a stretch is followed until the last model that shows it is gone`() async throws {
+    @Test(arguments: [false, true])
+    func `a stretch is followed until the last model that shows it is gone`(
+        isThereAtOnce: Bool
+    ) async throws {
         let test = try TestClient(network: .stretches())
+        if isThereAtOnce { _ = try await test.client.value(of: .tens, in: 1...4) }
         var first: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
         var second: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
+        await turns()
         try await eventually("the stretch is there") { first?.state.isComplete == true }
         first = nil
         #expect(watchers(test.client) == 1)

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -24,6 +25,27 @@ struct RangeUpdatesTests {
         #expect(first.missing == [5...7])
         #expect(last.values == [3: 30, 4: 40, 6: 60, 7: 70])
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/5/7"])
+    }
+
+    @Test func `the first state with fetched values is fetching no more`() async throws {
+        let test = try TestClient(network: .stretches())
+        let seen = Mutex<[RangeValues<Int, Int>]>([])
+        let watch = test.client.queries.source(of: RangeQuery.tens).watch(1...4) { state in
+            seen.withLock { $0.append(state) }
+        }
+        try await eventually("the stretch is there") {
+            seen.withLock { $0.last?.isComplete == true && $0.last?.isFetching == false }
+        }
+        test.client.invalidate(.tens, in: 2...2)
+        try await eventually("the stretch is fetched again") {
+            test.network.requests.count == 2
+                && seen.withLock { $0.last?.isComplete == true && $0.last?.isFetching == false }
+        }
+        watch?.end()
+
+        let states = seen.withLock { $0 }
+        #expect(states.contains { $0.isFetching })
+        #expect(!states.contains { $0.isComplete && $0.isFetching })
     }
 
     @Test func `a watched stretch is fetched again when it is invalidated`() async throws {

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -15,6 +16,116 @@ import Testing
         configuration.delay = fixture.delay
         configuration.logger = .silent
         return try SanguineCompanion(configuration)
+    }
+
+    /// Another connection that holds the lock for writing.
+    private func lockOutbox(of fixture: RecordsFixture) throws -> DatabaseQueue {
+        var configuration = GRDB.Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let path = try fixture.place.outbox.path
+        let other = try DatabaseQueue(path: path, configuration: configuration)
+        try execute("BEGIN IMMEDIATE", on: other)
+        return other
+    }
+
+    private func execute(_ sql: String, on database: DatabaseQueue) throws {
+        try database.writeWithoutTransaction { try $0.execute(sql: sql) }
+    }
+
+    @Test func `a companion waits for a suspended app in bounded time, and its reads do not`()
+        async throws
+    {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.authority.set("a", to: 10)
+        let client = try fixture.client()
+        try await client.synchronize()
+        let companion = try companion(fixture)
+        let folder = try #require(fixture.folder).url
+        let lock = try #require(LockFile(folder.appending(path: "sanguine-users.lock").path))
+        #expect(lock.tryLock())
+        let failure = WatchedState<SanguineError?>(nil)
+        Thread.detachNewThread {
+            do throws(SanguineError) {
+                try companion.perform(Count(id: .of("a")))
+            } catch {
+                failure.withLock { $0 = error }
+            }
+        }
+        var longest = Duration.zero
+        try await eventually("the companion gives up") {
+            let time = ContinuousClock().measure {
+                #expect(companion.record(Counter.self, .of("a"))?.count == 10)
+            }
+            longest = max(longest, time)
+            return failure.value != nil
+        }
+        #expect(longest < ClientLimits.fileLockWait / 2)
+        #expect(failure.value?.description.contains("suspended") == true)
+        lock.close()
+        try companion.perform(Count(id: .of("a")))
+        #expect(companion.record(Counter.self, .of("a"))?.count == 11)
+    }
+
+    @Test(arguments: [true, false])
+    func `a database that another process has locked is waited for in bounded time`(
+        isCompanion: Bool
+    ) async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        let client = try fixture.client()
+        try client.add("a")
+        let companion = try companion(fixture)
+        let other = try lockOutbox(of: fixture)
+        let failure = WatchedState<SanguineError?>(nil)
+        Thread.detachNewThread {
+            do throws(SanguineError) {
+                if isCompanion {
+                    try companion.perform(Count(id: .of("a")))
+                } else {
+                    _ = try client.perform(Count(id: .of("a")))
+                }
+            } catch {
+                failure.withLock { $0 = error }
+            }
+        }
+        // Reads may wait behind it.
+        var longest = Duration.zero
+        try await eventually("the write is refused") {
+            let time = ContinuousClock().measure {
+                #expect(client.count("a") == 1 && client.outbox.pending.count == 1)
+                #expect(companion.record(Counter.self, .of("a"))?.count == 1)
+            }
+            longest = max(longest, time)
+            return failure.value != nil
+        }
+        #expect(longest < ClientLimits.databaseLockWait * 4)
+        #expect(failure.value?.description.contains("may be suspended: try again") == true)
+
+        try execute("COMMIT", on: other)
+        if isCompanion {
+            try companion.perform(Count(id: .of("a")))
+        } else {
+            try client.add("a")
+        }
+        fixture.connectivity.connect()
+        try await client.synchronize()
+        #expect(fixture.authority.count("a") == 2)
+    }
+
+    @Test func `what a locked database cannot take in is sent, and done once`() async throws {
+        let fixture = RecordsFixture(onDisk: true)
+        fixture.connectivity.disconnect()
+        var client = try fixture.client()
+        try client.add("a")
+        let other = try lockOutbox(of: fixture)
+        fixture.connectivity.connect()
+        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(client.outbox.pending.count == 1 && fixture.pushes.isEmpty)
+        try execute("COMMIT", on: other)
+        client.close()
+        client = try fixture.client()
+        try await client.synchronize()
+        #expect(fixture.authority.count("a") == 1 && client.outbox.pending.isEmpty)
     }
 
     @Test func `a companion shows what the app has and what it has pending`() async throws {

@@ -75,12 +75,56 @@ import Testing
         try insert(1, into: file)
         file.tidyUp()
         try insert(1, into: file)
-        let lock = try #require(UserFolders(folder.url).lock())
+        let lock = try #require(try UserFolders(folder.url).lock())
         file.tidyUp()
         #expect(try rowsWithoutLog(folder.url) == 1)
         lock.close()
         file.tidyUp()
         #expect(try rowsWithoutLog(folder.url) == 2)
+        file.close()
+    }
+
+    @Test func `the process is kept from being suspended while it holds the lock`() throws {
+        let folder = TemporaryFolder()
+        let path = folder.url.appending(path: "sanguine-users.lock").path
+        let isFree: @Sendable () -> Bool = {
+            guard let other = LockFile(path) else { return false }
+            defer { other.close() }
+            return other.tryLock()
+        }
+        // Whether the lock is free at each beginning and each end.
+        let begun = Mutex<[Bool]>([])
+        let ended = Mutex<[Bool]>([])
+        let folders = UserFolders(
+            folder.url,
+            activity: ExpiringActivity {
+                begun.withLock { $0.append(isFree()) }
+                return { ended.withLock { $0.append(isFree()) } }
+            }
+        )
+        let app = try OutboxFile(folders.present())
+        try insert(1, into: app)
+        let companion = try OutboxFile(folders.present(), isCompanion: true)
+        let lock = try #require(try companion.lockForCompanion())
+        try insert(1, into: companion)
+        #expect(!isFree())
+        #expect(begun.withLock { $0 } == [true] && ended.withLock { $0 }.isEmpty)
+        lock.close()
+        companion.close()
+        app.tidyUp()
+        app.close()
+        #expect(begun.withLock { $0 } == [true, true])
+        #expect(ended.withLock { $0 } == [true, true])
+    }
+
+    @Test func `a process that is about to be suspended takes no lock`() throws {
+        let folder = TemporaryFolder()
+        let folders = UserFolders(folder.url, activity: ExpiringActivity { nil })
+        let file = try OutboxFile(folders.present())
+        try insert(1, into: file)
+        #expect(throws: UserFolders.IsSuspended.self) { try folders.lock() }
+        file.tidyUp()
+        #expect(try file.rows().count == 1)
         file.close()
     }
 
@@ -98,7 +142,7 @@ import Testing
     @Test func `what became of an operation is not forgotten when it is sent again`() throws {
         let file = OutboxFile(nil)
         try insert(2, into: file)
-        try file.write([.acknowledged(1, head: 7), .sending([1, 2])])
+        try file.write([.acknowledged(1, head: 7, epoch: nil), .sending([1, 2])])
         let rows = try file.rows()
         #expect(rows.map(\.phase) == [.acknowledged(head: 7), .queued])
         #expect(rows.map(\.mayBeDone) == [false, true])

@@ -32,13 +32,37 @@ import Testing
         #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
     }
 
+    @Test func `a record with a number that is not finite is refused, and nothing is queued`()
+        throws
+    {
+        struct Ratio: SyncedRecord {
+            static let collection = RecordCollection("ratios")
+            let id: RecordID
+            var value: Double
+        }
+        struct Divide: RecordMutation {
+            static let name = "ratio.divide"
+            let by: Double
+            func apply(to records: inout Records) throws {
+                records.set(Ratio(id: .of("a"), value: 1 / by))
+            }
+        }
+        let schema = RecordSchema(Ratio.self, Divide.self)
+        let client = try RecordsFixture(schema: schema).client { $0.schema = schema }
+        let error = #expect(throws: SanguineError.self) { try client.perform(Divide(by: 0)) }
+        #expect(error?.code == "invalid_content")
+        #expect(client.outbox.pending.isEmpty && client.records(Ratio.self).isEmpty)
+    }
+
     @Test func `a record mutation that is not registered is refused`() throws {
         struct Stranger: RecordMutation {
             static let name = "stranger"
             func apply(to records: inout Records) throws {}
         }
         let client = try RecordsFixture().client()
-        #expect(throws: SanguineError.unregistered("stranger")) { try client.perform(Stranger()) }
+        #expect(throws: SanguineError.unregistered("stranger", Stranger.self)) {
+            try client.perform(Stranger())
+        }
     }
 
     @Test func `a full outbox refuses an operation`() throws {

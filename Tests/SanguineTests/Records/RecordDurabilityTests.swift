@@ -73,7 +73,7 @@ import Testing
         let id = Identifier(at: fixture.wall.now())
         let row = OutboxFile.Row(id: id, lane: "main", name: Count.name, arguments: data)
         let sequence = try outbox.insert(row, at: fixture.wall.now())
-        try outbox.write([.acknowledged(sequence, head: position)])
+        try outbox.write([.acknowledged(sequence, head: position, epoch: nil)])
         outbox.close()
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)

@@ -82,6 +82,27 @@ import Testing
         #expect(ids == [.of("b")])
     }
 
+    @Test func `numbers that are equal are found by one another`() throws {
+        let begun = try Begun()
+        try begun.write(
+            page(
+                """
+                {"collection":"found","id":"a","seq":1,"deleted":false,"value":{"group":-0}},
+                {"collection":"found","id":"b","seq":2,"deleted":false,"value":{"group":1.0}},
+                {"collection":"found","id":"c","seq":3,"deleted":false,"value":{"group":0.5}}
+                """
+            )
+        )
+        func ids(_ value: JSONValue) throws -> [RecordID] {
+            try begun.base.ids(in: "found", where: "group", is: value, limit: 9)
+        }
+        for zero in [0, .number(0), .number(-0.0)] as [JSONValue] {
+            #expect(try ids(zero) == [.of("a")])
+        }
+        for one in [1, .number(1)] as [JSONValue] { #expect(try ids(one) == [.of("b")]) }
+        #expect(try ids(.number(0.5)) == [.of("c")])
+    }
+
     @Test func `an id among the members is not the record's`() throws {
         let begun = try Begun()
         try begun.write(

@@ -18,9 +18,9 @@ struct RecordsFixture {
     let authorizer = TestAuthorizer()
     let folder: TemporaryFolder?
 
-    init(onDisk: Bool = false) {
+    init(onDisk: Bool = false, schema: RecordSchema = .counters) {
         let wall = ManualWallClock()
-        let authority = InMemoryAuthority(schema: .counters, clock: wall)
+        let authority = InMemoryAuthority(schema: schema, clock: wall)
         let accounts = [authority.user] + (1...3).map { _ in authority.addAccount() }
         network = ScriptedTransport { request in
             var request = request

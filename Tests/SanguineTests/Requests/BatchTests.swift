@@ -104,6 +104,20 @@ struct BatchTests {
         #expect(test.client.batches.askerCount == 0)
     }
 
+    @Test(arguments: ["caf\u{E9}", "cafe\u{301}"])
+    func `ids that are canonically equivalent are one look-up`(answered: String) async throws {
+        let network = ScriptedTransport { _ in .json([Item(id: answered)]) }
+        let test = try TestClient(network: network)
+        let callers = ["caf\u{E9}", "cafe\u{301}"].map { Self.ask(Self.item($0), test) }
+        try await Self.waitForAskers(1, test)
+        try await Self.endWindow(test)
+        for caller in callers { #expect(try await caller.finished().id == answered) }
+
+        #expect(network.requests.map { Self.ids(of: $0).count } == [1])
+        #expect(test.client.cached(Self.item("caf\u{E9}"))?.id == answered)
+        #expect(test.client.cached(Self.item("cafe\u{301}"))?.id == answered)
+    }
+
     @Test func `an id that the answer lacks is not found and the others are`() async throws {
         let test = try TestClient(network: Self.network())
         let (missing, there) = (Self.ask(Self.item("x"), test), Self.ask(Self.item("1"), test))

@@ -28,7 +28,8 @@ struct ErrorClassTests {
         case .transport(.interrupted): (.transport(.cancelled), .cancelled)
         case .transport(.cancelled): (.transport(.bodyTooLarge(limitBytes: 1)), .defect)
         case .transport(.bodyTooLarge): (.transport(.invalid("x")), .defect)
-        case .transport(.invalid): (.timedOut(after: .transport(.timedOut)), .retryable)
+        case .transport(.invalid): (.transport(.intercepted("x")), .retryable)
+        case .transport(.intercepted): (.timedOut(after: .transport(.timedOut)), .retryable)
         case .timedOut: (.decoding("x"), .defect)
         case .decoding: (.store(.closed), .defect)
         case .store: (.outcomeUnknown(operation: "x"), .refused)
@@ -97,7 +98,7 @@ struct ErrorClassTests {
     }
 
     @Test(arguments: [
-        (302, ErrorClass.defect), (402, .refused), (403, .refused), (409, .refused),
+        (302, ErrorClass.retryable), (402, .refused), (403, .refused), (409, .refused),
         (422, .refused), (451, .refused), (501, .defect), (507, .defect), (599, .defect),
         (0, .defect), (199, .defect),
     ])

@@ -26,11 +26,15 @@ enum EveryError {
         "answer_too_large": answerTooLarge, "invalid_exchange": invalidExchange,
         "decoding": decoding, "store": store, "not_configured": notConfigured,
         "sign_in_refused": signInRefused, "conflicting_query": conflictingQuery,
-        "query_failed": queryFailed, "invalid_declaration": invalidDeclaration,
+        "intercepted": intercepted, "query_failed": queryFailed,
+        "invalid_declaration": invalidDeclaration,
     ]
 
     /// What the server answers beside what any ``LoopbackServer`` does.
     static func answer(_ target: String, _ text: String) -> LoopbackServer.Reply? {
+        if target == "/login" {
+            return LoopbackServer.Reply(headers: ["Content-Type: text/html"], body: "<html>")
+        }
         guard target.hasPrefix("/v1/balance") else { return nil }
         let balance = try? WireCoding.encode(InMemoryAuthority().balance())
         return LoopbackServer.Reply(
@@ -128,6 +132,10 @@ enum EveryError {
         try await error(of: "hello", server) {
             $0.baseURL = URL(string: "ftp://127.0.0.1:\(server.port)/")
         }
+    }
+
+    private static let intercepted: EveryErrorTests.Provocation = { server in
+        try await error(of: "login", server)
     }
 
     private static let decoding: EveryErrorTests.Provocation = { server in

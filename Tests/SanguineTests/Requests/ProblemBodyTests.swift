@@ -10,6 +10,7 @@ import Testing
 @Suite("Problems as backends send them", .bounded)
 struct ProblemBodyTests {
     private static let now = Timestamp(millisecondsSince1970: 0)
+    private static let request = TransportRequest(url: URL(filePath: "/songs"))
 
     private static func problem(
         _ status: Int,
@@ -18,7 +19,7 @@ struct ProblemBodyTests {
     ) -> Problem {
         let headers = type.map { ["Content-Type": $0] } ?? [:]
         let response = TransportResponse(status: status, headers: headers, body: Data(body.utf8))
-        return Problem(response, now: now)
+        return Problem(response, to: request, now: now)
     }
 
     @Test func `a code and a detail are enough`() {
@@ -137,7 +138,7 @@ struct ProblemBodyTests {
             body: Data(#"{"title":"Closed for a moment."}"#.utf8)
         )
 
-        #expect(Problem(response, now: Self.now).retryAfter == 7)
+        #expect(Problem(response, to: Self.request, now: Self.now).retryAfter == 7)
     }
 
     @Test func `a query says what the backend said`() async throws {

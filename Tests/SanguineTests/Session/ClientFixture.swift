@@ -52,7 +52,10 @@ struct ClientFixture {
     }
 }
 
-/// A clock on which no sleep takes any time, and that notes how long each would have taken.
+/// A clock whose short sleeps take no time, and on which nobody's patience ends.
+///
+/// A sleep of 40 seconds or more is a deadline, such as that of a read or of a silent stream: it
+/// lasts until it is cancelled, so that no deadline passes before the work that it limits.
 final class SkippingClock: Clock {
     struct Instant: InstantProtocol {
         var offset = Duration.zero
@@ -62,10 +65,13 @@ final class SkippingClock: Clock {
         static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
     }
 
+    private static let patience = Duration.seconds(40)
+
     private let noted = Mutex<[Duration]>([])
 
     var now: Instant { Instant() }
     var minimumResolution: Duration { .zero }
+    /// How long each sleep would have taken, deadlines aside.
     var sleeps: [Duration] { noted.withLock { $0 } }
 
     func sleep(  // tidy: allow sleeping-test: this is the clock, and takes no time.
@@ -73,6 +79,13 @@ final class SkippingClock: Clock {
         tolerance: Duration?
     ) async throws {
         try Task.checkCancellation()
-        noted.withLock { $0.append(deadline.offset) }
+        guard deadline.offset >= Self.patience else {
+            return noted.withLock { $0.append(deadline.offset) }
+        }
+        let (ends, continuation) = AsyncStream.makeStream(of: Never.self)
+        // Until the task is cancelled.
+        for await _ in ends {}  // tidy: allow unbounded-wait: this is the clock.
+        continuation.finish()
+        try Task.checkCancellation()
     }
 }

@@ -325,7 +325,7 @@ struct DeviceIdentityTests {
             let log = RecordedLog()
             let second = try fixture.client(folder: folder) { $0.logger = log.logger }
             defer { second.close() }
-            _ = try await second.session.accessToken()
+            _ = try await second.value(of: .balance)
 
             #expect(fixture.authority.devices.count == 2)
             let aside = try #require(second.storeReport.movedAside.first)

@@ -15,8 +15,10 @@ import Darwin
 /// Each connection is answered once, by what the request's path names, on a thread of its own:
 /// `/hello` answers, `/large/<bytes>` answers so much, `/chunked/<bytes>` the same without saying
 /// how much, `/half` hangs up in the middle of the body, `/silent` never answers, `/away` redirects
-/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text. A test may
-/// give it answers of its own, which come first.
+/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text.
+/// `/endless/<bytes>` sends so much without saying it, `/announced/<bytes>` says it first, and
+/// `/picture/<bytes>` is an image; ``sentBytes`` counts what the client accepts. A test may give it
+/// answers of its own, which come first.
 final class LoopbackServer: Sendable {
     /// What a test's own backend answers.
     struct Reply: Sendable {
@@ -36,6 +38,7 @@ final class LoopbackServer: Sendable {
     private let listener: Int32
     private let requests = WatchedState<[String]>([])
     private let isStopped = Mutex(false)
+    private let streamed = Mutex((bytes: 0, isOver: false))
 
     init(_ backend: @escaping Backend = { _, _ in nil }) throws {
         self.backend = backend
@@ -74,6 +77,9 @@ final class LoopbackServer: Sendable {
 
     /// The requests' texts so far.
     var received: [String] { requests.value }
+
+    /// How many bytes the client has accepted of a large body, once the connection is over.
+    var sentBytes: Int? { streamed.withLock { $0.isOver ? $0.bytes : nil } }
 
     /// Returns when so many requests have come whole.
     func waitForRequests(
@@ -129,7 +135,8 @@ final class LoopbackServer: Sendable {
         if let reply = backend(String(target), text) {
             let head = ["HTTP/1.1 \(reply.status) X", "Content-Length: \(reply.body.utf8.count)"]
             let lines = head + reply.headers + ["Connection: close", "", reply.body]
-            return write(connection, lines.joined(separator: "\r\n"))
+            write(connection, lines.joined(separator: "\r\n"))
+            return
         }
         let path = target.prefix { $0 != "?" }
         let size = Int(path.split(separator: "/").last ?? "") ?? 0
@@ -140,6 +147,11 @@ final class LoopbackServer: Sendable {
         case "large":
             answer(connection, "Content-Length: \(size)\r\n", String(repeating: "x", count: size))
         case "chunked": answer(connection, "", String(repeating: "x", count: size))
+        case "endless": stream(connection, "", size)
+        case "announced": stream(connection, "Content-Length: \(size)\r\n", size)
+        case "picture":
+            let head = "Content-Type: image/jpeg\r\nContent-Length: \(size)\r\n"
+            stream(connection, head, size)
         case "half": answer(connection, "Content-Length: 100\r\n", "only this")
         case "away":
             write(
@@ -167,6 +179,18 @@ final class LoopbackServer: Sendable {
         write(connection, "HTTP/1.1 200 OK\r\n\(headers)Connection: close\r\n\r\n\(body)")
     }
 
+    /// Sends a body as long as the client takes it.
+    private func stream(_ connection: Int32, _ headers: String, _ size: Int) {
+        answer(connection, headers, "")
+        let part = String(repeating: "x", count: 65_536)
+        var left = size
+        while left > 0, write(connection, String(part.prefix(left))) {
+            left -= part.utf8.count
+            streamed.withLock { $0.bytes += part.utf8.count }
+        }
+        streamed.withLock { $0.isOver = true }
+    }
+
     /// Has a write to a client that is gone fail, where `send` has no flag for it.
     private static func surviveHangUp(_ connection: Int32) {
         #if canImport(Darwin)
@@ -176,7 +200,9 @@ final class LoopbackServer: Sendable {
         #endif
     }
 
-    private func write(_ connection: Int32, _ text: String) {
+    /// Returns whether all was sent.
+    @discardableResult
+    private func write(_ connection: Int32, _ text: String) -> Bool {
         #if canImport(Darwin)
         let flags: Int32 = 0
         #else
@@ -185,8 +211,9 @@ final class LoopbackServer: Sendable {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let sent = bytes.withUnsafeBytes { send(connection, $0.baseAddress, $0.count, flags) }
-            guard sent > 0 else { return }
+            guard sent > 0 else { return false }
             bytes = bytes.dropFirst(sent)
         }
+        return true
     }
 }

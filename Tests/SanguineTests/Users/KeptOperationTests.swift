@@ -85,12 +85,86 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
+    /// Lets time pass on a device that is used once a week.
+    private func use(for time: Duration) throws {
+        var rest = time
+        while rest > .zero {
+            let step = min(rest, .hours(7 * 24))
+            device.clock.advance(by: step)
+            rest -= step
+            try device.launch()
+        }
+    }
+
     @Test(arguments: [true, false])
     func `it is 90 days if nothing is said`(isOver: Bool) async throws {
         _ = try await left()
-        device.clock.advance(by: .hours(90 * 24) - .milliseconds(isOver ? 0 : 1))
-        try device.kill()
-        #expect(try device.launch().outbox.ofOthers == (isOver ? 0 : 1))
+        try use(for: .hours(90 * 24) - .milliseconds(isOver ? 0 : 1))
+        #expect(device.client?.outbox.ofOthers == (isOver ? 0 : 1))
+    }
+
+    private let year2040 = Timestamp(millisecondsSince1970: 2_208_988_800_000)
+
+    @Test(arguments: [.zero, .hours(89 * 24)] as [Duration])
+    func `a launch with a clock of 2040 removes nothing`(age: Duration) async throws {
+        _ = try await left()
+        try use(for: age)
+        let now = device.clock.now()
+        device.clock.set(year2040)
+        #expect(try device.launch().outbox.ofOthers == 1)
+        device.clock.set(now + .hours(1))
+        let client = try device.launch()
+        #expect(client.outbox.ofOthers == 1)
+        device.connectivity.connect()
+        try people.signIn("ada", to: client)
+        try await client.synchronize()
+        #expect(people.deeds == [PeopleBackend.Deed(person: "ada", text: "ada-deed")])
+    }
+
+    @Test func `what waits expires after its time although a launch was in 2040`() async throws {
+        _ = try await left()
+        let now = device.clock.now()
+        device.clock.set(year2040)
+        try device.launch()
+        device.clock.set(now)
+        try device.launch()
+        try use(for: .hours(90 * 24) - .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 1)
+        try use(for: .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 0)
+        #expect(try !isOnDisk)
+    }
+
+    @Test func `a sign-out in 2040 keeps nothing for longer than its time`() async throws {
+        let now = device.clock.now()
+        device.clock.set(year2040)
+        _ = try await left()
+        device.clock.set(now)
+        try device.launch()
+        try use(for: .hours(90 * 24))
+        #expect(device.client?.outbox.ofOthers == 0)
+    }
+
+    @Test func `a sign-out with a clock of 1970 keeps what waits`() async throws {
+        let now = device.clock.now()
+        device.clock.set(Timestamp(millisecondsSince1970: 0))
+        _ = try await left()
+        device.clock.set(now)
+        try device.launch()
+        try use(for: .hours(82 * 24))
+        #expect(device.client?.outbox.ofOthers == 1)
+    }
+
+    @Test func `a device that is used once in two months removes what waits as well`()
+        async throws
+    {
+        _ = try await left()
+        for _ in 0..<13 {
+            device.clock.advance(by: .hours(60 * 24))
+            #expect(try device.launch().outbox.ofOthers == 1)
+        }
+        device.clock.advance(by: .hours(60 * 24))
+        #expect(try device.launch().outbox.ofOthers == 0)
     }
 
     @Test func `a time without an end is one`() async throws {
@@ -114,9 +188,8 @@ struct KeptOperationTests {
         try client.perform(Say(text: "ada-deed"))
         await client.signOut()
         #expect(client.outbox.unclaimed == 1)
-        device.clock.advance(by: .hours(90 * 24))
-        try device.kill()
-        #expect(try device.launch().outbox.unclaimed == 0)
+        try use(for: .hours(90 * 24))
+        #expect(device.client?.outbox.unclaimed == 0)
         #expect(try !isOnDisk)
     }
 
@@ -127,16 +200,50 @@ struct KeptOperationTests {
         try makeOld(folder.appending(path: "users/1/\(OutboxFile.name)"))
         device.clock.advance(by: .hours(90 * 24))
         try device.launch()
-        device.clock.advance(by: .hours(90 * 24) - .milliseconds(1))
-        #expect(try device.launch().outbox.ofOthers == 1)
-        device.clock.advance(by: .milliseconds(1))
-        #expect(try device.launch().outbox.ofOthers == 0)
+        try use(for: .hours(90 * 24) - .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 1)
+        try use(for: .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 0)
     }
 
-    /// Makes of an outbox what the version before had.
+    @Test func `the end that the version before has written is kept to`() async throws {
+        let client = try await left()
+        client.close()
+        let folder = try #require(client.configuration.folder)
+        let end = device.clock.now() + .hours(24)
+        let file = folder.appending(path: "users/1/\(OutboxFile.name)")
+        try execute(
+            """
+            DROP TABLE absence;
+            CREATE TABLE departure (
+                one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+                kept_until INTEGER NOT NULL
+            ) STRICT;
+            INSERT INTO departure VALUES (1, \(end.millisecondsSince1970));
+            PRAGMA user_version = 5
+            """,
+            on: file
+        )
+        try device.launch()
+        try use(for: .hours(24) - .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 1)
+        try use(for: .milliseconds(1))
+        #expect(device.client?.outbox.ofOthers == 0)
+    }
+
+    /// Makes of an outbox what an earlier version had.
     private func makeOld(_ file: URL) throws {
-        try DatabaseQueue(path: file.path).writeWithoutTransaction { database in
-            try database.execute(sql: "DROP TABLE departure; PRAGMA user_version = 3")
-        }
+        try execute(
+            """
+            DROP TABLE absence;
+            ALTER TABLE operation DROP COLUMN epoch;
+            PRAGMA user_version = 3
+            """,
+            on: file
+        )
+    }
+
+    private func execute(_ sql: String, on file: URL) throws {
+        try DatabaseQueue(path: file.path).writeWithoutTransaction { try $0.execute(sql: sql) }
     }
 }

@@ -37,9 +37,9 @@ struct WipedFilesTests {
         }
         try outbox.write([.removed(Array(sequences[..<40]))])
         for number in 40..<90 where number != 50 {
-            try outbox.write([.acknowledged(sequences[number], head: 1)])
+            try outbox.write([.acknowledged(sequences[number], head: 1, epoch: nil)])
         }
-        #expect(try outbox.leave(until: moment + .seconds(1), at: moment))
+        #expect(try outbox.leave(for: .seconds(1), at: moment))
         #expect(try FileBytes.files(in: folder.user, with: Self.mark).isEmpty)
         #expect(try FileBytes.files(in: folder.user, with: "what-waits") == [OutboxFile.name])
         #expect(try outbox.rows().map(\.sequence) == [sequences[50]])

@@ -12,11 +12,23 @@ extension ClientGame {
         }
     }
 
+    /// All that the public API of a device shows.
+    func view(_ index: Int) -> ClientGameView {
+        ClientGameView(devices[index].process, network, size: size)
+    }
+
     /// Looks at all that the public API of a device shows.
     func check(_ index: Int, isLaunched: Bool = false) throws {
-        let view = ClientGameView(devices[index].process.client, network)
+        let view = view(index)
         note(view.digest, isQuiet: true)
         if view.person != devices[index].stay.person {
+            for place in devices[index].deeds
+            where deeds[place].person == devices[index].stay.person && deeds[place].isOfRecords {
+                // What is acknowledged does not wait for the user's return, not even if the
+                // acknowledgement is one of a lost history.
+                let wasDone = !deeds[place].lostIn.isEmpty
+                deeds[place].isLeft = deeds[place].isLeft || wasDone || isDone(place)
+            }
             devices[index].stay = .init(person: view.person)
         }
         if isLaunched {
@@ -34,9 +46,14 @@ extension ClientGame {
         for (place, marks) in view.marks {
             try checkMarks(marks, at: place, of: view.person, index)
         }
+        let rows = view.marks.map(\.place).filter { $0.hasPrefix("row ") }
+        guard Set(rows).count == rows.count else {
+            throw finding("No flicker: device \(index) shows a row twice: \(rows)")
+        }
         for place in devices[index].deeds where deeds[place].person == view.person {
             try check(place, in: view, index)
         }
+        for id in GameTally.ids { try checkMember(of: id, in: view, index) }
         for (place, marks) in view.marks {
             devices[index].stay.seen.formUnion(marks.map { "\(place): \($0)" })
         }
@@ -64,7 +81,7 @@ extension ClientGame {
         in view: ClientGameView,
         _ index: Int
     ) throws {
-        guard !deeds[place].isUncertain else { return }
+        guard !deeds[place].isUncertain, !deeds[place].isLost else { return }
         if let refused = view.refused[deeds[place].id] {
             guard deeds[place].isPoison else {
                 throw finding("'\(deeds[place].mark)' was refused: \(refused.problem.detail)")
@@ -85,6 +102,11 @@ extension ClientGame {
         let isPending = view.pending[deed.id] != nil
         if !isPending { deeds[place].isSettled = true }
         if !isPending, !isDone(place) {
+            let epoch = devices[index].process.client.recordsEpoch
+            if deed.isLeft && !deed.lostIn.isEmpty || epoch.map(deed.lostIn.contains) ?? false {
+                // The user has left, or an answer of the lost history came late.
+                return lose(place)
+            }
             throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
         }
         if case .dropped(let entry) = deed.kind, view.marks(at: "row \(entry)") != nil {
@@ -110,11 +132,34 @@ extension ClientGame {
                 case .board: isSeen
                 // What is done may lie behind the rows that are held.
                 case .added: isSeen && isPending
-                case .marked, .dropped: isSeen
+                case .marked, .dropped, .set: isSeen
                 }
             guard isMissed else { continue }
             throw finding("No flicker: device \(index) shows '\(deed.mark)' in \(shown) no more")
         }
+    }
+
+    /// The device's member of a tally is what was set on it last.
+    private func checkMember(of id: RecordID, in view: ClientGameView, _ index: Int) throws {
+        let writes = devices[index].deeds.filter { place in
+            guard case .set(id) = deeds[place].kind else { return false }
+            return deeds[place].person == view.person && !deeds[place].isOver
+        }
+        // After a restore a late copy of a request may set it once more.
+        // Before the server's tallies are there, one is made by operations, which may be unknown to
+        // this version, discarded or replaced.
+        guard devices[index].process.client.recordsEpoch != nil,
+            let last = writes.last, devices[index].stay.deeds.contains(last),
+            writes.allSatisfy({ !deeds[$0].isUncertain && deeds[$0].lostIn.isEmpty })
+        else { return }
+        let shown = view.members[id]?[index]
+        guard shown != deeds[last].mark else { return }
+        throw finding(
+            """
+            No flicker: device \(index) shows \(shown ?? "nothing") in '\(id)', and not \
+            '\(deeds[last].mark)'
+            """
+        )
     }
 
     /// Whether the other end has done it.
@@ -123,11 +168,11 @@ extension ClientGame {
         let deed = deeds[place]
         let isDone: Bool
         switch deed.kind {
-        case .tally:
+        case .tally, .set:
             let account = network.account(deed.person)
             let result = account.flatMap { network.authority.result(of: deed.id, account: $0) }
             isDone = result?.status == .applied
-            if isDone { count(.record) }
+            if isDone { count(deed.lostIn.isEmpty ? .record : .sentAgain) }
         case .board, .added, .marked, .dropped:
             isDone = network.backend.count(deed.mark) > 0
             if isDone { count(.board) }

@@ -31,7 +31,8 @@ final class WatchedCalls: Sendable {
 extension ClientGame {
     func event() throws {
         let device = Int.random(in: 0..<devices.count, using: &random)
-        let kind = Int.random(in: 0..<100, using: &random)
+        if isOnList, chance(3) { return try listEvent(device) }
+        let kind = Int.random(in: 0..<105, using: &random)
         switch kind {
         case 0..<48: carry()
         case 48..<66: perform(device)
@@ -41,10 +42,49 @@ extension ClientGame {
         case 85..<87: call(device)
         case 87..<91: pass()
         case 91..<94: drop(device)
-        case 94..<96: die(device)
+        case 94..<96: if chance(3) { try reopen(device) } else { die(device) }
         case 96..<97: signOut(device)
-        default: disturb(device)
+        case 97..<100: disturb(device)
+        case 100: deploy()
+        case 101, 102: keepCopy()
+        default: restoreCopy()
         }
+    }
+
+    /// The authority forgets a mutation, or learns it again.
+    private func deploy() {
+        network.isOld.toggle()
+        note("the authority is \(network.isOld ? "an older" : "the present") version")
+    }
+
+    private func keepCopy() {
+        note("a copy is kept")
+        copy = (network.authority.copy(), network.known)
+    }
+
+    /// Restores the authority's data from the copy: what came after it is lost.
+    private func restoreCopy() {
+        // A restore must not lose an account: its person would get another one.
+        guard let copy, copy.people == network.known, !network.isSigningIn else { return }
+        note("the copy is restored")
+        count(.restore)
+        let former = network.epoch
+        let done = deeds.indices.filter { deeds[$0].isOfRecords && isDone($0) }
+        network.authority.restore(copy.data)
+        for place in done {
+            deeds[place].isDone = false
+            guard !isDone(place) else { continue }
+            deeds[place].lostIn.insert(former)
+            if deeds[place].isSettled { lose(place) }
+        }
+    }
+
+    /// Nobody sends the operation again: its device had settled it.
+    func lose(_ place: Int) {
+        guard !deeds[place].isLost else { return }
+        note("\(deeds[place].mark) is lost with its history")
+        deeds[place].isLost = true
+        count(.forgotten)
     }
 
     /// A message goes on, or meets with something.
@@ -52,8 +92,7 @@ extension ClientGame {
         let messages = network.messages
         guard !messages.isEmpty else { return }
         let message = messages[Int.random(in: 0..<messages.count, using: &random)]
-        let what = message.answer == nil ? "request" : "answer"
-        let line = "\(what) \(message.request.method) \(message.request.url.path())"
+        let line = message.line
         let kind = Int.random(in: 0..<20, using: &random)
         if message.caller == nil, message.answer == nil { count(.late) }
         if message.isStream { count(.live) }
@@ -77,7 +116,7 @@ extension ClientGame {
         }
     }
 
-    private func perform(_ index: Int) {
+    func perform(_ index: Int) {
         let device = devices[index]
         guard let account = device.process.client.accountId, let person = network.person(account)
         else { return }
@@ -89,46 +128,101 @@ extension ClientGame {
         let client = device.process.client
         let kind: Deed.Kind
         let result: Result<Receipt, any Error>
-        switch Int.random(in: 0..<8, using: &random) {
-        case 0, 1:
+        switch Int.random(in: isOnList ? 4..<8 : -5..<8, using: &random) {
+        case -5 ..< -2:
+            let id = GameTally.ids[chance(3) ? number : 0]
+            kind = .set(id)
+            guard let set = try? change(id, to: mark, index) else { return }
+            result = Result { try client.perform(set) }
+        case -2..<2:
             let tallies = chance(3) ? GameTally.ids : [GameTally.ids[number]]
-            kind = .tally(tallies)
-            let mutator = MarkTally(mark: mark, tallies: tallies, lane: lane)
-            result = Result { try client.perform(mutator) }
+            let depths: [Deed.Depth] = device.process.isNew ? [.marks, .both, .more] : [.marks]
+            let depth = depths.randomElement(using: &random) ?? .marks
+            kind = .tally(tallies, depth)
+            result = Result { try self.mark(tallies, mark, depth, lane, index) }
         case 2, 3:
             kind = .board(number)
             let mutation = MarkBoard(mark: mark, board: number, lane: lane, settles: chance(3))
             result = Result { try client.perform(mutation) }
         case 4:
             kind = .added
-            let mutation = AddEntry(mark: mark, lane: lane, isLast: chance(2))
+            let mutation = AddEntry(mark: mark, lane: lane, isLast: chance(2), size: size)
             result = Result { try client.perform(mutation) }
         case 5, 6:
-            let entry = GameEntry.fixed[number]
+            let (entry, order) = anyEntry(of: person, index) ?? ("row-\(number)", lane)
             kind = .marked(entry)
-            let mutation = MarkEntry(mark: mark, entry: entry, lane: lane)
+            let mutation = MarkEntry(mark: mark, entry: entry, lane: order, size: size)
             result = Result { try client.perform(mutation) }
         default:
-            let entry = GameEntry.fixed[Int.random(in: 0..<7, using: &random)]
-            guard chance(3) else { return }
+            let entry = "row-\(Int.random(in: 0..<max(7, rows), using: &random))"
+            guard isOnList || chance(3) else { return }
             kind = .dropped(entry)
-            let mutation = DropEntry(mark: mark, entry: entry, lane: lane)
+            let mutation = DropEntry(mark: mark, entry: entry, lane: lane, size: size)
             result = Result { try client.perform(mutation) }
         }
         note("device \(index) performs \(kind) \(mark) in \(lane)")
         guard let receipt = try? result.get() else { return note("which is not taken: \(result)") }
-        var deed = Deed(id: receipt.id, mark: mark, kind: kind, person: person)
-        deed.isUncertain = device.process.remains != nil
+        took(Deed(id: receipt.id, mark: mark, kind: kind, person: person), index)
+    }
+
+    /// Adds what a device has taken in to what is checked.
+    func took(_ deed: Deed, _ index: Int) {
+        var deed = deed
+        deed.isUncertain = devices[index].process.remains != nil
         deeds.append(deed)
         devices[index].deeds.append(deeds.count - 1)
         devices[index].stay.deeds.insert(deeds.count - 1)
+    }
+
+    /// A mutation that changes the device's member of a tally.
+    ///
+    /// - Returns: `nil` if the device does not show it.
+    private func change(_ id: RecordID, to mark: String, _ index: Int) throws -> SetFields? {
+        func change<Tally: GameTallyForm>(_: Tally.Type) throws -> SetFields? {
+            guard var tally = devices[index].process.client.record(Tally.self, id) else {
+                return nil
+            }
+            guard world.fault == .writesWholeRecords else {
+                return try SetFields(tally) { $0[index] = mark }
+            }
+            tally[index] = mark
+            return SetFields(Tally.self, id, try RecordValue(tally).fields())
+        }
+        // Its order counts: it is in one lane, and nothing of it is refused.
+        guard !mark.contains(Deed.poison) else { return nil }
+        return devices[index].process.isNew
+            ? try change(GameTally.self) : try change(OldGameTally.self)
+    }
+
+    /// Performs a mutation that leaves its mark in tallies, as the device's version has it.
+    private func mark(
+        _ tallies: [RecordID],
+        _ mark: String,
+        _ depth: Deed.Depth,
+        _ lane: String,
+        _ index: Int,
+        supersedes: GameSupersession? = nil
+    ) throws -> Receipt {
+        let process = devices[index].process
+        guard process.isNew else {
+            return try process.client.perform(
+                OldMarkTally(mark: mark, tallies: tallies, lane: lane, supersedes: supersedes)
+            )
+        }
+        if case .more = depth {
+            let mutation = DeepenTally(mark: mark, tallies: tallies, lane: lane)
+            return try process.client.perform(mutation)
+        }
+        var mutation = MarkTally(mark: mark, tallies: tallies, lane: lane, supersedes: supersedes)
+        if case .both = depth { mutation.isDeep = true }
+        return try process.client.perform(mutation)
     }
 
     private func read(_ index: Int) {
         let client = devices[index].process.client
         let number = Int.random(in: GameBoard.numbers, using: &random)
         let kind = Int.random(in: 0..<9, using: &random)
-        let entry = GameEntry.fixed[number]
+        let (entry, list) = ("row-\(number)", ListQuery.entries(size))
         note("device \(index) reads \(kind)")
         Task {
             switch kind {
@@ -136,10 +230,10 @@ extension ClientGame {
             case 1: _ = try? await client.refresh(.balance)
             case 2: _ = try? await client.value(of: .board(number))
             case 3: _ = try? await client.refresh(.board(number))
-            case 4: _ = try? await client.value(of: .entries)
-            case 5: _ = try? await client.refresh(.entries)
+            case 4: _ = try? await client.value(of: list)
+            case 5: _ = try? await client.refresh(list)
             case 6: _ = try? await client.refresh(.entry(entry))
-            default: try? await client.loadNext(.entries)
+            default: try? await client.loadNext(list)
             }
         }
     }
@@ -161,16 +255,20 @@ extension ClientGame {
         switch kind {
         case 0:
             let id = GameTally.ids[number]
+            let isNew = chance(2)
             try? network.authority.change(of: account) { records in
-                var tally = records.get(GameTally.self, id) ?? GameTally(id: id)
-                tally.marks.append(mark)
-                records.set(tally)
+                func change<Tally: GameTallyForm>(_: Tally.Type) {
+                    var tally = records.get(Tally.self, id) ?? Tally(id: id)
+                    tally.marks.append(mark)
+                    records.set(tally)
+                }
+                if isNew { change(GameTally.self) } else { change(OldGameTally.self) }
             }
         case 1:
             network.backend.change(person) {
                 $0.boards[number, default: GameBoard()].marks.append(mark)
             }
-        case 2: network.backend.change(person) { $0.entries.insert(GameEntry(id: mark), at: 0) }
+        case 2: network.backend.change(person) { $0.insert(GameEntry(id: mark), isLast: false) }
         case 3: network.authority.grant(20, to: account)
         case 4: try? network.authority.spend(3, of: account)
         default: network.authority.forgetDeletions(of: account)
@@ -181,6 +279,7 @@ extension ClientGame {
         let (client, calls) = (devices[index].process.client, devices[index].process.calls)
         guard client.accountId != nil else { return }
         let input = "call \(step)"
+        restores[input] = tally[.restore, default: 0]
         note("device \(index) makes \(input)")
         count(.call)
         calls.begin()
@@ -257,9 +356,10 @@ extension ClientGame {
         let how = GameSupersession(mark: deed.mark, isUndone: isUndone)
         let result: Result<Receipt, any Error>
         switch deed.kind {
-        case .tally(let tallies):
-            let mutator = MarkTally(mark: mark, tallies: tallies, lane: old.lane, supersedes: how)
-            result = Result { try client.perform(mutator) }
+        case .tally(let tallies, .marks):
+            result = Result {
+                try self.mark(tallies, mark, .marks, old.lane, index, supersedes: how)
+            }
         case .board(let number):
             let mutation = MarkBoard(
                 mark: mark,
@@ -275,11 +375,7 @@ extension ClientGame {
         let receipt = try? result.get()
         dropped(place, index, receipt != nil && old.phase == .queued, as: .superseded)
         guard !isUndone, let receipt else { return }
-        var other = Deed(id: receipt.id, mark: mark, kind: deed.kind, person: deed.person)
-        other.isUncertain = devices[index].process.remains != nil
-        deeds.append(other)
-        devices[index].deeds.append(deeds.count - 1)
-        devices[index].stay.deeds.insert(deeds.count - 1)
+        took(Deed(id: receipt.id, mark: mark, kind: deed.kind, person: deed.person), index)
     }
 
     // MARK: - Ends

@@ -23,6 +23,7 @@ package struct ClientGameFinding: Error, CustomStringConvertible {
 package enum ClientGameTurn: String, CaseIterable, Sendable {
     case death = "deaths between two jobs"
     case deathWithin = "deaths within a job"
+    case reopening = "clients closed and opened again"
     case signOut = "sign-outs"
     case leftBehind = "sign-outs with operations left behind"
     case loss = "messages lost"
@@ -36,7 +37,15 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case record = "operations done by the authority"
     case call = "metered calls"
     case live = "live connections"
-    case restore = "long feeds"
+    case long = "long feeds"
+    case upgrade = "apps launched again in a newer version"
+    case downgrade = "apps launched again in an older version"
+    case otherVersion = "operations found that another version had made"
+    case deferred = "operations that the authority did not know yet"
+    case shared = "records of which two devices have changed members"
+    case restore = "copies restored"
+    case sentAgain = "operations done again after a restore"
+    case forgotten = "operations lost with a history, which their device had settled"
 }
 
 /// How a game ended.
@@ -51,10 +60,13 @@ package struct ClientGameResult: Sendable {
 
 /// Real clients over real files, in an order of all their jobs that follows from a seed.
 ///
+/// In one game of three the list is all that is written to and read.
+///
 /// One to three devices of two people: they read, write, call, discard, sign out and come back;
 /// processes die between two jobs, or within one; messages are lost, doubled and late; records,
-/// values, lists and balances change elsewhere. After each job all that the public API shows is
-/// looked at, and after a sign-out and a launch every byte of the folder.
+/// values, lists and balances change elsewhere; the app is launched again in another version, and
+/// the authority's data is restored from an older copy. After each job all that the public API
+/// shows is looked at, and after a sign-out and a launch every byte of the folder.
 ///
 /// Played by one thread, which has to have taken over all jobs, see ``JobQueue/takeOver()``.
 package final class ClientGame {
@@ -65,12 +77,22 @@ package final class ClientGame {
     let delay = ManualClock()
     let world: ClientGameProcess.World
     let root: URL
+    /// How many rows a page of the list has.
+    let size: Int
+    /// How many rows the list has from the beginning.
+    let rows: Int
+    /// Whether the list is all that is written to and read.
+    let isOnList: Bool
     var devices: [ClientGameDevice] = []
     var deeds: [Deed] = []
-    var step = 0
+    var step = 0 { didSet { CrashReport.note(seed: seed, step: step) } }
     var jobs = 0
     var processes = 0
     var tally: [ClientGameTurn: Int] = [:]
+    /// The copy that was taken last of the authority's data, and who had an account then.
+    var copy: (data: InMemoryAuthority.Copy, people: [Identifier: Person])?
+    /// How often a copy had been restored when each call was made.
+    var restores: [String: Int] = [:]
     /// Calls whose answer has come, by what was said.
     let answered = WatchedCalls()
     private var lines: [String] = []
@@ -83,14 +105,19 @@ package final class ClientGame {
     /// - Throws: What a client or the system threw.
     package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
         self.seed = seed
+        CrashReport.note(seed: seed, step: 0)
         random = SplitMix64(seed: seed)
         // A long feed is restored in ranges: rarely, because it takes a while.
         let isLong = seed.isMultiple(of: 16)
-        network = ClientGameNetwork(seed: seed, clock: wall, isLong: isLong)
+        isOnList = seed.isMultiple(of: 3)
+        size = Int.random(in: 1...7, using: &random)
+        rows = Int.random(in: 0...4 * size, using: &random)
+        network = ClientGameNetwork(seed: seed, clock: wall, rows: rows, isLong: isLong)
         world = .init(network: network, wall: wall, delay: delay, fault: fault)
         root = folder.appending(path: "game-\(seed)")
         try? FileManager.default.removeItem(at: root)
-        if isLong { tally[.restore] = 1 }
+        if isLong { tally[.long] = 1 }
+        network.isOld = chance(3)
         for number in 0..<Int.random(in: 1...3, using: &random) {
             network.setHolder(number == 2 ? .bob : .ada, of: number)
             let folder = root.appending(path: "device-\(number)")
@@ -112,6 +139,7 @@ package final class ClientGame {
         } catch {
             finding = self.finding("the game itself failed: \(error)")
         }
+        if network.deferrals > 0 { tally[.deferred] = network.deferrals }
         for device in devices { device.process.end() }
         // What the ended clients still have to do is theirs, and no longer of the game.
         while JobQueue.shared.count > 0 { JobQueue.shared.run(0) }
@@ -137,7 +165,7 @@ package final class ClientGame {
         let index = Int.random(in: 0..<count, using: &random)
         jobs += 1
         note("job \(index) of \(count)", isQuiet: true)
-        JobQueue.shared.run(index)
+        GameCode.job { JobQueue.shared.run(index) }
     }
 
     // MARK: - Devices
@@ -150,32 +178,65 @@ package final class ClientGame {
             number: processes,
             folder: folder,
             seed: seed,
-            isOnline: !chance(4)
+            isOnline: !chance(4),
+            isNew: chance(2)
         )
         if chance(2) { process.follow() }
         return process
     }
 
-    /// Launches the app again where a process has died.
+    /// Launches the app again where a process has died, or was closed amid a job.
     func buryTheDead() throws {
         for index in devices.indices {
+            if devices[index].process.isClosedWithin.isSet {
+                note("device \(index) was closed within a job")
+                try reopen(index)
+                devices[index].process.connectivity.connect()
+                continue
+            }
             guard let remains = devices[index].process.remains else { continue }
             let dead = devices[index].process
             dead.end()
-            let folder = root.appending(path: "device-\(index)-\(processes + 1)")
-            try FileManager.default.moveItem(at: remains.get(), to: folder)
-            devices[index].leaving = nil
-            devices[index].process = try launch(index, in: folder)
-            note("device \(index) is launched again")
+            try launchAgain(index, from: remains.get())
             try findOut(index)
             try check(index, isLaunched: true)
             try checkFiles(index)
         }
     }
 
+    /// Closes the app and launches it again.
+    func reopen(_ index: Int) throws {
+        let process = devices[index].process
+        process.close()
+        guard process.remains == nil else { return }
+        count(.reopening)
+        try launchAgain(index, from: process.folder)
+        try check(index, isLaunched: true)
+        try checkFiles(index)
+    }
+
+    private func launchAgain(_ index: Int, from remains: URL) throws {
+        let folder = root.appending(path: "device-\(index)-\(processes + 1)")
+        // A client without persistent data has created no folder.
+        if FileManager.default.fileExists(atPath: remains.path) {
+            try FileManager.default.moveItem(at: remains, to: folder)
+        }
+        devices[index].leaving = nil
+        let wasNew = devices[index].process.isNew
+        devices[index].process = try launch(index, in: folder)
+        let isNew = devices[index].process.isNew
+        note("device \(index) is launched again\(isNew == wasNew ? "" : " in another version")")
+        guard isNew != wasNew else { return }
+        count(isNew ? .upgrade : .downgrade)
+        let names = [MarkTally.name, DeepenTally.name]
+        for operation in view(index).pending.values where names.contains(operation.name) {
+            count(.otherVersion)
+        }
+    }
+
     /// Learns from the disk what has become of what was under way when the process died.
     private func findOut(_ index: Int) throws {
-        let view = ClientGameView(devices[index].process.client, network)
+        let view = view(index)
         for place in devices[index].deeds where deeds[place].isUncertain {
             guard deeds[place].person == view.person else { continue }
             deeds[place].isUncertain = false

@@ -5,12 +5,62 @@ import SanguineModel
 // The app of the game of clients. Whatever is done leaves a mark of its own, so that it can be seen
 // in any view and at any time whether it is in it: not, once, or twice.
 
-/// A record that collects marks; nobody ever takes one out.
-struct GameTally: SyncedRecord {
-    static let collection = RecordCollection("gameTallies")
-    static let ids = ["t0", "t1"].compactMap { RecordID($0) }
+/// A record that collects marks, in one of the app's versions; marks are never removed.
+protocol GameTallyForm: SyncedRecord {
+    var marks: [String] { get set }
+    /// Written on the device 0 only.
+    var left: String? { get set }
+    /// Written on the device 1 only.
+    var middle: String? { get set }
+    /// Written on the device 2 only.
+    var right: String? { get set }
+
+    init(id: RecordID)
+}
+
+extension GameTallyForm {
+    /// The members that devices write, by the device.
+    var members: [String?] { [left, middle, right] }
+
+    static var collection: RecordCollection { GameTally.gameTallies }
+
+    /// The member that a device writes.
+    subscript(device: Int) -> String? {
+        get { members[device] }
+        set {
+            switch device {
+            case 0: left = newValue
+            case 1: middle = newValue
+            default: right = newValue
+            }
+        }
+    }
+}
+
+/// A tally in the first version of the app.
+struct OldGameTally: GameTallyForm {
     let id: RecordID
     var marks: [String] = []
+    var left: String?
+    var middle: String?
+    var right: String?
+
+    init(id: RecordID) { self.id = id }
+}
+
+/// A tally in the second version, and on the server: with one more member.
+struct GameTally: GameTallyForm, Defaulted {
+    static let gameTallies = RecordCollection("gameTallies")
+    static let ids = ["t0", "t1"].compactMap { RecordID($0) }
+    static let defaults = GameTally(id: ids[0])
+    let id: RecordID
+    var marks: [String] = []
+    var left: String?
+    var middle: String?
+    var right: String?
+    var more: [String] = []
+
+    init(id: RecordID) { self.id = id }
 }
 
 /// What a long feed is made of.
@@ -30,13 +80,37 @@ struct GameSupersession: Codable, Sendable {
     }
 }
 
-/// Leaves its mark in one tally, or in all of them at once.
-struct MarkTally: RecordMutation, Superseding {
+/// Leaves its mark in one tally, or in all of them at once: the first version.
+struct OldMarkTally: RecordMutation, Superseding {
     static let name = "game.mark"
     let mark: String
     let tallies: [RecordID]
     let lane: String
     var supersedes: GameSupersession?
+
+    func supersedes(_ earlier: any Mutation) -> Supersession? {
+        supersedes?.judged((earlier as? OldMarkTally)?.mark)
+    }
+
+    func apply(to records: inout Records) throws {
+        for id in tallies {
+            var tally = records.get(OldGameTally.self, id) ?? OldGameTally(id: id)
+            tally.marks.append(mark)
+            records.set(tally)
+        }
+    }
+}
+
+/// Leaves its mark in one tally, or in all of them at once, and in the new member if it is deep:
+/// the second version.
+struct MarkTally: RecordMutation, Superseding, Defaulted {
+    static let name = "game.mark"
+    static let defaults = MarkTally(mark: "", tallies: [], lane: "main")
+    let mark: String
+    let tallies: [RecordID]
+    let lane: String
+    var supersedes: GameSupersession?
+    var isDeep = false
 
     func supersedes(_ earlier: any Mutation) -> Supersession? {
         supersedes?.judged((earlier as? MarkTally)?.mark)
@@ -46,6 +120,25 @@ struct MarkTally: RecordMutation, Superseding {
         for id in tallies {
             var tally = records.get(GameTally.self, id) ?? GameTally(id: id)
             tally.marks.append(mark)
+            if isDeep { tally.more.append(mark) }
+            records.set(tally)
+        }
+    }
+}
+
+/// Leaves its mark in the new member only.
+///
+/// The first version does not know it, and neither does a server that is not deployed yet.
+struct DeepenTally: RecordMutation {
+    static let name = "game.deepen"
+    let mark: String
+    let tallies: [RecordID]
+    let lane: String
+
+    func apply(to records: inout Records) throws {
+        for id in tallies {
+            var tally = records.get(GameTally.self, id) ?? GameTally(id: id)
+            tally.more.append(mark)
             records.set(tally)
         }
     }
@@ -93,8 +186,11 @@ struct GameEntry: Codable, Sendable, Equatable, Identifiable {
 }
 
 extension GameEntry {
-    /// The ids of the rows that everybody's list has from the beginning: no marks.
-    static let fixed = (0..<7).map { "row-\($0)" }
+    /// The ids of so many rows that the shared list has from the beginning: no marks.
+    static func fixed(_ count: Int) -> [String] { (0..<count).map { "row-\($0)" } }
+
+    /// Whether the shared list has had the row from the beginning.
+    static func isFixed(_ id: String) -> Bool { id.hasPrefix("row-") }
 }
 
 /// Puts a row on top of the list, or at its end.
@@ -103,9 +199,11 @@ struct AddEntry: RequestMutation {
     let mark: String
     let lane: String
     let isLast: Bool
+    /// How many rows a page of the list has.
+    let size: Int
 
     func effects(on view: inout MutationEffects) {
-        view.insert(GameEntry(id: mark), into: .entries, at: isLast ? .max : 0)
+        view.insert(GameEntry(id: mark), into: .entries(size), at: isLast ? .max : 0)
     }
 
     func send(_ request: MutationRequest) async throws {
@@ -119,10 +217,16 @@ struct MarkEntry: RequestMutation {
     let mark: String
     let entry: String
     let lane: String
+    /// How many rows a page of the list has.
+    let size: Int
 
     func effects(on view: inout MutationEffects) {
         view.update(.entry(entry)) { $0.marks.append(mark) }
-        view.updateRows(of: .entries) { if $0.id == entry { $0.marks.append(mark) } }
+        view.updateRows(of: .entries(size)) { row in
+            guard row.id == entry else { return }
+            GameCode.run()
+            row.marks.append(mark)
+        }
     }
 
     func send(_ request: MutationRequest) async throws {
@@ -136,8 +240,10 @@ struct DropEntry: RequestMutation {
     let mark: String
     let entry: String
     let lane: String
+    /// How many rows a page of the list has.
+    let size: Int
 
-    func effects(on view: inout MutationEffects) { view.remove(entry, from: .entries) }
+    func effects(on view: inout MutationEffects) { view.remove(entry, from: .entries(size)) }
 
     func send(_ request: MutationRequest) async throws {
         let body = try JSONEncoder().encode(["mark": mark])
@@ -171,26 +277,44 @@ extension ValueQuery where Value == GameEntry {
 }
 
 extension ListQuery where Item == GameEntry {
-    static var entries: Self {
+    static func entries(_ size: Int) -> Self {
         ListQuery(
             "entries",
             path: "entries",
             policy: .fresh(for: .minutes(5)).stored(.onDisk),
-            size: 3
+            size: size
         )
     }
 }
 
 extension RecordSchema {
+    /// What the second version of the app knows, and the server.
     static let clientGame = RecordSchema(
         collections: [GameTally.collection, GameFiller.collection],
-        mutations: [MarkTally.self]
+        mutations: [MarkTally.self, DeepenTally.self]
+    )
+
+    /// What the first version knows.
+    static let oldClientGame = RecordSchema(
+        collections: [OldGameTally.collection, GameFiller.collection],
+        mutations: [OldMarkTally.self]
     )
 }
 
 /// What one person's device is to do; also what the oracle expects of it.
 struct Deed {
-    enum Kind { case tally([RecordID]), board(Int), added, marked(String), dropped(String) }
+    enum Kind {
+        case tally([RecordID], Depth)
+        /// Changes the device's member of a tally.
+        case set(RecordID)
+        case board(Int)
+        case added
+        case marked(String)
+        case dropped(String)
+    }
+
+    /// In which members of tallies it leaves its mark.
+    enum Depth { case marks, both, more }
 
     var id: Identifier
     let mark: String
@@ -208,10 +332,24 @@ struct Deed {
     var isRefused = false
     /// Whether it was dropped before anybody had it.
     var isDiscarded = false
+    /// The epochs of lost histories that had done it.
+    var lostIn: Set<Epoch> = []
+    /// Whether its user has left the device since a history had done it: their outbox may not have
+    /// it.
+    var isLeft = false
+    /// Whether only lost histories had it, and its device had settled it: it is not sent again.
+    var isLost = false
 
     /// Stands in the marks that both ends refuse to do.
     static let poison = "POISON"
 
     var isPoison: Bool { mark.contains(Self.poison) }
     var isOver: Bool { isRefused || isDiscarded }
+    /// Whether it is done by the authority.
+    var isOfRecords: Bool {
+        switch kind {
+        case .tally, .set: true
+        case .board, .added, .marked, .dropped: false
+        }
+    }
 }

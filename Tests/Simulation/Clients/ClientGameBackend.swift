@@ -14,9 +14,44 @@ final class ClientGameBackend: Sendable {
     struct Shelf: Sendable {
         var boards: [Int: GameBoard] = [:]
         /// The newest first.
-        var entries = GameEntry.fixed.map { GameEntry(id: $0) }
-        /// What was taken out of the list, and is there by itself.
-        var dropped: [GameEntry] = []
+        private(set) var entries: [GameEntry]
+        /// The entries that are not in the list: they were removed from it, or never in it.
+        private(set) var dropped: [GameEntry] = []
+        /// All rows that the list ever had: a cursor is the place of one of them.
+        private var places: [String]
+
+        /// A shelf with so many rows.
+        init(rows: Int) {
+            places = GameEntry.fixed(rows)
+            entries = places.map { GameEntry(id: $0) }
+        }
+
+        mutating func insert(_ entry: GameEntry, isLast: Bool) {
+            entries.insert(entry, at: isLast ? entries.count : 0)
+            places.insert(entry.id, at: isLast ? places.count : 0)
+        }
+
+        mutating func drop(_ id: String) {
+            guard let place = entries.firstIndex(where: { $0.id == id }) else { return }
+            dropped.append(entries.remove(at: place))
+        }
+
+        mutating func mark(_ id: String, _ mark: String) {
+            if let place = entries.firstIndex(where: { $0.id == id }) {
+                entries[place].marks.append(mark)
+            } else if let place = dropped.firstIndex(where: { $0.id == id }) {
+                dropped[place].marks.append(mark)
+            } else {
+                dropped.append(GameEntry(id: id, marks: [mark]))
+            }
+        }
+
+        /// The rows behind the one with that id, which may be gone; all without one.
+        func entries(after cursor: String?) -> [GameEntry] {
+            guard let place = cursor.flatMap({ places.firstIndex(of: $0) }) else { return entries }
+            let before = Set(places[...place])
+            return entries.filter { !before.contains($0.id) }
+        }
     }
 
     private struct State {
@@ -29,11 +64,20 @@ final class ClientGameBackend: Sendable {
     }
 
     private let state: Mutex<State>
+    private let rows: Int
 
-    init(seed: UInt64) { state = Mutex(State(random: SplitMix64(seed: seed))) }
+    /// - Parameters:
+    ///   - seed: What its moods follow from.
+    ///   - rows: How many rows the shared list has from the beginning.
+    init(seed: UInt64, rows: Int) {
+        state = Mutex(State(random: SplitMix64(seed: seed)))
+        self.rows = rows
+    }
 
     /// What a person has.
-    func shelf(_ person: Person) -> Shelf { state.withLock { $0.shelves[person] ?? Shelf() } }
+    func shelf(_ person: Person) -> Shelf {
+        state.withLock { $0.shelves[person] ?? Shelf(rows: rows) }
+    }
 
     /// How often that mark was made by a request.
     func count(_ mark: String) -> Int { state.withLock { $0.made[mark] ?? 0 } }
@@ -48,7 +92,7 @@ final class ClientGameBackend: Sendable {
 
     /// Does what somebody else does there.
     func change(_ person: Person, _ body: (inout Shelf) -> Void) {
-        state.withLock { body(&$0.shelves[person, default: Shelf()]) }
+        state.withLock { body(&$0.shelves[person, default: Shelf(rows: rows)]) }
     }
 
     func answer(_ request: TransportRequest, of person: Person) -> TransportResponse {
@@ -70,7 +114,7 @@ final class ClientGameBackend: Sendable {
         of person: Person,
         _ state: State
     ) -> TransportResponse {
-        let shelf = state.shelves[person] ?? Shelf()
+        let shelf = state.shelves[person] ?? Shelf(rows: rows)
         if let id = Self.entry(request) {
             let all = shelf.entries + shelf.dropped
             return Self.json(all.first { $0.id == id } ?? GameEntry(id: id))
@@ -81,11 +125,7 @@ final class ClientGameBackend: Sendable {
         let items = URLComponents(string: request.url.absoluteString)?.queryItems ?? []
         func parameter(_ name: String) -> String? { items.first { $0.name == name }?.value }
         let limit = parameter("limit").flatMap { Int($0) } ?? 3
-        var entries = shelf.entries[...]
-        if let cursor = parameter("cursor") {
-            let place = entries.firstIndex { $0.id == cursor } ?? -1
-            entries = entries[(place + 1)...]
-        }
+        let entries = shelf.entries(after: parameter("cursor"))
         let page = Array(entries.prefix(limit))
         return Self.json(
             ListPage(items: page, hasMore: entries.count > limit, nextCursor: page.last?.id)
@@ -102,23 +142,14 @@ final class ClientGameBackend: Sendable {
             return Self.refusal(422, "refused")
         }
         state.made[mark, default: 0] += 1
-        var shelf = state.shelves[person] ?? Shelf()
+        var shelf = state.shelves[person] ?? Shelf(rows: rows)
         defer { state.shelves[person] = shelf }
         if let id = Self.entry(request) {
-            if let place = shelf.entries.firstIndex(where: { $0.id == id }) {
-                if request.method == "DELETE" {
-                    shelf.dropped.append(shelf.entries.remove(at: place))
-                } else {
-                    shelf.entries[place].marks.append(mark)
-                }
-            } else if let place = shelf.dropped.firstIndex(where: { $0.id == id }) {
-                if request.method != "DELETE" { shelf.dropped[place].marks.append(mark) }
-            }
+            if request.method == "DELETE" { shelf.drop(id) } else { shelf.mark(id, mark) }
             return TransportResponse(status: 204)
         }
         guard request.url.path() != "/entries" else {
-            let place = body?["end"] == "last" ? shelf.entries.count : 0
-            shelf.entries.insert(GameEntry(id: mark), at: place)
+            shelf.insert(GameEntry(id: mark), isLast: body?["end"] == "last")
             return TransportResponse(status: 204)
         }
         let board = Self.board(request)

@@ -55,12 +55,16 @@ final class ClientGameProcess {
     }
 
     let number: Int
+    /// Whether it is the second version of the app.
+    let isNew: Bool
     let folder: URL
     let client: SanguineClient
     let clock: DoomedClock
     let lifecycle = ManualLifecycle()
     let connectivity: ManualConnectivity
     let calls = CallCount()
+    /// Whether the client was closed amid a job.
+    let isClosedWithin = GameFlag()
     private let death: Death
     /// What is followed for as long as the process lives.
     private var followings: [ObservationToken] = []
@@ -96,9 +100,11 @@ final class ClientGameProcess {
         number: Int,
         folder: URL,
         seed: UInt64,
-        isOnline: Bool
+        isOnline: Bool,
+        isNew: Bool
     ) throws {
         self.number = number
+        self.isNew = isNew
         connectivity = ManualConnectivity(isOnline: isOnline)
         self.folder = folder
         death = Death(world.network, number, folder)
@@ -113,7 +119,7 @@ final class ClientGameProcess {
             device: device,
             process: number
         )
-        configuration.schema = .clientGame
+        configuration.schema = isNew ? .clientGame : .oldClientGame
         configuration.mutations = [
             MarkBoard.self, AddEntry.self, MarkEntry.self, DropEntry.self,
         ]
@@ -129,8 +135,12 @@ final class ClientGameProcess {
     func follow() {
         followings.append(client.observe(.balance) { _ in })
         followings.append(client.observe(.board(0)) { _ in })
-        let updates = client.updates(of: .all(GameTally.self))
-        tasks.append(Task { for await _ in updates {} })
+        tasks.append(isNew ? follow(GameTally.self) : follow(OldGameTally.self))
+    }
+
+    private func follow<Tally: GameTallyForm>(_: Tally.Type) -> Task<Void, Never> {
+        let updates = client.updates(of: .all(Tally.self))
+        return Task { for await _ in updates {} }
     }
 
     /// The folder in which its files are as they were when it died; `nil` while it lives.
@@ -142,12 +152,26 @@ final class ClientGameProcess {
     /// Dies at a later look at the clock.
     func doom(after looks: Int) { clock.doom(after: looks) { [death] in death.come() } }
 
-    /// Lets go of everything.
-    func end() {
-        death.network.cut(number)
+    /// Closes the client amid a job, when the app's code has run so many more times.
+    func close(after runs: Int) {
+        GameCode.interrupt(after: runs) { [client, isClosedWithin] in
+            isClosedWithin.set()
+            client.close()
+        }
+    }
+
+    /// Closes the client; its files stay.
+    func close() {
         for task in tasks { task.cancel() }
         (followings, tasks) = ([], [])
         client.close()
+        death.network.cut(number)
+    }
+
+    /// Lets go of everything.
+    func end() {
+        death.network.cut(number)
+        close()
         try? FileManager.default.removeItem(at: folder)
     }
 }
@@ -192,28 +216,40 @@ struct ClientGameView {
     let person: Person?
     /// By where they are: marks, in their order.
     let marks: [(place: String, marks: [String])]
+    /// The members of tallies that devices write, by the tally's id and the device.
+    let members: [RecordID: [String?]]
     let pending: [Identifier: Outbox.Operation]
     let refused: [Identifier: Outbox.Refused]
 
-    init(_ client: SanguineClient, _ network: ClientGameNetwork) {
+    init(_ process: ClientGameProcess, _ network: ClientGameNetwork, size: Int) {
+        let client = process.client
         person = client.accountId.flatMap { network.person($0) }
         var marks: [(String, [String])] = []
+        var members: [RecordID: [String?]] = [:]
         for id in GameTally.ids {
-            marks.append((id.text, client.record(GameTally.self, id)?.marks ?? []))
+            if process.isNew {
+                let tally = client.record(GameTally.self, id)
+                marks.append((id.text, tally?.marks ?? []))
+                marks.append(("\(id.text) more", tally?.more ?? []))
+                members[id] = tally?.members
+            } else {
+                let tally = client.record(OldGameTally.self, id)
+                marks.append((id.text, tally?.marks ?? []))
+                members[id] = tally?.members
+            }
         }
+        self.members = members
         for number in GameBoard.numbers {
             if let board = client.cached(.board(number)) {
                 marks.append(("board \(number)", board.marks))
             }
         }
-        let entries = client.snapshot(of: .entries)
+        let entries = client.snapshot(of: .entries(size))
         if entries.asOf != nil {
-            marks.append(
-                ("entries", entries.items.map(\.id).filter { !GameEntry.fixed.contains($0) })
-            )
+            marks.append(("entries", entries.items.map(\.id).filter { !GameEntry.isFixed($0) }))
             marks += entries.items.map { ("row \($0.id)", $0.marks) }
         }
-        for id in GameEntry.fixed {
+        for id in GameEntry.fixed(7) {
             if let entry = client.cached(.entry(id)) { marks.append(("entry \(id)", entry.marks)) }
         }
         self.marks = marks
@@ -229,7 +265,8 @@ struct ClientGameView {
     var digest: String {
         let places = marks.map { "\($0.place) \($0.marks)" }
         let phases = pending.values.map { "\($0.name) \($0.lane) \($0.phase)" }.sorted()
-        return "\(person?.rawValue ?? "-") \(places) \(phases) \(refused.count)"
+        let members = GameTally.ids.map { id in (self.members[id] ?? []).map { $0 ?? "-" } }
+        return "\(person?.rawValue ?? "-") \(places) \(members) \(phases) \(refused.count)"
     }
 }
 
@@ -237,11 +274,13 @@ extension Deed {
     /// Where its mark belongs.
     var places: [String] {
         switch kind {
-        case .tally(let ids): ids.map(\.text)
+        case .tally(let ids, .marks): ids.map(\.text)
+        case .tally(let ids, .more): ids.map { "\($0.text) more" }
+        case .tally(let ids, .both): ids.flatMap { [$0.text, "\($0.text) more"] }
         case .board(let number): ["board \(number)"]
         case .added: ["entries"]
         case .marked(let entry): ["row \(entry)", "entry \(entry)"]
-        case .dropped: []
+        case .set, .dropped: []
         }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Sanguine
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
@@ -29,11 +30,18 @@ final class ClientGameNetwork: Sendable {
         var answer: Answer?
         /// Whether the same request is on its way once more.
         var isDoubled = false
+
+        /// For the trace.
+        var line: String {
+            "\(answer == nil ? "request" : "answer") \(request.method) \(request.url.path())"
+        }
     }
 
     private struct State {
         var holders: [Int: Person] = [:]
         var people: [Identifier: Person] = [:]
+        /// How many guests the authority signs in at present.
+        var signIns = 0
         /// In the order in which they came.
         var messages: [Message] = []
         /// Requests that a server is about to answer.
@@ -43,6 +51,10 @@ final class ClientGameNetwork: Sendable {
         var dead: Set<Int> = []
         var streams: [(process: Int, stream: TransportStream)] = []
         var calls: [String: Int] = [:]
+        /// Whether the authority does not know all mutations yet.
+        var isOld = false
+        /// How often it was sent one that it did not know.
+        var deferrals = 0
     }
 
     let authority: InMemoryAuthority
@@ -53,12 +65,16 @@ final class ClientGameNetwork: Sendable {
     /// - Parameters:
     ///   - seed: What the backend's moods follow from.
     ///   - clock: The time of day, the same for all.
+    ///   - rows: How many rows the shared list has from the beginning.
     ///   - isLong: Whether each person's feed is so long that it is restored in ranges.
-    init(seed: UInt64, clock: any WallClock, isLong: Bool) {
+    init(seed: UInt64, clock: any WallClock, rows: Int, isLong: Bool) {
         authority = InMemoryAuthority(schema: .clientGame, clock: clock)
-        backend = ClientGameBackend(seed: seed)
+        backend = ClientGameBackend(seed: seed, rows: rows)
         self.isLong = isLong
-        authority.refuse { operation in
+        authority.refuse { [weak self] operation in
+            if operation.mutator == DeepenTally.name, self?.defers() == true {
+                return Refusal(.mutatorUnknown, "Deploy a server that declares the mutator.")
+            }
             let text = (try? JSONEncoder().encode(operation.arguments)) ?? Data()
             guard text.range(of: Data(Deed.poison.utf8)) != nil else { return nil }
             return Refusal(.invalidContent, "The game refuses this one.")
@@ -69,6 +85,33 @@ final class ClientGameNetwork: Sendable {
             return "You said \(question)."
         }
     }
+
+    // MARK: - Versions and copies
+
+    /// Whether the authority does not know ``DeepenTally`` yet.
+    var isOld: Bool {
+        get { state.withLock { $0.isOld } }
+        set { state.withLock { $0.isOld = newValue } }
+    }
+
+    /// How often the authority was sent a mutation that it did not know.
+    var deferrals: Int { state.withLock { $0.deferrals } }
+
+    private func defers() -> Bool {
+        state.withLock { state in
+            if state.isOld { state.deferrals += 1 }
+            return state.isOld
+        }
+    }
+
+    /// The epoch of the authority's numbers.
+    var epoch: Epoch { authority.authority.storage.epoch }
+
+    /// The people who have an account.
+    var known: [Identifier: Person] { state.withLock { $0.people } }
+
+    /// Whether the authority may have made an account that ``known`` does not have yet.
+    var isSigningIn: Bool { state.withLock { $0.signIns > 0 } }
 
     // MARK: - People
 
@@ -284,6 +327,8 @@ final class ClientGameNetwork: Sendable {
         request.body = try? JSONEncoder().encode(
             GuestRequest(deviceId: person.deviceId, deviceSecret: secret)
         )
+        state.withLock { $0.signIns += 1 }
+        defer { state.withLock { $0.signIns -= 1 } }
         let response = await authority.answer(request)
         guard let signedIn = try? JSONDecoder().decode(SignedIn.self, from: response.body) else {
             return response
@@ -296,6 +341,8 @@ final class ClientGameNetwork: Sendable {
 
     private func furnish(_ account: Identifier) {
         authority.setBalance(1_000, of: account)
+        // As the first version of the app has stored them.
+        for id in GameTally.ids { authority.set(OldGameTally(id: id), of: account) }
         guard isLong else { return }
         let ids = (0..<1_100).compactMap { RecordID("f\($0)") }
         for turn in 0..<44 {

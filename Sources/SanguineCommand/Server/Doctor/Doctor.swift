@@ -81,12 +81,11 @@ struct Doctor: AsyncParsableCommand {
         }
         var contents = Examination.Contents()
         do throws(StorageError) {
-            contents.damage = try await inspection.integrityFindings()
+            contents.data = try await inspection.examine()
             contents.hasAccounts = try await inspection.hasAccounts()
             contents.newest = try await inspection.newestMoment()
-            contents.ledger = try await inspection.verifyLedger()
         } catch {
-            contents.damage.append("\(error)")
+            contents.data.pages.append("\(error)")
         }
         await inspection.close()
         return .read(contents)

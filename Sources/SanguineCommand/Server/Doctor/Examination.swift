@@ -26,9 +26,8 @@ struct Examination {
         var hasAccounts = false
         /// When the last transfer or operation was made.
         var newest: Timestamp?
-        /// What does not fit together, in SQLite's words.
-        var damage: [String] = []
-        var ledger = LedgerReport(accounts: 0, transfers: 0, differences: [])
+        /// The result of reading all of it.
+        var data = DataExamination()
     }
 
     var folder: String
@@ -52,8 +51,8 @@ struct Examination {
             return [Finding("folder", .failed, finding, remedy: remedy)]
         }
         return [
-            permissions, keyFile, databaseFile, pairing, integrity, ledger, space, limits, clock,
-            lock,
+            permissions, keyFile, databaseFile, pairing, integrity, ledger, feeds, files, space,
+            limits, clock, lock,
         ]
     }
 
@@ -138,24 +137,27 @@ struct Examination {
 
     private var integrity: Finding {
         checked("integrity") { contents in
-            guard let first = contents.damage.first else {
+            guard let first = contents.data.pages.first else {
                 return Finding("integrity", .ok, "Every page and every index fits.")
             }
             return Finding(
                 "integrity",
                 .failed,
-                "\(contents.damage.count) findings, the first: \(first)",
-                remedy: "Stop the server, and restore the database from a backup."
+                "\(contents.data.pages.count) findings, the first: \(first)",
+                remedy: """
+                    Stop the server, and restore a backup with 'sanguine restore <backup> \
+                    --replace'.
+                    """
             )
         }
     }
 
     private var ledger: Finding {
         checked("ledger") { contents in
-            guard contents.damage.isEmpty else {
+            guard contents.data.pages.isEmpty else {
                 return Finding("ledger", .skipped, "A damaged database proves no balance.")
             }
-            let report = contents.ledger
+            let report = contents.data.ledger
             guard report.differences.isEmpty else {
                 return Finding(
                     "ledger",
@@ -166,6 +168,47 @@ struct Examination {
             }
             let counts = "\(report.accounts) accounts, \(report.transfers) transfers"
             return Finding("ledger", .ok, "Every balance is the sum of its entries: \(counts).")
+        }
+    }
+
+    private var feeds: Finding {
+        checked("feeds") { contents in
+            guard contents.data.pages.isEmpty else {
+                return Finding("feeds", .skipped, "A damaged database proves no counter.")
+            }
+            let feeds = contents.data.feeds
+            guard let first = feeds.findings.first else {
+                let counts = "\(feeds.accounts) accounts, \(feeds.records) records"
+                return Finding("feeds", .ok, "Every feed counts what is stored: \(counts).")
+            }
+            return Finding(
+                "feeds",
+                .warning,
+                "\(feeds.differing) feeds do not count what is stored, the first: \(first)",
+                remedy: """
+                    A server works with it, and the limits of these accounts are shifted. Restore \
+                    a backup if records are missing.
+                    """
+            )
+        }
+    }
+
+    private var files: Finding {
+        checked("files") { contents in
+            let files = contents.data.files
+            guard let first = files.findings.first else {
+                let counts = "\(files.count) files, \(files.bytes) bytes"
+                return Finding("files", .ok, "Every file has the content of its name: \(counts).")
+            }
+            return Finding(
+                "files",
+                .failed,
+                "\(files.damaged) of \(files.count) files are damaged, the first: \(first)",
+                remedy: """
+                    Copy them from a backup into the same place, or start the server with \
+                    '--accept-lost-files', which serves without them.
+                    """
+            )
         }
     }
 

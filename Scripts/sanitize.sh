@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs the tests under the thread sanitizer, and a server under the address sanitizer and the fuzzer.
+#
+#   PARTS=threads,addresses   which of the two run
+#   SUITES=<regex>            only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
+#   CASES=100000              how many bodies and how many streams the fuzzer sends
+#
+# The reports are kept in .build/sanitize. Both builds have scratch folders of their own, and the first
+# of each takes as long as any first build.
+# Status: 0 if nothing was reported, 1 if something was, 2 if it could not begin.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+swift=${SWIFT:-swift} parts=${PARTS:-threads,addresses} suites=${SUITES:-.} cases=${CASES:-100000}
+[[ $parts =~ ^(threads|addresses)(,(threads|addresses))?$ ]] ||
+  { echo "PARTS is 'threads', 'addresses', or both with a comma between them." >&2; exit 2; }
+[[ $cases =~ ^[1-9][0-9]*$ ]] || { echo "CASES is a number from 1." >&2; exit 2; }
+
+reports=$PWD/.build/sanitize
+rm -rf "$reports" && mkdir -p "$reports"
+status=0
+
+if [[ $parts == *threads* ]]; then
+  build=(--sanitize=thread --scratch-path .build-thread)
+  export SANGUINE_THREAD_SANITIZER=1
+  "$swift" build --build-tests "${build[@]}"
+  # A report does not end the process, so that one run shows all of them.
+  TSAN_OPTIONS="halt_on_error=0 exitcode=0 log_path=$reports/thread suppressions=$PWD/Tests/Sanitizers/thread-suppressions.txt" \
+    SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000} \
+    "$swift" test --skip-build "${build[@]}" --disable-xctest --filter "$suites" || status=1
+  unset SANGUINE_THREAD_SANITIZER
+fi
+
+if [[ $parts == *addresses* ]]; then
+  build=(--configuration release --sanitize=address --scratch-path .build-address)
+  "$swift" build "${build[@]}" --product sanguine
+  "$swift" build "${build[@]}" --product Fuzz
+  # Swift's runtime keeps what it allocates for types until the process ends.
+  ASAN_OPTIONS="detect_leaks=0 log_path=$reports/address" \
+    .build-address/release/Fuzz --server .build-address/release/sanguine \
+    --bodies "$cases" --streams "$cases" || status=1
+fi
+
+found=$(find "$reports" -type f -size +0 | wc -l)
+if ((found > 0)); then
+  # awk reads to its end and finds nothing without failing, unlike grep and head in a pipe.
+  awk '/^SUMMARY/ {count[$0]++} END {for (line in count) print count[line], line}' "$reports"/* |
+    sort -rn | awk 'NR <= 50'
+  echo "Reported by $found processes; the reports are in .build/sanitize." >&2
+  status=1
+fi
+exit "$status"

@@ -1,0 +1,15 @@
+/// The source of the quotas' entry.
+final class QuotaSource: EntrySource {
+    let query = ValueQuery<[Quota]>.quotas.erased
+    private let keeper: BalanceKeeper
+
+    init(_ keeper: BalanceKeeper) { self.keeper = keeper }
+
+    func present() -> SourcedValue { keeper.presentQuotas() }
+
+    func comeDue() { keeper.turnQuotas() }
+
+    func fetch(_ request: QueryRequest) async throws(SanguineError) {
+        try await keeper.fetchQuotas(request)
+    }
+}

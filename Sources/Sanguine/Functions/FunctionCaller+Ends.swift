@@ -1,0 +1,138 @@
+import Foundation
+import SanguineModel
+
+/// How calls end.
+///
+/// A call that has ended stays among the open calls until the app has read its end: a kill between
+/// the two loses no answer that was paid for.
+extension FunctionCaller {
+    /// Settles the balance first, from its part of the answer: an output that the app declared
+    /// otherwise costs all the same.
+    ///
+    /// - Parameters:
+    ///   - body: The answer.
+    ///   - epoch: The epoch of the answer's number; `nil` from a server that knows of none.
+    ///   - sending: The call.
+    /// - Throws: ``SanguineError/decoding(_:)``; ``SanguineError/userChanged``.
+    func settle(
+        _ body: Data,
+        _ epoch: Epoch?,
+        _ sending: CallSending
+    ) throws(SanguineError) {
+        try settle(try WireCoding.decode(CallCharge.self, from: body), epoch, sending)
+    }
+
+    /// As ``settle(_:_:_:)``, of an answer in one piece, which may not be the server's.
+    func settle(
+        whole body: Data,
+        _ epoch: Epoch?,
+        _ sending: CallSending
+    ) throws(SanguineError) {
+        do throws(SanguineError) {
+            try settle(body, epoch, sending)
+        } catch .decoding(let failure) {
+            let response = TransportResponse(status: 200, body: body)
+            guard response.hasNothing(of: CallCharge.self, with: WireCoding.makeDecoder()) else {
+                throw .decoding(failure)
+            }
+            throw .transport(.intercepted("\(body.count) bytes with nothing of a call's answer"))
+        }
+    }
+
+    private func settle(
+        _ charge: CallCharge,
+        _ epoch: Epoch?,
+        _ sending: CallSending
+    ) throws(SanguineError) {
+        let now = configuration.clock.now()
+        balance.ended { state in
+            state.answered(
+                sending.key,
+                function: sending.function,
+                charge.answer,
+                charge.quota,
+                epoch: epoch,
+                at: now
+            )
+        }
+        try call.authorizer.check()
+    }
+
+    /// Takes in how the sendings of a call have ended; returns what is said of that.
+    func ended(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
+        guard sending.body != nil else { return lost(sending, failure) }
+        let error = failure.told
+        balance.ended { state in
+            switch failure.verdict {
+            case .refused: state.refused(sending.key)
+            case .released:
+                state.released(sending.key, head: failure.head, epoch: failure.epoch)
+            case .charged, .unknown, .again: state.gaveUp(sending.key)
+            }
+            guard failure.verdict != .unknown else { return }
+            state.failed(sending.key, error.asProblem)
+        }
+        guard failure.verdict == .unknown else { return error }
+        switch error {
+        case .userChanged, .closed, .cancelled, .decoding: return error
+        default: return .outcomeUnknown(operation: sending.key)
+        }
+    }
+
+    /// A call that was looked for was not found, or has failed: what its sending has come to is not
+    /// said by that.
+    private func lost(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
+        let error = failure.told
+        let problem = error.asProblem
+        balance.ended { state in
+            switch (failure.verdict, problem?.code) {
+            case (.released, _):
+                state.released(sending.key, head: failure.head, epoch: failure.epoch)
+            case (.charged, _), (_, .notFound), (_, .idempotencyExpired):
+                state.gaveUp(sending.key)
+            default: return
+            }
+            state.failed(sending.key, problem)
+        }
+        return error
+    }
+
+    /// A call without a reader could not be begun, or has broken off.
+    func failedUnread(_ sending: CallSending, _ error: SanguineError) {
+        var (attempts, random) = (CallAttempts(), configuration.random)
+        let verdict = attempts.failed(error, using: &random)
+        if case .again = verdict { return detached(sending) }
+        _ = ended(sending, CallFailure(verdict: verdict, error: error))
+    }
+
+    /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.
+    func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
+
+    /// The app has read how the call has ended.
+    func given(_ key: String) async { await balance.given(key) }
+}
+
+extension CallFailure {
+    /// The error for the app.
+    ///
+    /// A call that has ended for good is refused, also where another call might succeed: its key
+    /// gives the same answer again.
+    var told: SanguineError {
+        switch (verdict, error) {
+        case (.released, .problem(let problem)), (.charged, .problem(let problem)):
+            .problem(problem.ofEndedCall)
+        default: error
+        }
+    }
+}
+
+extension Problem {
+    /// The problem as the end of a call, which is not retried.
+    var ofEndedCall: Problem {
+        var problem = self
+        var known = known ?? ProblemContext()
+        known.errorClass = .refused
+        problem.known = known
+        return problem
+    }
+}

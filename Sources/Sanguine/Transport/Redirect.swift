@@ -1,0 +1,24 @@
+import Foundation
+
+extension TransportRequest {
+    /// The request that a redirect asks for; `nil` if the response is none, or is not followed.
+    ///
+    /// A redirect is followed within the origin, and only if the request stays what it is: 307 and
+    /// 308 keep its method and its body (RFC 9110, sections 15.4.8 and 15.4.9), and 301, 302 and
+    /// 303 do for what only reads. To follow one of these with a `POST` would be to read something
+    /// else and take that for the answer. All header fields go along, `Authorization` among them.
+    func redirected(by response: TransportResponse) -> TransportRequest? {
+        let keepsMethod =
+            switch response.status {
+            case 307, 308: true
+            case 301, 302, 303: ["GET", "HEAD"].contains(method.uppercased())
+            default: false
+            }
+        guard keepsMethod, let origin = url.origin, let target = response.header("location"),
+            let next = URL(string: target, relativeTo: url)?.absoluteURL, next.origin == origin
+        else { return nil }
+        var request = self
+        request.url = next
+        return request
+    }
+}

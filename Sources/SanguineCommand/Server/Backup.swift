@@ -1,0 +1,139 @@
+import ArgumentParser
+import Foundation
+import SanguineAuthority
+import SanguineSQLite
+import SanguineServer
+
+/// `sanguine backup`.
+struct Backup: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Copy a data folder, also while a server is using it, and verify the copy.",
+        discussion: """
+            The copy has the database, the files and the signing keys: keep it as secret as the \
+            folder. It is written to '<target>.incomplete' and renamed when it is complete and was \
+            found undamaged. 'sanguine restore' puts it back.
+            """
+    )
+
+    @Argument(help: "The folder to make, which must not exist or be empty.")
+    var target: String
+
+    @OptionGroup var data: DataOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        guard !target.isEmpty else { throw ValidationError("Name the folder to make.") }
+    }
+
+    func run() async throws {
+        let folder = try data.usableFolder()
+        let target = URL(filePath: target, directoryHint: .isDirectory)
+        let copy = FolderCopy(of: folder, to: target, with: CopiedFolder.files)
+        let report = try await Interruptible.run { try await copy.make() }
+        try CopiedFolder(target, report).print("backed up to", json: json)
+    }
+}
+
+/// `sanguine restore`.
+struct Restore: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make a data folder from a backup, after verifying it.",
+        discussion: """
+            Stop the server first. The backup stays as it is. Every device reads again from \
+            the start, because the data has a new epoch.
+            """
+    )
+
+    @Argument(help: "The backup: a folder that 'sanguine backup' has made.")
+    var backup: String
+
+    @OptionGroup var data: DataOptions
+
+    @Flag(help: "Move a folder that is there aside, to '<folder>.replaced-<n>'.")
+    var replace = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        guard !backup.isEmpty else { throw ValidationError("Name the folder of the backup.") }
+    }
+
+    func run() async throws {
+        let folder = try data.usableFolder(writing: true)
+        let backup = URL(filePath: backup, directoryHint: .isDirectory)
+        if let obstacle = UsableFolder.obstacle(in: backup, writing: false) {
+            throw Failure("The backup '\(backup.path)' cannot be read: \(obstacle).")
+        }
+        let copy = FolderCopy(
+            of: backup,
+            to: folder,
+            with: CopiedFolder.files,
+            replaces: replace,
+            upgrades: true
+        )
+        let report = try await Interruptible.run {
+            try await copy.make { draft in
+                // Keys that cannot be read must be known before the server has to start.
+                _ = try KeyFile.load(in: draft)
+                // Devices compare no number of the history that is replaced with one of this.
+                try SQLiteStorage.assignNewEpoch(at: draft)
+            }
+        }
+        try CopiedFolder(folder, report).print("restored to", json: json)
+    }
+}
+
+/// What is said of a folder that was copied.
+private struct CopiedFolder: Encodable {
+    /// The files of a data folder that are not the storage's.
+    static let files = [KeyFile.name, AdminToken.name]
+
+    var folder: String
+    var databaseBytes: Int64
+    var accounts: Int
+    var transfers: Int
+    var files: Int
+    var fileBytes: Int64
+    var replaced: String?
+
+    init(_ folder: URL, _ report: FolderCopy.Report) {
+        self.folder = folder.standardizedFileURL.path
+        databaseBytes = report.databaseBytes
+        accounts = report.examination.ledger.accounts
+        transfers = report.examination.ledger.transfers
+        files = report.examination.files.count
+        fileBytes = report.examination.files.bytes
+        replaced = report.replaced?.path
+    }
+
+    func print(_ verb: String, json: Bool) throws {
+        if json { return try Output.write(json: self) }
+        try Output.write("\(verb) \(folder)")
+        try Output.write(
+            "\(accounts) accounts, \(transfers) transfers, \(files) files, "
+                + "\(databaseBytes + fileBytes) bytes, verified"
+        )
+        if let replaced { try Output.write("the folder that was there is now \(replaced)") }
+    }
+}
+
+/// Work that SIGINT and SIGTERM cancel, so that it can tidy up.
+private enum Interruptible {
+    static func run<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let task = Task { try await body() }
+        let sources = [SIGINT, SIGTERM].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { task.cancel() }
+            source.resume()
+            return source
+        }
+        defer { for source in sources { source.cancel() } }
+        return try await task.value
+    }
+}

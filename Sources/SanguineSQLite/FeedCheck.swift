@@ -1,0 +1,124 @@
+import GRDB
+import GRDBSQLite
+import SanguineAuthority
+import SanguineModel
+
+/// Compares what each account's feed counts with the records and files that are stored.
+///
+/// A record is its own entry in its owner's feed, by its number: there is no other table of
+/// entries. So three things can differ: how many records, deletions and bytes are counted; whether
+/// an account that has some is counted at all; and whether a record's number is past the end of the
+/// feed, where no device finds it.
+///
+/// All rows come in the order of accounts, on one snapshot: memory stays the same for any number.
+struct FeedCheck {
+    /// Rows in the order of accounts, one for each.
+    private struct Rows {
+        private let statement: SQLStatement
+        private(set) var account: Identifier?
+        private var numbers: [Int64] = []
+
+        init(_ sql: String, on handle: OpaquePointer) throws(SQLFailure) {
+            statement = try SQLStatement(sql, on: handle)
+        }
+
+        /// Goes on to the next row, whose numbers are so many.
+        mutating func advance(_ count: Int32) throws(SQLFailure) {
+            account = try statement.step() ? try statement.identifier(0) : nil
+            guard account != nil else { return }
+            numbers = (1...count).map { statement.integer($0) }
+        }
+
+        /// The numbers of an account, after which the next row comes; `nil` if it has none.
+        mutating func take(_ other: Identifier) throws(SQLFailure) -> [Int64]? {
+            guard account == other else { return nil }
+            let taken = numbers
+            try advance(Int32(taken.count))
+            return taken
+        }
+
+        func reset() { statement.reset() }
+    }
+
+    private var live: Rows
+    private var deleted: Rows
+    private var files: Rows
+    private var feeds: Rows
+    private var balances: Rows
+    private let begin: SQLStatement
+    private let end: SQLStatement
+
+    init(on handle: OpaquePointer) throws(SQLFailure) {
+        func records(_ index: String, _ condition: String) -> String {
+            """
+            SELECT owner, count(*), sum(length(value)), max(seq) FROM records INDEXED BY \(index)
+            WHERE deleted_at IS \(condition) GROUP BY owner ORDER BY owner
+            """
+        }
+        live = try Rows(records("records_live_by_feed", "NULL"), on: handle)
+        deleted = try Rows(records("records_deleted_by_feed", "NOT NULL"), on: handle)
+        files = try Rows(
+            "SELECT account, count(*), sum(size) FROM blobs GROUP BY account ORDER BY account",
+            on: handle
+        )
+        feeds = try Rows(
+            "SELECT account, records, tombstones, bytes, horizon FROM feeds ORDER BY account",
+            on: handle
+        )
+        balances = try Rows("SELECT account, head FROM balances ORDER BY account", on: handle)
+        begin = try SQLStatement("BEGIN", on: handle)
+        end = try SQLStatement("COMMIT", on: handle)
+    }
+
+    /// Returns the report; incomplete if it was stopped, which is asked before each account.
+    mutating func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Feeds {
+        try begin.run()
+        defer {
+            for rows in [live, deleted, files, feeds, balances] { rows.reset() }
+            // Nothing was written, so ending is all that is left to do.
+            try? end.run()
+        }
+        var report = DataExamination.Feeds()
+        try live.advance(3)
+        try deleted.advance(3)
+        try files.advance(2)
+        try feeds.advance(4)
+        try balances.advance(1)
+        while let account = [live, deleted, files, feeds, balances].compactMap(\.account).min() {
+            if isStopped() { return report }
+            try check(account, into: &report)
+        }
+        return report
+    }
+
+    private mutating func check(
+        _ account: Identifier,
+        into report: inout DataExamination.Feeds
+    ) throws(SQLFailure) {
+        let live = try live.take(account) ?? [0, 0, 0]
+        let deleted = try deleted.take(account) ?? [0, 0, 0]
+        let files = try files.take(account) ?? [0, 0]
+        let feed = try feeds.take(account)
+        let head = try balances.take(account)?[0]
+        report.accounts += 1
+        report.records += Int(clamping: live[0])
+        let rows = live[0] &+ deleted[0] &+ files[0]
+        let bytes = live[1] &+ deleted[1] &+ files[1] &+ rows &* RecordRow.overheadBytes
+        let stored = [live[0], deleted[0], bytes]
+        let counted = feed.map { Array($0.prefix(3)) } ?? [0, 0, 0]
+        let newest = max(live[2], deleted[2], feed?[3] ?? 0)
+        if rows > 0, feed == nil {
+            report.find("\(account) has \(rows) records and files, and no counters.")
+        } else if stored != counted {
+            report.find("\(account) counts \(Self.text(counted)), and has \(Self.text(stored)).")
+        } else if rows > 0, head == nil {
+            report.find("\(account) has \(rows) records and files, and no balance.")
+        } else if newest > head ?? 0 {
+            report.find("\(account) has a record of number \(newest), past the feed's end.")
+        }
+    }
+
+    private static func text(_ numbers: [Int64]) -> String {
+        "\(numbers[0]) records, \(numbers[1]) deletions and \(numbers[2]) bytes"
+    }
+}

@@ -1,0 +1,369 @@
+public import Foundation
+import GRDB
+import GRDBSQLite
+import SanguineAuthority
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Makes a consistent copy of a data folder, which a server may be writing to.
+///
+/// The database is copied by SQLite's online backup, on one snapshot and by a connection that only
+/// reads: it neither writes nor checkpoints, so the server stays the one writer. The files that the
+/// copied database names follow; their bytes were there before the rows that name them. All is
+/// written to `<target>.incomplete`, examined, and renamed: a folder with the name of the target is
+/// whole.
+///
+/// Mutable state: `isStopped`, atomic.
+public final class FolderCopy: Sendable {
+    /// What a copy has.
+    public struct Report: Hashable, Sendable {
+        /// What the examination of the copy has found: no damage.
+        public var examination: DataExamination
+        /// The bytes of the database's file.
+        public var databaseBytes: Int64
+        /// Where the folder is now that was there before; `nil` if there was none.
+        public var replaced: URL?
+    }
+
+    /// The pages of the database that are copied at a time.
+    private static let pagesPerStep: CInt = 1_024
+
+    private let source: DataFolder
+    private let target: DataFolder
+    private let files: [String]
+    private let replaces: Bool
+    private let upgrades: Bool
+    private let isStopped = Atomic(false)
+
+    /// Creates a copy that is to be made.
+    ///
+    /// - Parameters:
+    ///   - source: The data folder, which a server may have open.
+    ///   - target: The folder to make; it must not exist, or be empty.
+    ///   - files: The names of further files in the folder that are copied, where they are there.
+    ///   - replaces: Whether a folder that is there is moved aside.
+    ///   - upgrades: Whether the copy gets the schema of this version.
+    public init(
+        of source: URL,
+        to target: URL,
+        with files: [String] = [],
+        replaces: Bool = false,
+        upgrades: Bool = false
+    ) {
+        self.source = DataFolder(source)
+        // The folder is replaced, not a link to it, which may lead to another disk.
+        self.target = DataFolder(target.resolvingSymlinksInPath())
+        self.files = files
+        self.replaces = replaces
+        self.upgrades = upgrades
+    }
+
+    /// Makes the copy, examines it, and gives it its name.
+    ///
+    /// If it fails, or the calling task is cancelled, nothing is left of it.
+    ///
+    /// - Parameter finish: What is done with the folder before it gets its name, while no other
+    ///   process knows it and its lock is free.
+    /// - Returns: What the copy has.
+    /// - Throws: ``FolderCopyError``, `SQLiteStorageError`, `StorageError`, or `finish`'s error.
+    public func make(finishing finish: (URL) async throws -> Void = { _ in }) async throws -> Report
+    {
+        guard source.hasDatabase else { throw SQLiteStorageError.noData(folder: source.path) }
+        let occupied = try occupiedTarget()
+        defer { occupied?.release() }
+        let draft = DataFolder(URL(filePath: target.path + ".incomplete"))
+        try draft.create()
+        let lock = try LockFile(in: draft)
+        do {
+            try clear(draft, except: [draft.lockPath])
+            let schema = try await OwnThread.run { [self] in
+                try copy(to: draft)
+            } onCancel: { [self] in
+                isStopped.store(true, ordering: .releasing)
+            }
+            let examination = try await examine(draft, schema)
+            let size = DataFolder.size(of: draft.databasePath)
+            lock.release()
+            try await finish(URL(filePath: draft.path, directoryHint: .isDirectory))
+            try checkStopped()
+            unlink(draft.lockPath)
+            let replaced = try publish(draft, replacing: occupied != nil)
+            return Report(examination: examination, databaseBytes: size, replaced: replaced)
+        } catch {
+            lock.release()
+            try? FileManager.default.removeItem(atPath: draft.path)
+            throw isStopped.load(ordering: .acquiring) ? FolderCopyError.stopped : explained(error)
+        }
+    }
+
+    /// What SQLite says of a database that it cannot read names neither the folder nor a remedy.
+    private func explained(_ error: any Error) -> any Error {
+        switch error {
+        case SQLiteStorageError.failed(let reason):
+            FolderCopyError.unreadable(source: source.path, reason: reason)
+        case let error as DatabaseError:
+            FolderCopyError.unreadable(
+                source: source.path,
+                reason: "\(error.message ?? "unknown") (SQLite \(error.resultCode.rawValue))"
+            )
+        default: error
+        }
+    }
+
+    /// Returns the lock of a folder that is to be replaced, or `nil` if the target is free.
+    private func occupiedTarget() throws -> LockFile? {
+        let manager = FileManager.default
+        guard manager.fileExists(atPath: target.path) else { return nil }
+        guard !SystemCall.isMountPoint(target.path) else {
+            throw FolderCopyError.mountPoint(path: target.path)
+        }
+        let names = try? manager.contentsOfDirectory(atPath: target.path)
+        if names == [] { return nil }
+        guard replaces, names != nil else { throw FolderCopyError.notEmpty(path: target.path) }
+        return try LockFile(in: target)
+    }
+
+    private func clear(_ folder: DataFolder, except kept: Set<String>) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+            let path = "\(folder.path)/\(name)"
+            if !kept.contains(path) { try FileManager.default.removeItem(atPath: path) }
+        }
+    }
+
+    /// Copies all, and returns the schema that the copy has.
+    private func copy(to draft: DataFolder) throws -> Schema {
+        try draft.secureDatabase()
+        let copied = try DatabaseQueue(path: draft.databasePath)
+        defer { try? copied.close() }
+        let options = SQLiteStorageOptions()
+        let original = try Connections.reader(in: source, options: options, schema: nil)
+        defer { try? original.close() }
+        try original.unsafeRead { try checkLog(of: $0) }
+        let schema = try copied.writeWithoutTransaction { copied in
+            try original.unsafeRead { try copyPages(of: $0, to: copied) }
+            // SQLite takes a file without a byte for a database without a table.
+            guard try Schema.version(of: copied) > 0 else {
+                throw FolderCopyError.damaged(
+                    source: source.path,
+                    findings: ["The database is empty."]
+                )
+            }
+            // One file, which is read from any medium. A server makes it a log again.
+            try copied.execute(sql: "PRAGMA journal_mode = DELETE")
+            if upgrades { try Schema.current.migrate(copied) }
+            let schema = try Schema.current.known(to: copied)
+            if schema.hasBlobs {
+                try original.unsafeRead { try copyBlobs(in: copied, from: $0, to: draft) }
+            }
+            return schema
+        }
+        for name in files { try copyFile(name, to: draft) }
+        return schema
+    }
+
+    /// Refuses a folder whose log belongs to another state of its database: what is missing between
+    /// the two would be missing in the copy, where nothing shows it any more.
+    private func checkLog(of original: Database) throws {
+        guard let handle = original.sqliteConnection else { return }
+        guard try !Integrity.isLeftMixed(handle, in: source) else {
+            throw SQLiteStorageError.mixed(folder: source.path)
+        }
+    }
+
+    private func copyPages(of original: Database, to copied: Database) throws {
+        // The snapshot is held over all steps: without it each write of the server starts the
+        // copying again.
+        try original.execute(sql: "BEGIN")
+        defer { try? original.execute(sql: "COMMIT") }
+        _ = try Int.fetchOne(original, sql: "SELECT count(*) FROM sqlite_master")
+        try original.backup(to: copied, pagesPerStep: Self.pagesPerStep) { [self] _ in
+            try checkStopped()
+        }
+    }
+
+    /// Copies the files that the copied database names; internal for tests.
+    ///
+    /// The server goes on meanwhile: a file that it has removed since the snapshot is removed from
+    /// the copied database as well. One that is missing although the original names it is left for
+    /// the examination to find.
+    func copyBlobs(
+        in copied: Database,
+        from original: Database,
+        to draft: DataFolder
+    ) throws {
+        var folders: Set<String> = []
+        var removed: [Data] = []
+        let ids = try Data.fetchCursor(copied, sql: "SELECT DISTINCT id FROM blobs")
+        while let bytes = try ids.next() {
+            guard let id = BlobID(bytes: [UInt8](bytes)) else { continue }
+            let folder = URL(filePath: draft.blobPath(id)).deletingLastPathComponent().path
+            for path in [draft.blobsPath, folder] where folders.insert(path).inserted {
+                guard mkdir(path, 0o700) == 0 else { throw Piecewise.Failure(path) }
+            }
+            if try copyFile(draft.blobName(id), to: draft) { continue }
+            let query = "SELECT 1 FROM blobs WHERE id = ?"
+            if try Bool.fetchOne(original, sql: query, arguments: [bytes]) == nil {
+                removed.append(bytes)
+            } else {
+                // It may have been removed and stored again.
+                try copyFile(draft.blobName(id), to: draft)
+            }
+        }
+        for bytes in removed {
+            try copied.execute(sql: "DELETE FROM blobs WHERE id = ?", arguments: [bytes])
+        }
+        for folder in folders { try Piecewise.flush(folder) }
+    }
+
+    /// Copies a file of the folder, and returns whether it is there.
+    @discardableResult
+    private func copyFile(_ name: String, to draft: DataFolder) throws -> Bool {
+        let (from, to) = ("\(source.path)/\(name)", "\(draft.path)/\(name)")
+        let file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Piecewise.Failure(to) }
+        defer { Foundation.close(file) }
+        do {
+            try Piecewise.forEach(from) { piece in
+                try checkStopped()
+                try Piecewise.write(piece, to: file, to)
+            }
+        } catch let failure as Piecewise.Failure where failure.code == ENOENT {
+            unlink(to)
+            return false
+        }
+        guard fsync(file) == 0 else { throw Piecewise.Failure(to) }
+        return true
+    }
+
+    /// Examines the copy as data of the version that wrote it.
+    private func examine(_ draft: DataFolder, _ schema: Schema) async throws -> DataExamination {
+        let examiner = Examiner(of: draft, options: SQLiteStorageOptions(), schema: schema)
+        let examination: DataExamination
+        do throws(StorageError) {
+            examination = try await examiner.examine()
+        } catch {
+            throw error == .closed ? FolderCopyError.stopped : error
+        }
+        guard examination.damage.isEmpty else {
+            throw FolderCopyError.damaged(source: source.path, findings: examination.damage)
+        }
+        return examination
+    }
+
+    /// Gives the draft its name, and returns where the folder is that had it.
+    ///
+    /// The two folders exchange their names in one step, so that there is a data folder at every
+    /// moment: a server that started without one would make an empty one. Before that the draft
+    /// gets the name of a replaced folder, because a draft's name is cleared by the next copy.
+    private func publish(_ draft: DataFolder, replacing: Bool) throws -> URL? {
+        try Piecewise.flush(draft.path)
+        let parent = URL(filePath: target.path).deletingLastPathComponent().path
+        guard replacing else {
+            try rename(draft.path, to: target.path)
+            try Piecewise.flush(parent)
+            return nil
+        }
+        let aside = asidePath()
+        if try !exchange(draft.path, aside: aside) { try replace(by: draft.path, aside: aside) }
+        try Piecewise.flush(parent)
+        return URL(filePath: aside, directoryHint: .isDirectory)
+    }
+
+    /// Lets the draft take the place of the target, which is aside then, in one step.
+    ///
+    /// - Returns: `false` if the file system cannot do it. The draft has its own name then.
+    private func exchange(_ draft: String, aside: String) throws -> Bool {
+        try rename(draft, to: aside)
+        let result = Result { try SystemCall.exchange(aside, target.path) }
+        if case .success(true) = result { return true }
+        try rename(aside, to: draft)
+        return try result.get()
+    }
+
+    /// Replaces the target in two steps.
+    private func replace(by draft: String, aside: String) throws {
+        try rename(target.path, to: aside)
+        do {
+            try rename(draft, to: target.path)
+        } catch {
+            guard (try? rename(aside, to: target.path)) != nil else {
+                throw FolderCopyError.displaced(path: target.path, aside: aside)
+            }
+            throw error
+        }
+    }
+
+    private func rename(_ path: String, to other: String) throws(Piecewise.Failure) {
+        guard Foundation.rename(path, other) == 0 else { throw Piecewise.Failure(other) }
+    }
+
+    private func asidePath() -> String {
+        let manager = FileManager.default
+        let numbers = (1...).lazy.map { "\(self.target.path).replaced-\($0)" }
+        return numbers.first { !manager.fileExists(atPath: $0) } ?? target.path
+    }
+
+    private func checkStopped() throws {
+        if isStopped.load(ordering: .acquiring) { throw FolderCopyError.stopped }
+    }
+}
+
+/// A reason why a data folder was not copied.
+public enum FolderCopyError: Error, Hashable {
+    /// There is something at the target already.
+    case notEmpty(path: String)
+    /// A disk is mounted at the target, which therefore cannot be renamed.
+    case mountPoint(path: String)
+    /// The folder at the target was moved aside, and something else took its place meanwhile.
+    case displaced(path: String, aside: String)
+    /// What would have been copied is damaged.
+    case damaged(source: String, findings: [String])
+    /// What would have been copied cannot be read.
+    case unreadable(source: String, reason: String)
+    /// The copying was cancelled.
+    case stopped
+}
+
+extension FolderCopyError: CustomStringConvertible {
+    /// What happened, and what to do about it.
+    public var description: String {
+        switch self {
+        case .notEmpty(let path):
+            """
+            There is something at \(path), and nothing was written. Name a folder that does not \
+            exist or is empty.
+            """
+        case .mountPoint(let path):
+            """
+            A disk is mounted at \(path), and nothing was written: a folder gets its name when it \
+            is complete, and a mount point cannot be renamed. Name a folder inside it, such as \
+            \(path)/data.
+            """
+        case .displaced(let path, let aside):
+            """
+            The folder that was at \(path) is now \(aside), and the copy could not take its place, \
+            because something else was made there. Stop the server, remove what is at \(path), \
+            move \(aside) back, and run it again.
+            """
+        case .damaged(let source, let findings):
+            """
+            The data in \(source) is damaged, and was not copied: \(findings.count) findings, the \
+            first: \(findings.first ?? "none"). Run 'sanguine doctor' on it, or take another backup.
+            """
+        case .unreadable(let source, let reason):
+            """
+            The data in \(source) cannot be read, and was not copied: \(reason). Check the disk \
+            and the folder's permissions, or take another backup.
+            """
+        case .stopped:
+            "Stopped before the copy was complete; nothing is left of it. Run it again."
+        }
+    }
+}

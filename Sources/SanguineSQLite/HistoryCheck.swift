@@ -1,0 +1,49 @@
+import GRDB
+import SanguineModel
+
+/// The comparison of a database with its ``HistoryFile`` at an opening.
+struct HistoryCheck {
+    private let folder: DataFolder
+    private let history: HistoryFile?
+    private let isEmpty: Bool
+    private let difference: String?
+
+    /// Compares them, before anything changes the database's file, its permissions included.
+    init(of folder: DataFolder) {
+        self.folder = folder
+        history = HistoryFile(readFrom: folder)
+        isEmpty = folder.size == 0
+        difference = history.map { $0.difference(in: folder) } ?? "its history is not known"
+    }
+
+    /// Gives the open database a new epoch if it may be a copy, and writes down which it has.
+    ///
+    /// - Returns: The epoch, and messages for the operator; see ``SQLiteStorage/notices``.
+    func settle(
+        _ database: DatabaseQueue
+    ) throws(SQLiteStorageError) -> (epoch: Epoch, notices: [String]) {
+        var epoch = try Connections.epoch(of: database, isNew: false)
+        var notices: [String] = []
+        let age = history?.epoch == epoch ? nil : "it has another epoch than its history"
+        if !isEmpty, let reason = difference ?? age {
+            epoch = try Connections.epoch(of: database, isNew: true)
+            notices.append(
+                """
+                The database was given a new epoch, and each device reads its data again: it may \
+                be a copy of an older state, because \(reason).
+                """
+            )
+        }
+        do {
+            try HistoryFile(of: folder, epoch: epoch, isClosed: false)?.write(to: folder)
+        } catch {
+            notices.append(
+                """
+                The next start will take the database for a copy, and each device will read its \
+                data again: \(error)
+                """
+            )
+        }
+        return (epoch, notices)
+    }
+}

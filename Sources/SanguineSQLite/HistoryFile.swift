@@ -1,0 +1,95 @@
+import Foundation
+import SanguineModel
+
+/// Tells a database that goes on from an older copy of it that was put in its place.
+///
+/// The file `sanguine.history` names the epoch of the database next to it, the database's file,
+/// and, after a clean close, the times of the file's last changes. An opening that finds a
+/// difference assigns a new epoch.
+///
+/// Two things cannot be copied. The file's birth time tells a new file from the old one although
+/// it has the old one's inode, which file systems give away again. The time when the inode was
+/// changed tells a copy that was written into the old file together with its times (`cp -p`). A
+/// program that changes owner or permissions changes that time too. The new epoch then costs
+/// each device one read from the start, and loses nothing.
+///
+/// After a crash the times of changes are not known, and the file and the epoch decide. A snapshot
+/// of the whole disk shows no difference: it needs ``SQLiteStorage/assignNewEpoch(at:)``.
+struct HistoryFile: Equatable {
+    /// The times of the database file's last changes, in nanoseconds since 1970.
+    struct Changes: Equatable {
+        var content: Int64
+        var inode: Int64
+    }
+
+    var epoch: Epoch
+    var inode: UInt64
+    /// When the file was made, in nanoseconds since 1970; 0 if the file system does not say.
+    var madeAt: Int64
+    /// The last changes; `nil` while the database is open.
+    var changes: Changes?
+
+    /// Describes the database file as it is now; `nil` if there is none.
+    init?(of folder: DataFolder, epoch: Epoch, isClosed: Bool) {
+        guard let facts = SystemCall.facts(of: folder.databasePath) else { return nil }
+        self.epoch = epoch
+        inode = facts.inode
+        madeAt = facts.madeAt
+        changes = isClosed ? Changes(content: facts.writtenAt, inode: facts.changedAt) : nil
+    }
+
+    /// Reads the description that the last process has left; `nil` if there is none.
+    init?(readFrom folder: DataFolder) {
+        guard let handle = FileHandle(forReadingAtPath: folder.historyPath) else { return nil }
+        defer { try? handle.close() }
+        guard let bytes = try? handle.read(upToCount: 256) else { return nil }
+        let words =
+            String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+            .first?.split(separator: " ") ?? []
+        guard words.count >= 4, let epoch = Epoch(words[0]), let inode = UInt64(words[1]),
+            let madeAt = Int64(words[2])
+        else { return nil }
+        self.epoch = epoch
+        self.inode = inode
+        self.madeAt = madeAt
+        if words.count == 4, words[3] == "open" { return }
+        guard words.count == 5, let content = Int64(words[3]), let changed = Int64(words[4]) else {
+            return nil
+        }
+        changes = Changes(content: content, inode: changed)
+    }
+
+    /// The line of the file.
+    private var text: String {
+        let state = changes.map { "\($0.content) \($0.inode)" } ?? "open"
+        return "\(epoch) \(inode) \(madeAt) \(state)\n"
+    }
+
+    /// Returns what shows that the database file is not the one that was described; `nil` if it is.
+    ///
+    /// To be asked before anything changes the file, its permissions included.
+    func difference(in folder: DataFolder) -> String? {
+        guard let now = HistoryFile(of: folder, epoch: epoch, isClosed: changes != nil) else {
+            return "it was removed"
+        }
+        if now == self { return nil }
+        guard now.inode == inode, now.madeAt == madeAt else { return "it is another file" }
+        guard now.changes?.content == changes?.content else { return "it was written to" }
+        return "its owner, its permissions or its times were changed"
+    }
+
+    /// Writes the description down.
+    ///
+    /// After a failure the next opening takes the database for a copy, which costs its readers a
+    /// fresh start and loses nothing.
+    func write(to folder: DataFolder) throws(Piecewise.Failure) {
+        let path = folder.historyPath
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Piecewise.Failure(path) }
+        defer { Foundation.close(file) }
+        let text = Array(text.utf8)
+        guard pwrite(file, text, text.count, 0) == text.count,
+            ftruncate(file, off_t(text.count)) == 0, fsync(file) == 0
+        else { throw Piecewise.Failure(path) }
+    }
+}

@@ -1,0 +1,63 @@
+import Foundation
+import SanguineAuthority
+import Synchronization
+
+/// The examination of a data folder that has just been opened.
+///
+/// The opening waits for it for ``SQLiteStorageOptions/openingCheck`` at most; what is not read by
+/// then is read in the background, on a thread of its own.
+///
+/// Mutable state: `outcome`, guarded by its mutex, set once.
+final class OpeningCheck: Sendable {
+    private let examiner: Examiner
+    private let outcome = Mutex<DataCheck?>(nil)
+    private let end = DispatchGroup()
+
+    /// Starts the examination, and waits for it as long as the options say.
+    init(
+        of folder: DataFolder,
+        options: SQLiteStorageOptions,
+        schema: Schema,
+        into damage: FoundDamage
+    ) {
+        examiner = Examiner(of: folder, options: options, schema: schema)
+        end.enter()
+        let thread = Thread { [self] in
+            let outcome = examine(acceptsLostFiles: options.acceptsLostFiles, damage)
+            self.outcome.withLock { $0 = outcome }
+            end.leave()
+        }
+        thread.name = "sanguine.sqlite.check"
+        thread.start()
+        let limit = options.openingCheck / .seconds(1)
+        let bound = DispatchTime.now() + limit  // tidy: allow hidden-clock: the bound of a wait.
+        _ = end.wait(timeout: bound)
+    }
+
+    /// How far it is.
+    var progress: DataCheck { outcome.withLock { $0 } ?? .running(examiner.part.rawValue) }
+
+    /// Lets it end soon.
+    func stopSoon() { examiner.stop() }
+
+    /// Ends it, and returns when its connection is closed.
+    func stop() async {
+        examiner.stop()
+        await withCheckedContinuation { caller in
+            end.notify(queue: .global()) { caller.resume() }
+        }
+    }
+
+    private func examine(acceptsLostFiles: Bool, _ damage: FoundDamage) -> DataCheck {
+        do throws(StorageError) {
+            var report = try examiner.run()
+            if acceptsLostFiles { report.files = DataExamination.Files() }
+            guard let first = report.damage.first else { return .done }
+            damage.note(first)
+            return .done
+        } catch {
+            damage.note(error)
+            return .failed("\(error)")
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import Logging
+import SanguineAuthority
+import SanguineModel
+import ServiceLifecycle
+
+/// Builds the indexes of records that were just declared, and removes the entries of those that no
+/// longer are.
+///
+/// Each step is a command among those of requests, and as small as one. What is stored says how far
+/// the work is, so a restart goes on with it.
+struct IndexBuilder: Service {
+    /// How many records one line of the log names.
+    static let namesPerLine = 20
+    /// The pause after a step that failed.
+    static let pause = Duration.seconds(1)
+
+    let authority: Authority
+    let delay: any Clock<Duration>
+    let logger: Logger
+
+    /// Finds what is to be done, and does it if it is little.
+    func begin() async {
+        await authority.findIncompleteIndexes()
+        for _ in 0..<IndexBuild.stepsAtStart {
+            guard let left = await step() else { return }
+            if left.isEmpty { return }
+        }
+    }
+
+    func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            var told: [IndexName] = []
+            while true {
+                let left = await step()
+                if let left, left != told {
+                    tell(left)
+                    told = left
+                }
+                if left == [] { break }
+                if left == nil { try await delay.sleep(for: Self.pause) }
+                try Task.checkCancellation()
+            }
+        }
+        try? await gracefulShutdown()
+    }
+
+    private func tell(_ left: [IndexName]) {
+        if left.isEmpty {
+            logger.notice("All indexes of records are built")
+        } else {
+            logger.notice(
+                "Indexes of records are being built: lists by them are refused until then",
+                metadata: ["indexes": "\(left.map(\.description).joined(separator: ", "))"]
+            )
+        }
+    }
+
+    /// Returns what is left, or `nil` if the step failed.
+    private func step() async -> [IndexName]? {
+        do throws(Problem) {
+            return try await authority.buildIndexes(unreadable: tell)
+        } catch {
+            // The storage's failure is in the log already.
+            logger.debug(
+                "An index could not be built, which is tried again",
+                metadata: ["code": "\(error.code.rawValue)"]
+            )
+            return nil
+        }
+    }
+
+    private func tell(unreadable: [RecordName]) {
+        let names = unreadable.prefix(Self.namesPerLine).map { "\($0.collection)/\($0.id.text)" }
+        logger.error(
+            """
+            Stored records are no JSON objects: they are found as records without members. Restore \
+            them from a backup, or delete them
+            """,
+            metadata: [
+                "count": "\(unreadable.count)", "records": "\(names.joined(separator: ", "))",
+            ]
+        )
+    }
+}

@@ -1,0 +1,34 @@
+import Logging
+import SanguineAuthority
+import SanguineModel
+
+extension SanguineServer {
+    /// Releases what a former process left running.
+    ///
+    /// Damaged data is served and not changed, so its calls stay as they are.
+    static func recover(
+        _ authority: Authority,
+        _ readiness: Readiness,
+        _ logger: Logger
+    ) async throws {
+        let released: Int
+        do throws(Problem) {
+            released = try await authority.recover { problem in
+                guard !readiness.isDamaged else { return }
+                logger.error(
+                    "A call of a former process could not be released",
+                    metadata: ["code": "\(problem.code.rawValue)"]
+                )
+            }
+        } catch {
+            guard readiness.isDamaged else { throw error }
+            return
+        }
+        if released > 0 {
+            logger.notice(
+                "Calls of a former process were released",
+                metadata: ["count": "\(released)"]
+            )
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+/// Text with a megabyte of combining marks is refused, or costs no more than its length.
+///
+/// Swift normalizes a string to hash it, which sorts each run of marks: these would take minutes.
+/// The tests check that they end within the suite's bound.
+@Suite("Combining marks", .bounded)
+struct CombiningMarkTests {
+    /// Marks of two classes by turns, of two bytes each.
+    private static func marks(_ count: Int) -> String {
+        "a" + String(repeating: "\u{301}\u{316}", count: count / 2)
+    }
+
+    private static let megabyte = marks(1 << 19)
+
+    private func parse(_ text: String, _ limits: JSONParser.Limits = .init()) throws -> JSONValue {
+        try JSONParser.parse(Array(text.utf8), limits: limits).value
+    }
+
+    @Test func `a megabyte of marks is refused, as a name and as a text`() {
+        for text in [
+            #"{"\#(Self.megabyte)":1}"#, #"{"a":{"\#(Self.megabyte)":1}}"#,
+            #"{"\#(Self.megabyte)":1,"\#(Self.megabyte)":2}"#, #"["\#(Self.megabyte)"]"#,
+            #""\u0061\#(Self.megabyte)""#,
+        ] {
+            #expect(throws: JSONParser.Fault.overLimit) { try parse(text) }
+        }
+    }
+
+    @Test(arguments: [
+        (String(repeating: "a", count: 1_024), true), (String(repeating: "a", count: 1_025), false),
+        (marks(30), true), ("e" + marks(32), false),
+        (String(repeating: marks(30), count: 10), true),
+        // A vowel sign of class 0 that is two marks of other classes.
+        ("\u{F40}" + String(repeating: "\u{F73}", count: 31), false), ("नमस्ते", true),
+        ("👩‍👩‍👧", true), ("Tiếng Việt", true),
+    ])
+    func `a name has at most 1,024 bytes and 30 marks in a row`(name: String, isTaken: Bool) {
+        let text = #"{"\#(name)":1}"#
+        if isTaken {
+            #expect(throws: Never.self) { try parse(text) }
+        } else {
+            #expect(throws: JSONParser.Fault.overLimit) { try parse(text) }
+        }
+    }
+
+    @Test func `a text has at most 256 marks in a row`() throws {
+        let text = Self.marks(256)
+        #expect(try parse(#"["\#(text)"]"#) == .array([.string(text)]))
+        #expect(throws: JSONParser.Fault.overLimit) { try parse(#"["\#(Self.marks(258))"]"#) }
+    }
+
+    @Test func `a push refuses only the operation that breaks the limit`() throws {
+        let text = """
+            {"operations":[{"a":1},{"\(Self.marks(1_000))":{"b":[1]}},{"c":"\(Self.marks(1_000))"},\
+            {"d":2}]}
+            """
+        let limits = JSONParser.Limits(unit: "operations")
+        let document = try JSONParser.parse(Array(text.utf8), limits: limits)
+        #expect(document.overLimit == [1, 2])
+        let operations = try #require(document.value["operations"]).decoded(as: [JSONValue].self)
+        #expect([operations[0], operations[3]] == [["a": 1], ["d": 2]])
+    }
+
+    @Test func `a member that was stored under a longer name is left out`() throws {
+        let text = #"{"a":1,"\#(Self.megabyte)":{"b":2},"c":"\#(Self.marks(1_000))"}"#
+        let value = try JSONValue(stored: Array(text.utf8))
+        #expect(value == ["a": 1, "c": .string(Self.marks(1_000))])
+    }
+
+    @Test func `JSON that this program has written keeps its longest names`() throws {
+        let name = String(repeating: "a", count: 1_025)
+        let value = try JSONValue(written: Array(#"{"\#(name)":1}"#.utf8))
+        #expect(value == [name: 1])
+    }
+
+    @Test func `members that are canonically equal are refused, of the longest names`() throws {
+        let names = (
+            "\u{E9}" + String(repeating: "\u{301}\u{316}", count: 15),
+            "e\u{301}" + String(repeating: "\u{316}\u{301}", count: 14) + "\u{316}"
+        )
+        for name in [names.0, names.1] { #expect(name.isMemberName) }
+        #expect(throws: JSONParser.Fault.sameName("e\u{301}")) {
+            try parse("{\"\u{E9}\":1,\"e\u{301}\":2}")
+        }
+    }
+
+    @Test func `a value is hashed and compared by its bytes`() {
+        let other = Self.megabyte + "b"
+        let values: Set<JSONValue> = [
+            .string(Self.megabyte), .string(other), .array([.string(Self.megabyte)]),
+            ["a": .string(other)],
+        ]
+        #expect(values.contains(.string(other)))
+        #expect(!values.contains(.array([.string(other)])))
+        let (composed, decomposed) = (JSONValue.string("\u{E9}"), JSONValue.string("e\u{301}"))
+        #expect(Set([composed, decomposed]).count == 2)
+    }
+
+    @Test func `the order of members makes no difference to a hash`() {
+        let names = (0..<50).map { "name \($0)" }
+        let first = JSONValue.object(Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
+        var members: [String: JSONValue] = [:]
+        for name in names.reversed() { members[name] = 1 }
+        #expect(first.hashValue == JSONValue.object(members).hashValue)
+        #expect(JSONValue.object(["a": 1, "b": 2]) != .object(["a": 2, "b": 1]))
+    }
+
+    @Test func `a member is found behind a megabyte of marks`() throws {
+        let bytes = Array(#"{"\#(Self.megabyte)":1,"b":2}"#.utf8)
+        let range = try #require(JSONParser.range(of: "b", in: bytes))
+        #expect(Array(bytes[range]) == [UInt8(ascii: "2")])
+    }
+
+    @Test func `names and ids from outside are looked up without normalizing them`() throws {
+        let key = RecordKey(Self.megabyte, try #require(RecordID("a")))
+        #expect(Set([key, key]).count == 1)
+        #expect(!(key < key))
+        #expect(RecordSchema.standard.collection(Self.megabyte) == nil)
+        #expect(RecordSchema.standard.mutation(Self.megabyte) == nil)
+        #expect(RecordID(Self.megabyte) == nil)
+        #expect(Identifier(Self.megabyte) == nil)
+        #expect(!Self.marks(200).isPlainText(of: 1...256))
+        #expect(!RecordCollection.isValid(name: Self.megabyte))
+        #expect(!ZoneName.isKnown(Self.megabyte))
+        #expect(CalendarDay(Self.megabyte) == nil)
+        #expect(Timestamp(Self.megabyte) == nil)
+        #expect(FeedMark(Self.megabyte) == nil)
+        #expect(FeedMark("a.\(Self.megabyte)") == nil)
+    }
+
+    @Test func `a mutation of any collection and member is refused at once`() {
+        for key in [
+            RecordKey(Self.megabyte, RecordID(Self.id)), RecordKey("notes", RecordID(Self.id)),
+        ] {
+            var records = Records(
+                from: EmptySource(),
+                schema: .standard,
+                operation: OperationContext(id: Self.id)
+            )
+            records.increment(key, Self.megabyte, by: 1)
+            #expect(records.failure != nil)
+        }
+    }
+
+    private static let id = Identifier(at: Timestamp(millisecondsSince1970: 0))
+}
+
+/// No records.
+struct EmptySource: RecordSource {
+    func record(_ key: RecordKey) -> SourcedRecord? { nil }
+
+    func ids(
+        in collection: String,
+        where field: String,
+        is value: JSONValue,
+        limit: Int
+    ) -> [RecordID] { [] }
+}

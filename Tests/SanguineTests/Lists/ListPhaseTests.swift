@@ -1,0 +1,134 @@
+import SanguineModel
+import SanguineTesting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// What an observer of a list sees at each notification.
+///
+/// Mutable state: the snapshots, by their mutex.
+private final class ObservedList: Sendable {
+    let source: ListSource<FeedRow>
+    private let seen = Mutex<[ListSnapshot<FeedRow>]>([])
+    private let end = Mutex<(@Sendable () -> Void)?>(nil)
+
+    init(_ client: SanguineClient) {
+        source = client.queries.source(of: ListQuery.feed("a"))
+    }
+
+    deinit { end.withLock { $0 }?() }
+
+    var snapshots: [ListSnapshot<FeedRow>] { seen.withLock { $0 } }
+
+    func begin() {
+        let observer = ListSource<FeedRow>.Observer(
+            tell: { [weak self] _ in
+                guard let snapshot = self?.source.snapshot() else { return }
+                self?.seen.withLock { $0.append(snapshot) }
+            },
+            finish: {}
+        )
+        let end = source.observe(observer)
+        self.end.withLock { $0 = end }
+    }
+
+    /// The first snapshot with that many rows.
+    func first(rows: Int) -> ListSnapshot<FeedRow>? { snapshots.first { $0.items.count == rows } }
+}
+
+@Suite("Phases of an observed list", .bounded)
+struct ListPhaseTests {
+    private let server = FeedServer()
+
+    @Test func `the first snapshot with rows is ready and has the time`() async throws {
+        let test = try TestClient(network: server.network())
+        let list = ObservedList(test.client)
+        list.begin()
+        try await eventually("the rows are there") { list.snapshots.last?.phase == .ready }
+
+        let first = try #require(list.first(rows: 20))
+        #expect(first.phase == .ready)
+        #expect(first.asOf == test.wall.now())
+    }
+
+    @Test func `the first snapshot with refreshed rows is ready and has the new time`()
+        async throws
+    {
+        let test = try TestClient(network: server.network())
+        try await test.client.value(of: .feed("a"))
+        let list = ObservedList(test.client)
+        list.begin()
+        server.change { $0.delete(0) }
+        test.wall.advance(by: .seconds(5))
+        try await test.client.refresh(.feed("a"))
+        try await eventually("the refresh has ended") {
+            list.snapshots.last?.asOf == test.wall.now() && list.snapshots.last?.phase == .ready
+        }
+
+        let shown = list.snapshots
+        let ids = server.ids
+        let fresh = try #require(shown.first { $0.items.first?.id == ids.first })
+        #expect(fresh.phase == .ready)
+        #expect(fresh.asOf == test.wall.now())
+        #expect(shown.contains { $0.phase == .refreshing })
+    }
+
+    @Test func `the first snapshot with an error is not loading any more`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.script(.status(404))
+        let list = ObservedList(test.client)
+        list.begin()
+        try await eventually("the load has failed") { list.snapshots.last?.phase == .failed }
+
+        #expect(list.snapshots.first { $0.error != nil }?.phase == .failed)
+    }
+
+    @Test func `a list that was invalidated while it was loaded goes on refreshing`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.hold()
+        let list = ObservedList(test.client)
+        list.begin()
+        try await test.network.waitForHeld(1)
+        test.client.invalidate(.feed("a"))
+        test.network.release()
+        try await eventually("the second load has ended") {
+            test.network.requests.count == 2 && list.snapshots.last?.phase == .ready
+        }
+
+        #expect(list.first(rows: 20)?.phase == .refreshing)
+    }
+
+    @Test func `the first snapshot with rows that were set has the time`() async throws {
+        let test = try TestClient(network: server.network())
+        try await test.client.value(of: .feed("a"))
+        let list = ObservedList(test.client)
+        list.begin()
+        test.wall.advance(by: .seconds(5))
+        let rows = Array(test.client.snapshot(of: .feed("a")).items.prefix(3))
+        test.client.set(rows, for: .feed("a"))
+        try await eventually("the rows are there") { list.first(rows: 3) != nil }
+
+        #expect(list.first(rows: 3)?.phase == .ready)
+        #expect(list.first(rows: 3)?.asOf == test.wall.now())
+    }
+
+    @Test func `updates has no state twice in succession`() async throws {
+        let test = try TestClient(network: server.network())
+        let updates = test.client.updates(of: .feed("a"))
+        let seen = Mutex<[ListSnapshot<FeedRow>]>([])
+        let reading = Task {
+            for await snapshot in updates {
+                seen.withLock { $0.append(snapshot) }
+                if snapshot.items.count == 40 { return }
+            }
+        }
+        try await eventually("the rows are there") { seen.withLock { $0.last?.phase == .ready } }
+        try await test.client.loadNext(.feed("a"))
+        try await reading.finished()
+
+        let all = seen.withLock { $0 }
+        #expect(zip(all, all.dropFirst()).allSatisfy { $0 != $1 })
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// A backup that is restored to another phone has the app's files, and not the identity, which is
+/// bound to the device.
+@Suite("A phone restored from a backup", .bounded)
+struct RestoredPhoneTests {
+    private let authority = InMemoryAuthority(schema: .counters)
+    private let connectivity = ManualConnectivity()
+
+    private func client(_ folder: TemporaryFolder) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
+        configuration.folder = folder.url
+        configuration.transport = authority
+        configuration.schema = .counters
+        configuration.recordPolling = nil
+        configuration.delay = ManualClock()
+        configuration.connectivity = connectivity
+        configuration.logger = .silent
+        return try SanguineClient(configuration)
+    }
+
+    /// The files of a phone that has something to send; returns its account.
+    private func backUp(to backup: TemporaryFolder) async throws -> Identifier? {
+        let folder = TemporaryFolder()
+        let phone = try client(folder)
+        try await phone.synchronize()
+        connectivity.disconnect()
+        try phone.perform(Count(id: .of("a"), by: 3))
+        let account = phone.users.present.session.account
+        phone.close()
+        let manager = FileManager.default
+        try? manager.removeItem(at: backup.url)
+        try manager.copyItem(at: folder.url, to: backup.url)
+        try manager.removeItem(at: backup.url.appending(path: "device-identity.json"))
+        connectivity.connect()
+        return account
+    }
+
+    @Test func `what a guest has waiting goes to the account that the phone has then`()
+        async throws
+    {
+        let backup = TemporaryFolder()
+        let account = try await backUp(to: backup)
+        authority.endSessions()
+        let phone = try client(backup)
+        defer { phone.close() }
+        // The first request learns that the account is another.
+        _ = try? await phone.synchronize()
+        try await phone.synchronize()
+
+        #expect(phone.users.present.session.account != account)
+        #expect(phone.outbox.pending.isEmpty && phone.outbox.ofOthers == 0)
+        #expect(phone.record(Counter.self, .of("a"))?.count == 3)
+    }
+
+    @Test func `operations of a registered user go to no other account`() async throws {
+        let backup = TemporaryFolder()
+        let account = try await backUp(to: backup)
+        // As a session of a registered user is stored.
+        let store = try ClientStore(folder: backup.user, log: StoreLog(logger: .silent) {})
+        let stored = try store.state(SessionKeeper.stateName) ?? Data()
+        var session = try WireCoding.decode(StoredSession.self, from: stored)
+        #expect(session.guestDevice != nil)
+        session.guestDevice = nil
+        try store.setState(SessionKeeper.stateName, try WireCoding.encode(session))
+        store.close()
+        authority.endSessions()
+        let phone = try client(backup)
+        defer { phone.close() }
+        _ = try? await phone.synchronize()
+        try await phone.synchronize()
+
+        #expect(phone.users.present.session.account != account)
+        #expect(phone.outbox.ofOthers == 1)
+        #expect(phone.record(Counter.self, .of("a")) == nil)
+    }
+
+    @Test(arguments: [
+        "https://API.example.org", "https://api.example.org/", "HTTPS://api.example.org:443/v1",
+    ])
+    func `a server is the same however its address is written`(text: String) throws {
+        let url = try #require(URL(string: text))
+        #expect(url.identityLabel == "https://api.example.org:443")
+        let other = try #require(URL(string: "https://api.example.org:8443/"))
+        #expect(other.identityLabel != url.identityLabel)
+    }
+}

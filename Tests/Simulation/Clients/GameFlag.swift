@@ -1,0 +1,14 @@
+import Synchronization
+
+/// Whether something has happened.
+///
+/// Mutable state: the answer, by its mutex.
+final class GameFlag: Sendable {
+    private let state: Mutex<Bool>
+
+    init(isSet: Bool = false) { state = Mutex(isSet) }
+
+    var isSet: Bool { state.withLock { $0 } }
+
+    func set() { state.withLock { $0 = true } }
+}

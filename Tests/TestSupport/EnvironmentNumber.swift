@@ -1,0 +1,9 @@
+import Foundation
+
+/// The number that the environment has under the name, as in `STREAMS=10000 swift test`.
+package func environmentNumber<Number: FixedWidthInteger>(
+    _ name: String,
+    or standard: Number
+) -> Number {
+    ProcessInfo.processInfo.environment[name].flatMap { Number($0) } ?? standard
+}
