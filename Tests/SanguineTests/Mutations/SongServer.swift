@@ -197,10 +197,17 @@ struct SongFixture {
     var writes: [TransportRequest] { network.requests.filter(\.isWrite) }
 
     /// Returns when so many writes have come, after as much time as that takes.
+    ///
+    /// A write is answered when time stands still: a step of the clock that comes too late would
+    /// end the wait that follows its answer.
     func pass(untilWrites count: Int, fileID: String = #fileID, line: Int = #line) async throws {
-        try await eventually("\(count) writes", fileID: fileID, line: line) {
-            if writes.count < count { delay.advance(by: .seconds(1)) }
-            return writes.count >= count
+        for next in 1...count where writes.count < next {
+            network.hold()
+            try await eventually("write \(next) of \(count)", fileID: fileID, line: line) {
+                if writes.count < next { delay.advance(by: .seconds(1)) }
+                return writes.count >= next
+            }
+            network.release()
         }
     }
 }

@@ -64,16 +64,18 @@ import Testing
         let client = try fixture.client()
         try await client.synchronize()
         let before = fixture.authority.copy()
-        fixture.authority.fail("/v1/sync/pull", with: Problem(.internalFault, "Try again."))
+        // No pull arrives before the restore.
+        fixture.network.hold(.requests)
         let receipt = try client.add("a")
+        try await fixture.network.releaseFirst(where: \.isPush)
         #expect(try await receipt.outcome == .applied)
-        _ = try? await client.synchronize()
         #expect(client.outbox.summary.settling == 1)
         let after = fixture.authority.copy()
         for number in 0..<5 { fixture.authority.set("ghost\(number)", to: 1) }
 
         fixture.authority.restore(isInCopy ? after : before)
         for number in 0..<9 { fixture.authority.set("new\(number)", to: 1) }
+        fixture.network.release()
         try await client.synchronize()
         try await eventually("the operation is settled") {
             try? await client.synchronize()
