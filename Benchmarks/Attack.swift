@@ -160,7 +160,7 @@ struct Attack: Sendable {
 
     static let all = [
         forgedTokens, deepBodies, unfinishedBodies, unreadAnswers, idleConnections, slots,
-        liveConnections, tombstones,
+        liveConnections, tombstones, combiningMarks, escapes, largePushes,
     ]
 
     /// Bad tokens, each another, in front of a body.
@@ -244,7 +244,45 @@ struct Attack: Sendable {
         }
     }
 
+    /// Member names of which the normalization takes quadratic time: one as long as a body may be,
+    /// without a token, and a thousand shorter ones.
+    private static let combiningMarks = Attack(name: "combining marks") { server in
+        let long = #"{"deviceSecret":"a-device-of-an-attacker","\#(marks(225_000))":1}"#
+        let names = (0..<1_000).map { #""\#($0)\#(marks(200))":1"# }.joined(separator: ",")
+        let many = #"{"device":"an-attacking-device","operations":[{\#(names)}]}"#
+        try await server.storm(4, every: .milliseconds(100)) { connection, _ in
+            connection.isMultiple(of: 2)
+                ? text("POST", "/v1/accounts/guest", "none", body: long)
+                : text("POST", "/v1/sync/push", server.tokens[connection], body: many)
+        }
+    }
+
+    /// Pushes of 900 KB whose text is written in escapes.
+    private static let escapes = Attack(name: "escaped text") { server in
+        try await storm(server, String(repeating: #"\u0061"#, count: 1_500))
+    }
+
+    /// Pushes of 900 KB of plain text.
+    private static let largePushes = Attack(name: "large pushes") { server in
+        try await storm(server, String(repeating: "a", count: 9_000))
+    }
+
     // MARK: - What they send
+
+    /// Combining marks of two classes by turns: to normalize them is to sort them.
+    private static func marks(_ pairs: Int) -> String {
+        "a" + String(repeating: "\u{301}\u{316}", count: pairs)
+    }
+
+    /// Pushes a hundred records with that text again and again.
+    private static func storm(_ server: AttackedServer, _ value: String) async throws {
+        try await server.storm(4, every: .milliseconds(100)) { connection, number in
+            let body = pushBody(number + 1) { place in
+                ("create", #""id":"c\#(connection)n\#(place)","fields":{"text":"\#(value)"}"#)
+            }
+            return text("POST", "/v1/sync/push", server.tokens[connection], body: body)
+        }
+    }
 
     private static let largeBody: String = {
         let deep = String(repeating: #"{"a":["#, count: 15) + String(repeating: "]}", count: 15)
@@ -274,6 +312,21 @@ struct Attack: Sendable {
         _ round: Int,
         _ operation: (Int) -> (mutation: String, arguments: String)
     ) async throws {
+        let body = pushBody(round, operation)
+        let (_, status) = try await LiveBenchmarks.post(
+            "/v1/sync/push",
+            token,
+            Data(body.utf8),
+            port: server.port
+        )
+        guard status == 200 else { throw BenchmarkError.refused(1) }
+    }
+
+    /// The body of a push of a hundred operations.
+    private static func pushBody(
+        _ round: Int,
+        _ operation: (Int) -> (mutation: String, arguments: String)
+    ) -> String {
         let operations = (0..<100).map { number in
             let (mutation, arguments) = operation(number)
             let id = UUID().uuidString.lowercased()
@@ -283,14 +336,7 @@ struct Attack: Sendable {
                 """#
         }
         let list = operations.joined(separator: ",")
-        let body = #"{"device":"an-attacking-device","operations":[\#(list)]}"#
-        let (_, status) = try await LiveBenchmarks.post(
-            "/v1/sync/push",
-            token,
-            Data(body.utf8),
-            port: server.port
-        )
-        guard status == 200 else { throw BenchmarkError.refused(1) }
+        return #"{"device":"an-attacking-device","operations":[\#(list)]}"#
     }
 
     private static func text(
