@@ -36,6 +36,8 @@ extension HostileUpstream {
         case errorInStream(words: Int)
         /// It sends the `finish_reason` and closes, without `[DONE]`.
         case noDone
+        /// It sends `[DONE]` without a `finish_reason` before it.
+        case noFinishReason
         /// It sends `[DONE]`, and keeps the connection and the body open.
         case hangsAfterDone
 

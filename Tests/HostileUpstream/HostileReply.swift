@@ -141,7 +141,9 @@ struct HostileReply {
             return
         default: break
         }
-        add(Self.event([:], finishReason: answer.isCut ? "length" : "stop"))
+        if fault != .noFinishReason {
+            add(Self.event([:], finishReason: answer.isCut ? "length" : "stop"))
+        }
         if let usage = Self.usage(of: answer, fault) {
             let chunk: JSONValue = ["choices": .array([]), "usage": usage]
             add("data: \(Self.text(chunk))\n\n")

@@ -8,8 +8,8 @@ import SanguineModel
 /// while let event = try stream.next() { await onEvent(event) }
 /// ```
 ///
-/// The answer is whole once `[DONE]` has come, or the body has ended after a `finish_reason`: not
-/// every server sends both.
+/// The answer is whole once a `finish_reason` has come, and `[DONE]` or the end of the body after
+/// it. `[DONE]` alone is not enough: proxies append it to streams that broke.
 ///
 /// Invariants:
 /// 1. `text` is what the pieces that were given add up to, and no longer than the limit.
@@ -65,7 +65,8 @@ struct CompletionStream: Sendable {
     /// `[DONE]` on.
     ///
     /// - Throws: ``UpstreamError``: `refused` for an error among the chunks, `unreadable` for what
-    ///   is no JSON object or for a stream that is done without any choice, `tooLarge`.
+    ///   is no JSON object or for a stream that is done without any choice, `unfinished` for one
+    ///   that is done without a finish reason, `tooLarge`.
     mutating func next() throws(UpstreamError) -> UpstreamEvent? {
         guard !isDone, let data = try nextData() else { return nil }
         return try take(data)
@@ -93,6 +94,7 @@ struct CompletionStream: Sendable {
     private mutating func take(_ data: [UInt8]) throws(UpstreamError) -> UpstreamEvent? {
         if data == Self.done {
             guard hasChoice else { throw .unreadable }
+            guard finishReason != nil else { throw .unfinished }
             isDone = true
             return nil
         }

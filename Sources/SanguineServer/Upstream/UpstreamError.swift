@@ -12,6 +12,8 @@ public enum UpstreamError: Error, Hashable, Sendable {
     case refused(status: Int, retryAfterSeconds: Int?)
     /// The connection could not be made, or broke.
     case failed(mayHaveBeenSent: Bool)
+    /// It ended a stream with `[DONE]` and without a `finish_reason`: the answer may be cut.
+    case unfinished
     /// It answered with 200, but with something that is no answer of its kind.
     case unreadable
     /// Its answer is longer than the limit, in bytes.
@@ -31,7 +33,7 @@ extension UpstreamError {
     public var mayHaveBeenSent: Bool {
         switch self {
         case .timeout(let sent), .failed(let sent), .cancelled(let sent): sent
-        case .unreadable, .tooLarge: true
+        case .unfinished, .unreadable, .tooLarge: true
         case .refused, .unavailable, .videoUnreadable, .noFrames: false
         }
     }
@@ -56,6 +58,11 @@ extension UpstreamError: CustomStringConvertible {
             sent
                 ? "The connection to the upstream broke. Try again later."
                 : "The upstream cannot be reached. Check that it runs, and check 'upstream.url'."
+        case .unfinished:
+            """
+            The upstream ended a stream without a 'finish_reason', so the answer counts as cut \
+            off. If it never sends one, set 'streams' of its functions to false.
+            """
         case .unreadable:
             "The upstream answered, but not with a chat completion. Check 'upstream.url'."
         case .tooLarge(let limit):

@@ -64,6 +64,7 @@ public struct UpstreamReports: Sendable {
 /// | outcome | falls back | counts |
 /// |---|---|---|
 /// | cannot be reached, connection broken, unreadable | yes | as failure |
+/// | a stream that is done without a finish reason | yes | as failure |
 /// | 401, 402, 403, 407, 408, 425, 429, and all but 4xx | yes | as failure |
 /// | any other 4xx, the request's own fault | no, the next would say the same | as success |
 /// | timeout | yes, if time is left | as failure after a silence of ``fairSilence`` |
@@ -319,7 +320,7 @@ private struct Judgement {
             (outcome, fallsBack, verdict) = (
                 .timeout, true, counts ? .failure(pause: nil) : .nothing
             )
-        case .failure(.failed):
+        case .failure(.failed), .failure(.unfinished):
             (outcome, fallsBack, verdict) = (.failed, true, .failure(pause: nil))
         case .failure(.unreadable):
             (outcome, fallsBack, verdict) = (.unreadable, true, .failure(pause: nil))

@@ -19,6 +19,9 @@ struct OpenAIDoorTests {
         #"{"id":"c","choices":[{"index":0,"delta":{"content":"\#(text)"}}]}"#
     }
 
+    private static let lastChunk =
+        #"{"id":"c","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}"#
+
     private static let usage =
         #"{"id":"c","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#
 
@@ -134,14 +137,14 @@ struct OpenAIDoorTests {
     @Test func `chunks are given on byte for byte, and the usage only if it was asked for`()
         async throws
     {
-        let chunks = [Self.chunk("a"), Self.chunk("b"), Self.usage, "[DONE]"]
+        let chunks = [Self.chunk("a"), Self.lastChunk, Self.usage, "[DONE]"]
         try await withUpstream { _ in
             .bytesThenHangUp(Self.stream(chunks))
         } _: { guest, _ in
             let messages = #""messages":[{"role":"user","content":"hi"}]"#
             let plain = try await ask(guest, #"{"stream":true,\#(messages)}"#)
             #expect(plain["Content-Type"] == "text/event-stream")
-            let expected = [Self.chunk("a"), Self.chunk("b"), "[DONE]"]
+            let expected = [Self.chunk("a"), Self.lastChunk, "[DONE]"]
             #expect(plain.body == expected.map { "data: \($0)\n\n" }.joined())
             #expect(try await guest.balance().available == 98)
 

@@ -57,10 +57,12 @@ struct CompletionStreamTests {
     @Test func `only the first choice is the text`() throws {
         let other =
             #"{"choices":[{"index":1,"delta":{"content":"other"},"finish_reason":"length"}]}"#
-        let (events, answer) = try Self.read(Self.body(Self.chunk("a"), other, "[DONE]"))
-        #expect(events.count == 2)
+        let (events, answer) = try Self.read(
+            Self.body(Self.chunk("a"), other, Self.chunk("", finish: "\"stop\""), other, "[DONE]")
+        )
+        #expect(events.count == 4)
         #expect(answer.text == "a")
-        #expect(answer.finishReason == nil)
+        #expect(answer.finishReason == "stop")
     }
 
     @Test func `usage in several chunks is the largest of each count`() throws {
@@ -68,7 +70,7 @@ struct CompletionStreamTests {
             Self.body(
                 Self.chunk("a", usage: Self.usage("7", "0")),
                 Self.chunk("b", usage: Self.usage("0", "2")),
-                Self.chunk("c", usage: Self.usage("-1", "1")),
+                Self.chunk("c", finish: "\"stop\"", usage: Self.usage("-1", "1")),
                 "[DONE]"
             )
         )
@@ -82,7 +84,8 @@ struct CompletionStreamTests {
         usage("\"1\"", "1"),
     ])
     func `a usage that is nonsense counts as none`(usage: String) throws {
-        let (events, answer) = try Self.read(Self.body(Self.chunk("a", usage: usage), "[DONE]"))
+        let chunk = Self.chunk("a", finish: "\"stop\"", usage: usage)
+        let (events, answer) = try Self.read(Self.body(chunk, "[DONE]"))
         #expect(events.map(\.usage) == [nil])
         #expect(answer.usage == nil)
     }
@@ -90,6 +93,11 @@ struct CompletionStreamTests {
     @Test func `the end after a finish reason is an end`() throws {
         let (_, answer) = try Self.read(Self.body(Self.chunk("a", finish: "\"length\"")))
         #expect(answer.finishReason == "length")
+    }
+
+    @Test func `a stream that is done without a finish reason is not whole`() {
+        let body = Self.body(Self.chunk("a"), "[DONE]")
+        #expect(Self.failure(body) == .unfinished)
     }
 
     @Test func `a last chunk without its empty line counts`() throws {
@@ -122,12 +130,13 @@ struct CompletionStreamTests {
     }
 
     @Test func `an error of null is none`() throws {
-        let chunk = #"{"error":null,"choices":[{"delta":{"content":"a"}}]}"#
+        let chunk = #"{"error":null,"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#
         #expect(try Self.read(Self.body(chunk, "[DONE]")).answer.text == "a")
     }
 
     @Test func `nothing is read behind the end`() throws {
-        let (events, answer) = try Self.read(Self.body(Self.chunk("a"), "[DONE]", Self.chunk("b")))
+        let last = Self.chunk("a", finish: "\"stop\"")
+        let (events, answer) = try Self.read(Self.body(last, "[DONE]", Self.chunk("b")))
         #expect(events.count == 1)
         #expect(answer.text == "a")
     }

@@ -1,5 +1,6 @@
 import HostileUpstream
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -140,6 +141,18 @@ struct UpstreamFaultTests {
             let asked = await world.ask()
             #expect(asked.error == .refused(status: 503, retryAfterSeconds: nil))
             #expect(asked.pieces.count == 2)
+        }
+    }
+
+    @Test func `a stream that is done without a finish reason has failed, with its words`()
+        async throws
+    {
+        try await UpstreamWorld.with(.noFinishReason) { world in
+            let asked = await world.ask()
+            #expect(asked.error == .unfinished)
+            #expect(asked.pieces.count == 5)
+            let attempts = world.reported.withLock(\.attempts)
+            #expect(attempts == [.init(name: "u1", outcome: .failed)])
         }
     }
 
