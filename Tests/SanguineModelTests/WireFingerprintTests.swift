@@ -233,6 +233,23 @@ extension WireFingerprintTests {
             (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
             (
                 FunctionResult(
+                    output: "becau",
+                    charged: 2,
+                    tokensRemaining: 95,
+                    held: 0,
+                    head: 7,
+                    cached: false,
+                    operation: id,
+                    finishReason: "length"
+                ),
+                """
+                {"cached":false,"charged":2,"finishReason":"length","head":7,"held":0,\
+                "operation":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa","output":"becau",\
+                "tokensRemaining":95}
+                """
+            ),
+            (
+                FunctionResult(
                     output: "because",
                     charged: 2,
                     tokensRemaining: 95,

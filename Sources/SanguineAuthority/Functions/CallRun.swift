@@ -109,7 +109,8 @@ struct CallRun: Sendable {
             let output = outcome.output
             let isLong = output.isLonger(than: WireBody.shortBytes)
             let bytes = await WireBody.perform(ifLong: isLong) { AnswerEncoder.encode(output) }
-            return .made(output: bytes, charge: charge)
+            let reason = outcome.finishReason.map { FinishReason(text: $0) }
+            return .made(output: bytes, charge: charge, reason)
         } catch {
             let progress = flight.log.progress
             if let reason = flight.cutReason {
@@ -214,9 +215,9 @@ struct CallRun: Sendable {
     private func changes(after end: FlightEnd) -> (all: [Change], row: ResultRow?) {
         var changes: [Change] = []
         if flight.isStreamed, let parts = unstored { changes.append(.put(.parts(parts.row))) }
-        guard let key, case .made(let output, _) = end, output.count <= services.keptBytes else {
-            return (changes, nil)
-        }
+        guard let key, case .made(let output, _, let reason) = end,
+            output.count <= services.keptBytes, reason?.isNatural ?? true
+        else { return (changes, nil) }
         let now = authority.clock.now()
         let row = ResultRow(
             key: key.bytes,
@@ -236,7 +237,7 @@ struct CallRun: Sendable {
 
     private func report(_ end: FlightEnd) {
         switch end {
-        case .made(_, let charge):
+        case .made(_, let charge, _):
             services.estimates.learn(charge, of: name)
             services.reports.ended(name, "succeeded")
         case .failed(let problem), .cut(let problem, _), .withdrawn(let problem):

@@ -62,6 +62,6 @@ struct CallSettlement: Sendable {
 extension FlightEnd {
     /// Bytes of the output.
     var bytes: Int {
-        if case .made(let output, _) = self { output.count } else { 0 }
+        if case .made(let output, _, _) = self { output.count } else { 0 }
     }
 }

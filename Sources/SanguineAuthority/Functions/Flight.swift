@@ -3,8 +3,8 @@ import Synchronization
 
 /// How a run of a function has ended.
 enum FlightEnd: Sendable {
-    /// It made an output, of that price.
-    case made(output: [UInt8], charge: Int64)
+    /// It made an output, of that price; the reason is `nil` if there is none.
+    case made(output: [UInt8], charge: Int64, FinishReason? = nil)
     /// It failed, and made nothing.
     case failed(Problem)
     /// It was cut short; if it was sent, what was made is charged.

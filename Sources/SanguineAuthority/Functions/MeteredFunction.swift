@@ -117,11 +117,17 @@ package struct PreparedCall: Sendable {
         package var output: JSONValue
         /// What is charged; at most what was held.
         package var charge: Int64
+        /// Why the language model stopped, in its own word; `nil` if none was asked, or it does
+        /// not say.
+        ///
+        /// An output that was cut short is given to the calls that share its run, and not kept.
+        package var finishReason: String?
 
         /// Creates the outcome.
-        package init(output: JSONValue, charge: Int64) {
+        package init(output: JSONValue, charge: Int64, finishReason: String? = nil) {
             self.output = output
             self.charge = charge
+            self.finishReason = finishReason
         }
     }
 

@@ -145,13 +145,13 @@ final class RunningCall: Sendable {
     /// - Returns: `nil` if nothing is kept of the call.
     func end(_ end: FlightEnd) -> CallEnd? {
         switch (end, terms) {
-        case (.made(let output, let charge), .price):
+        case (.made(let output, let charge, let reason), .price):
             return .succeeded(charge: charge) { [call] balance, quota in
-                AnswerEncoder.result(output, charge, false, call.operation, balance, quota)
+                AnswerEncoder.result(output, charge, false, call.operation, balance, quota, reason)
             }
-        case (.made(let output, _), .cached(let charge)):
+        case (.made(let output, _, let reason), .cached(let charge)):
             return .succeeded(charge: charge) { [call] balance, quota in
-                AnswerEncoder.result(output, charge, true, call.operation, balance, quota)
+                AnswerEncoder.result(output, charge, true, call.operation, balance, quota, reason)
             }
         case (.failed(let problem), _):
             return .failed(problem)
@@ -179,12 +179,14 @@ extension AnswerEncoder {
         _ isCached: Bool,
         _ operation: Identifier,
         _ balance: BalanceRow,
-        _ quota: Quota?
+        _ quota: Quota?,
+        _ reason: FinishReason? = nil
     ) -> [UInt8] {
-        var body = Array(
+        var body = Array(#"{"cached":\#(isCached),"charged":\#(charged)"#.utf8)
+        if let reason { body += Array(#","finishReason":"#.utf8) + encode(reason.text) }
+        body += Array(
             """
-            {"cached":\(isCached),"charged":\(charged),"head":\(balance.head),\
-            "held":\(balance.held),"operation":"\(operation)","output":
+            ,"head":\(balance.head),"held":\(balance.held),"operation":"\(operation)","output":
             """.utf8
         )
         body += output

@@ -188,6 +188,11 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
     public var operation: Identifier
     /// The daily quota after the call, where the function takes some of one.
     public var quota: Quota?
+    /// Why the language model stopped, in its own word: `stop` after a whole answer, `length` if
+    /// the limit of tokens cut it, `content_filter` if a filter did.
+    ///
+    /// `nil` for an answer of a cache, which is whole, and where the model does not say.
+    public var finishReason: String?
 
     /// Creates a result.
     public init(
@@ -198,7 +203,8 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
         head: Int64,
         cached: Bool,
         operation: Identifier,
-        quota: Quota? = nil
+        quota: Quota? = nil,
+        finishReason: String? = nil
     ) {
         self.output = output
         self.charged = charged
@@ -208,6 +214,7 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
         self.cached = cached
         self.operation = operation
         self.quota = quota
+        self.finishReason = finishReason
     }
 }
 

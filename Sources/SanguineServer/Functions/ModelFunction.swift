@@ -205,7 +205,8 @@ struct ModelCall: Sendable {
             )
             return PreparedCall.Outcome(
                 output: try output(answered.answer),
-                charge: answered.charge(pricing, size)
+                charge: answered.charge(pricing, size),
+                finishReason: answered.answer.finishReason
             )
         }
     }

@@ -104,6 +104,40 @@ struct KeptAnswerTests {
         #expect(run(await world.answer(who, "c")) == 2)
     }
 
+    @Test(arguments: ["length", "content_filter", "error", "a_reason_of_tomorrow"])
+    func `an answer that was cut short is charged and given with its reason, and not kept`(
+        reason: String
+    ) async throws {
+        let function = ScriptedFunction(
+            "f",
+            FunctionRules(price: .fixed(5).cached(1), cache: .forever)
+        ) { _, _ in .init(output: "made", charge: 5, finishReason: reason) }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        for key in ["a", "b"] {
+            let answer = await world.answer(who, key, ["q": 1])
+            #expect(answer.output == "made" && answer.charged == 5)
+            #expect(answer.body["finishReason"]?.string == reason)
+            #expect(answer.body["cached"] == false && answer.origin == .missed)
+        }
+        #expect(function.runCount == 2)
+        #expect(try await world.balance(who).available == 90)
+        #expect(await world.answer(who, "a", ["q": 1]).body["finishReason"]?.string == reason)
+    }
+
+    @Test(arguments: ["stop", "STOP", "eos", "tool_calls", nil])
+    func `an answer that came to its own end is kept`(reason: String?) async throws {
+        let function = ScriptedFunction(
+            "f",
+            FunctionRules(price: .fixed(5).cached(1), cache: .forever)
+        ) { _, _ in .init(output: "made", charge: 5, finishReason: reason) }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        #expect(await world.answer(who, "a").body["finishReason"]?.string == reason)
+        #expect(await world.answer(who, "b").charged == 1)
+        #expect(function.runCount == 1)
+    }
+
     @Test func `an answer whose day ends while it is made is given, and not kept`() async throws {
         let gate = WatchedState(false)
         var function = function(.untilMidnight)

@@ -215,6 +215,36 @@ struct FunctionRouteTests {
         }
     }
 
+    @Test(arguments: [false, true])
+    func `an answer that the model's limit cut is given with the reason, and made again`(
+        streamed: Bool
+    ) async throws {
+        try await ScriptedUpstream.with({ request in
+            let text = "No. \(request.number)"
+            let message = #"{"role":"assistant","content":"\#(text)"}"#
+            return .bytes(
+                ScriptedUpstream.json(
+                    #"{"choices":[{"message":\#(message),"finish_reason":"length"}]}"#
+                )
+            )
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+            } _: { server in
+                let guest = try await server.guest()
+                for number in 1...2 {
+                    let reply = try await guest.post(
+                        "/v1/functions/daily",
+                        #"{"input":{}}"#,
+                        headers: streamed ? ["Accept": "text/event-stream"] : [:]
+                    )
+                    #expect(reply.body.contains(#""finishReason":"length""#), "\(reply.body)")
+                    #expect(reply.body.contains(#""output":"No. \#(number)""#))
+                }
+            }
+        }
+    }
+
     @Test(arguments: [
         #"{"prompt_tokens":1,"completion_tokens":1000000}"#,
         #"{"prompt_tokens":1,"completion_tokens":21}"#,
