@@ -159,7 +159,13 @@ extension RecordQuery {
         }
         for (field, value) in request.conditions {
             guard let key = IndexKey(value) else {
-                throw Problem(.malformedRequest, "Find by shorter texts: no record has this one.")
+                throw Problem(
+                    .malformedRequest,
+                    """
+                    Find by texts of at most \(IndexKey.limit - 1) bytes: of longer ones an index \
+                    has the beginning only.
+                    """
+                )
             }
             conditions[field] = key
         }

@@ -11,10 +11,12 @@ public struct IndexKey: Hashable, Sendable, Comparable {
     /// Bytes of a key at most: one for the kind, 512 for a text or a number.
     public static let limit = 513
 
-    /// Creates the key by which a record is found that was stored before its member was an index.
+    /// Creates the key at which a record is found.
     ///
     /// A text that is too long stands by its beginning, after all texts that are no longer than
-    /// that; no request can ask for this key.
+    /// that, with others that begin alike; no list can ask for this key. A number with too many
+    /// digits stands with the missing values. Neither is refused: a record may be older than the
+    /// index, and must stay editable.
     init(ofStored value: JSONValue?) {
         if let key = IndexKey(value) {
             self = key
@@ -125,7 +127,7 @@ public struct IndexList: Hashable, Sendable {
 }
 
 extension RecordCollection {
-    /// Where a record of the collection is found, or the member whose text is too long for that.
+    /// Where a record of the collection is found, by all indexes.
     ///
     /// A record that everyone may read stands in two lists: everyone's, and its owner's, in which
     /// record mutations look.
@@ -133,30 +135,11 @@ extension RecordCollection {
         of id: RecordID,
         owner: Identifier,
         _ fields: RecordFields
-    ) -> Result<Set<IndexEntry>, Refusal> {
-        for field in indexes {
-            guard IndexKey(fields[field]) != nil else {
-                return .failure(
-                    Refusal(
-                        .invalidContent,
-                        "Keep '\(field)' within \(IndexKey.limit - 1) bytes: it is an index."
-                    )
-                )
-            }
-        }
-        return .success(storedEntries(of: id, owner: owner, fields))
-    }
-
-    /// Where a record that is stored is found, by all indexes.
-    func storedEntries(
-        of id: RecordID,
-        owner: Identifier,
-        _ fields: RecordFields
     ) -> Set<IndexEntry> {
         Set(indexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
     }
 
-    /// Where a record that is stored is found by one index.
+    /// Where a record of the collection is found by one index.
     func entries(
         of id: RecordID,
         owner: Identifier,

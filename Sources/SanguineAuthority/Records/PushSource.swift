@@ -66,13 +66,37 @@ struct PushSource: RecordSource {
     ) throws -> [RecordID] {
         let index = IndexName(collection: collection, field: field)
         guard !incomplete.contains(index) else { throw IncompleteIndex(name: index) }
-        guard let key = IndexKey(value) else { return [] }
+        let key = IndexKey(ofStored: value)
         let list = IndexList(collection, in: account, by: field)
-        var ids = Set(try reader.ids(in: list, at: key, limit: limit + changed.count))
+        let most = limit + changed.count
+        var ids = Set(try reader.ids(in: list, at: key, limit: most))
+        // Of a long text the index has the beginning only. With more records than may be read the
+        // operation is refused, so all of them stay.
+        if IndexKey(value) == nil, ids.count < most, let declared = schema.collection(collection) {
+            ids = try ids.filter { id in
+                guard let row = try row(name(of: id, in: declared)) else { return false }
+                return Self.has(row, field, value, key)
+            }
+        }
         for (name, row) in changed where name.collection == collection {
-            let found = row.isLive && IndexKey(RecordValue(json: Data(row.value))[field]) == key
+            let found = row.isLive && Self.has(row, field, value, key)
             if found { ids.insert(name.id) } else { ids.remove(name.id) }
         }
         return Array(ids.sorted().prefix(max(0, limit)))
+    }
+
+    /// Whether a record's member has the value, whose key is given.
+    private static func has(
+        _ row: RecordRow,
+        _ field: String,
+        _ value: JSONValue,
+        _ key: IndexKey
+    ) -> Bool {
+        let member = RecordValue(json: Data(row.value))[field]
+        guard IndexKey(ofStored: member) == key else { return false }
+        if case .string(let text) = value, case .string(let other)? = member {
+            return text.hasBytes(of: other)
+        }
+        return true
     }
 }

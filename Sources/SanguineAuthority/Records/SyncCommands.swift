@@ -309,7 +309,7 @@ struct PushDraft {
         if let old, old.isLive {
             // One that is no JSON was indexed without its members, and can be deleted only.
             let fields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
-            unindexed = collection.storedEntries(of: key.id, owner: balance.account, fields)
+            unindexed = collection.entries(of: key.id, owner: balance.account, fields)
         }
         guard let value else {
             guard old?.isLive == true else { return nil }
@@ -323,7 +323,7 @@ struct PushDraft {
             createdAt: collection.isStamped ? createdAt : nil
         )
         if let old, old.isLive, old.value == json { return nil }
-        let indexed = try collection.entries(of: key.id, owner: balance.account, fields).get()
+        let indexed = collection.entries(of: key.id, owner: balance.account, fields)
         return Edit(
             name: name,
             old: old,
