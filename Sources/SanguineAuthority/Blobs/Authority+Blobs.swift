@@ -71,12 +71,14 @@ extension Authority {
 
     /// Removes files that no account has, and that were kept so long ago that nobody is about to.
     ///
-    /// - Parameter limit: How many files are looked at; the next time goes on from there.
+    /// - Parameters:
+    ///   - limit: How many files are looked at; the next time goes on from there.
+    ///   - moment: The time by which they are old. Default: what the clock shows.
     /// - Returns: How many were removed.
     /// - Throws: `overloaded` or `internal_fault` for a storage that fails; the next time begins
     ///   where this one did.
-    func sweepBlobs(limit: Int) async throws(Problem) -> Int {
-        let horizon = clock.now() - settings.blobGrace
+    func sweepBlobs(limit: Int, asOf moment: Timestamp? = nil) async throws(Problem) -> Int {
+        let horizon = (moment ?? clock.now()) - settings.blobGrace
         let start = blobSweep.position
         let kept = try await read { storage throws(StorageError) in
             try await storage.blobs.kept(before: horizon, after: start, limit: limit)

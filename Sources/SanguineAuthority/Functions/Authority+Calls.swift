@@ -281,14 +281,16 @@ extension Authority {
     ///   - limit: How many rows of each kind, and files, at most. Default: 1,000.
     ///   - begin: When the oldest run began that makes parts now: later ones stay. Default: none
     ///     does.
+    ///   - moment: The time by which things are old. Default: what the clock shows.
     /// - Returns: How many rows and files were dropped.
     /// - Throws: `overloaded` or `internal_fault` for a storage that fails.
     @discardableResult
     public func sweep(
         limit: Int = 1_000,
-        keepingPartsSince begin: Timestamp? = nil
+        keepingPartsSince begin: Timestamp? = nil,
+        asOf moment: Timestamp? = nil
     ) async throws(Problem) -> Int {
-        let now = clock.now()
+        let now = moment ?? clock.now()
         let horizon = SweepHorizon(
             answers: now - settings.answersKept,
             sessions: now - settings.endedSessionsKept,
@@ -300,7 +302,7 @@ extension Authority {
         let rows = try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)
         }
-        return rows + (try await sweepBlobs(limit: limit))
+        return rows + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
     /// Recomputes every balance from its entries.

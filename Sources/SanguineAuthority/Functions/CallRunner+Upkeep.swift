@@ -1,4 +1,5 @@
 package import SanguineModel
+import Synchronization
 
 // Work that is done again and again.
 extension CallRunner {
@@ -68,11 +69,15 @@ extension CallRunner {
 
     /// Drops what has served its time, but for the parts of streams that are read now.
     ///
+    /// By a wall clock that has just jumped ahead nothing is old; see ``ConfirmedTime``.
+    ///
     /// - Returns: How many rows and files were dropped.
     package func sweep(limit: Int) async throws(Problem) -> Int {
-        try await services.authority.sweep(
+        let (clock, uptime) = (services.authority.clock, services.uptime())
+        return try await services.authority.sweep(
             limit: limit,
-            keepingPartsSince: services.calls.oldestRun
+            keepingPartsSince: services.calls.oldestRun,
+            asOf: sweepTime.withLock { $0.read(clock.now(), at: uptime) }
         )
     }
 

@@ -1,4 +1,5 @@
 package import SanguineModel
+import Synchronization
 
 /// Runs metered functions: accepts, calls, settles.
 ///
@@ -95,6 +96,8 @@ package final class CallRunner: Sendable {
     let services: RunServices
     let limits: Limits
     let functions: @Sendable () -> [any MeteredFunction]
+    /// The time by which the sweep goes.
+    let sweepTime = Mutex(ConfirmedTime())
     private let expiryInterval: Duration
     private let repeats = RepeatGuard()
     /// The calls that are accepted and not settled.

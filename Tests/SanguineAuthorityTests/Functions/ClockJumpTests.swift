@@ -121,8 +121,51 @@ struct ClockJumpTests {
         gate.open()
         #expect(try await events.read().body["charged"] == 405)
         world.wall.advance(by: .seconds(10 * 86_400))
+        world.delay.advance(by: .seconds(10 * 86_400))
         _ = try await world.runner.sweep(limit: 100)
         #expect(try await world.authority.parts(of: run, from: 0, limit: 1).isEmpty)
+    }
+
+    @Test func `a clock that is three days ahead for a while takes no answer from a repetition`()
+        async throws
+    {
+        let world = CallWorld()
+        let who = try await world.account(tokens: 100)
+        let spend = Submission("spend", SpendRequest(amount: 3, reason: "tea"))
+        let first = try await world.authority.spend(who.account, spend)
+        #expect(try await world.runner.sweep(limit: 100) == 0)
+        world.wall.advance(by: .seconds(3 * 86_400))
+        for _ in 1...23 {
+            #expect(try await world.runner.sweep(limit: 100) == 0)
+            world.wall.advance(by: .seconds(3_600))
+            world.delay.advance(by: .seconds(3_600))
+        }
+        world.wall.advance(by: .seconds(-3 * 86_400))
+        #expect(try await world.runner.sweep(limit: 100) == 0)
+        let again = try await world.authority.spend(who.account, spend)
+        #expect(again.replayed && again.stored == first.stored)
+        #expect(try await world.balance(who).available == 97)
+    }
+
+    @Test func `a jump of the clock counts for the sweep after it has lasted for a day`()
+        async throws
+    {
+        let world = CallWorld()
+        let who = try await world.account(tokens: 100)
+        let spend = Submission("spend", SpendRequest(amount: 3, reason: "tea"))
+        _ = try await world.authority.spend(who.account, spend)
+        _ = try await world.runner.sweep(limit: 100)
+        world.wall.advance(by: .seconds(3 * 86_400))
+        #expect(try await world.runner.sweep(limit: 100) == 0)
+        world.wall.advance(by: .seconds(86_400))
+        world.delay.advance(by: .seconds(86_400))
+        #expect(try await world.runner.sweep(limit: 100) == 1)
+        // The answer is gone; that it was charged is still known.
+        let problem = await #expect(throws: Problem.self) {
+            try await world.authority.spend(who.account, spend)
+        }
+        #expect(problem?.code == .idempotencyExpired)
+        #expect(try await world.balance(who).available == 97)
     }
 
     @Test func `a file that is being added outlives a jump`() async throws {

@@ -213,8 +213,10 @@ struct IdempotencyTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await guest.spend(1, key: "k").status == 200)
-            server.setup.wall.advance(by: .seconds(48 * 3_600 + 1))
             let delay = server.setup.delay
+            try await delay.waitForSleepers(1)
+            server.setup.wall.advance(by: .seconds(48 * 3_600 + 1))
+            delay.advance(by: .seconds(48 * 3_600 + 1))
             // The sweep comes with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
                 try await delay.waitForSleepers(1)
