@@ -19,7 +19,8 @@ struct SanguineTool: AsyncParsableCommand {
             CommandGroup(
                 name: "Support:",
                 subcommands: [
-                    Doctor.self, Backup.self, Restore.self, Ledger.self, AccountCommand.self,
+                    Doctor.self, Backup.self, Restore.self, EpochCommand.self, Ledger.self,
+                    AccountCommand.self,
                 ]
             ),
             CommandGroup(

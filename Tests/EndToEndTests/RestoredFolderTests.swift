@@ -61,6 +61,50 @@ extension EndToEnd {
             }
         }
 
+        @Test func `after an epoch is renewed a device reads again from the start`() async throws {
+            try await TemporaryFolder.with { data in
+                let renew = { @Sendable in
+                    try await Tool.with(["epoch", "renew", "--json", "--data", data.path]) {
+                        try await $0.ended()
+                    }
+                }
+                let none = try await renew()
+                #expect(none.status == 1 && none.output.isEmpty)
+                let device = "a-device-of-a-machine"
+                let before = try await ServeProcess.with(data: data) { server in
+                    let guest = try await server.api.guest(device)
+                    let busy = try await renew()
+                    #expect(busy.status == 1 && busy.errors.contains("is in use"), "\(busy.errors)")
+                    let pull = try await server.api.send(
+                        .GET,
+                        "/v1/sync/pull?since=0",
+                        token: guest.token
+                    )
+                    #expect(try await server.stop().status == 0)
+                    return try pull.decode(PullAnswer.self)
+                }
+                let renewed = try await renew()
+                #expect(renewed.status == 0, "\(renewed.errors)")
+                let output = Data(renewed.output.utf8)
+                let report = try JSONDecoder().decode(JSONValue.self, from: output)
+                try await ServeProcess.with(data: data) { server in
+                    let guest = try await server.api.guest(device)
+                    let epoch = try #require(before.epoch)
+                    let pull = try await server.api.send(
+                        .GET,
+                        "/v1/sync/pull?since=\(before.next)&epoch=\(epoch)",
+                        token: guest.token
+                    )
+                    let answer = try pull.decode(PullAnswer.self)
+                    #expect(answer.reset && answer.epoch != epoch)
+                    #expect(report["epoch"]?.string == answer.epoch?.description)
+                    #expect(report["folder"]?.string == data.standardizedFileURL.path)
+                    let ended = try await server.stop()
+                    #expect(ended.status == 0 && !ended.errors.contains("a new epoch"))
+                }
+            }
+        }
+
         /// The ids of the notes that the device shows after the body.
         @discardableResult
         private static func notes(

@@ -1,0 +1,42 @@
+import ArgumentParser
+import Foundation
+import SanguineSQLite
+
+/// `sanguine epoch`.
+struct EpochCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "epoch",
+        abstract: "Tell devices that a data folder went back to an earlier state.",
+        subcommands: [Renew.self]
+    )
+
+    /// `sanguine epoch renew`.
+    struct Renew: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Give the data a new epoch, after a snapshot of the machine was restored.",
+            discussion: """
+                Stop the server first. Every device reads again from the start, and sends again \
+                what the data no longer has. 'sanguine restore' does this by itself.
+                """
+        )
+
+        @OptionGroup var data: DataOptions
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        private struct Report: Encodable {
+            var folder: String
+            var epoch: String
+        }
+
+        func run() async throws {
+            let folder = try data.usableFolder(writing: true)
+            let epoch = try SQLiteStorage.assignNewEpoch(at: folder)
+            let path = folder.standardizedFileURL.path
+            if json { return try Output.write(json: Report(folder: path, epoch: "\(epoch)")) }
+            try Output.write("\(path) has the new epoch \(epoch)")
+            try Output.write("every device reads again from the start")
+        }
+    }
+}
