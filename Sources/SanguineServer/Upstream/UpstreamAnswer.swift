@@ -68,7 +68,7 @@ extension UpstreamEvent {
         else { return nil }
         let pieces = choices.map { choice -> JSONValue in
             guard case .object(var piece) = choice else { return choice }
-            piece["delta"] = piece.removeValue(forKey: "message")
+            piece["delta"] = piece.removeValue(forKey: "message").map(Self.delta)
             return .object(piece)
         }
         members["choices"] = .array(pieces)
@@ -78,6 +78,19 @@ extension UpstreamEvent {
             text: answer.text,
             usage: answer.usage
         )
+    }
+
+    /// A message as a chunk has it: readers put calls of tools together by their places.
+    private static func delta(_ message: JSONValue) -> JSONValue {
+        guard case .object(var members) = message, case .array(let calls) = members["tool_calls"]
+        else { return message }
+        let placed = calls.enumerated().map { place, call -> JSONValue in
+            guard case .object(var call) = call else { return call }
+            call["index"] = .integer(Int64(place))
+            return .object(call)
+        }
+        members["tool_calls"] = .array(placed)
+        return .object(members)
     }
 }
 
@@ -127,7 +140,11 @@ public struct UpstreamAnswer: Hashable, Sendable {
     init?(body: [UInt8], to request: UpstreamRequest) {
         // The bytes are bounded already, and what was paid for is not refused for its structure.
         let limits = JSONParser.Limits.stored
-        guard let json = try? JSONParser.parse(body, limits: limits).value else { return nil }
+        guard let document = try? JSONParser.parse(body, limits: limits) else { return nil }
+        // What is passed on is written again, and would lack the members with names that are too
+        // long to be read.
+        if request.isPassedOn, document.hasHidden { return nil }
+        let json = document.value
         if case .embeddings = request {
             guard case .array = json["data"] else { return nil }
             let usage = UpstreamUsage(json["usage"], isEmbedding: true)

@@ -93,6 +93,11 @@ extension UpstreamRequest {
         if case .embeddings = self { false } else { true }
     }
 
+    /// Whether the caller has written it, and reads the upstream's JSON.
+    var isPassedOn: Bool {
+        if case .prompt = self { false } else { true }
+    }
+
     /// The body that is sent: the same bytes for the same request.
     func body(model: String, streamed: Bool) -> [UInt8] {
         var members: [String: JSONValue]

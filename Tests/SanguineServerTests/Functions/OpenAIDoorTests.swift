@@ -168,6 +168,45 @@ struct OpenAIDoorTests {
         }
     }
 
+    @Test func `a call of a tool that comes in one piece has its place in the chunk`()
+        async throws
+    {
+        let call = #"{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}"#
+        let message = #"{"role":"assistant","content":null,"tool_calls":[\#(call)]}"#
+        try await withUpstream { _ in
+            .bytes(
+                ScriptedUpstream.json(
+                    #"{"choices":[{"message":\#(message),"finish_reason":"tool_calls"}]}"#
+                )
+            )
+        } _: { guest, _ in
+            let reply = try await ask(
+                guest,
+                #"{"stream":true,"messages":[{"role":"user","content":"hi"}]}"#
+            )
+            #expect(reply.body.contains(#""id":"t","index":0,"type":"function""#), "\(reply.body)")
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `an answer with names that are too long is refused, and not passed on without them`(
+        streamed: Bool
+    ) async throws {
+        let name = String(repeating: "x", count: WireLimits.memberNameBytes + 1)
+        let message = #"{"role":"assistant","content":"Yes.","\#(name)":1}"#
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.json(#"{"choices":[{"message":\#(message)}]}"#))
+        } _: { guest, _ in
+            let reply = try await ask(
+                guest,
+                #"{"stream":\#(streamed),"messages":[{"role":"user","content":"hi"}]}"#
+            )
+            #expect(reply.body.contains(#""code":"upstream_failed""#), "\(reply.body)")
+            #expect(!reply.body.contains("Yes."))
+            #expect(try await guest.balance().available == 100)
+        }
+    }
+
     @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
         try await withUpstream { _ in
             .bytesThenHangUp(Self.stream([Self.chunk("a"), Self.chunk("b")]))
