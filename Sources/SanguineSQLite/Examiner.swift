@@ -28,7 +28,8 @@ final class Examiner: Sendable {
     private let folder: DataFolder
     private let options: SQLiteStorageOptions
     private let schema: Schema
-    private let comparesFeeds: Bool
+    private let parts: Set<Part>
+    private let isClosed: @Sendable () -> Bool
     private let state = Mutex(State())
     private let isStopped = Atomic(false)
 
@@ -38,14 +39,17 @@ final class Examiner: Sendable {
     ///   - folder: What it reads.
     ///   - options: How it connects.
     ///   - schema: The schema that the database must have.
-    ///   - comparesFeeds: Whether it compares counters with what they count, too. Default: no.
+    ///   - parts: What is read. Default: all that may be damaged.
+    ///   - isClosed: Whether it must end, as after ``stop()``; asked now and then. Default: no.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
         schema: Schema,
-        comparesFeeds: Bool = false
+        parts: Set<Part> = [.pages, .ledger, .files],
+        unless isClosed: @escaping @Sendable () -> Bool = { false }
     ) {
-        self.comparesFeeds = comparesFeeds
+        self.parts = parts
+        self.isClosed = isClosed
         self.folder = folder
         self.options = options
         self.schema = schema
@@ -67,6 +71,15 @@ final class Examiner: Sendable {
         } onCancel: { [self] in
             stop()
         }
+    }
+
+    /// Recomputes every balance, for a caller that asks for nothing else.
+    ///
+    /// - Throws: As ``examine()``, and ``StorageError/damaged(_:)``.
+    func ledger() async throws(StorageError) -> LedgerReport {
+        let report = try await examine()
+        if let finding = report.pages.first { throw .damaged(finding) }
+        return report.ledger
     }
 
     /// Examines the folder.
@@ -92,7 +105,7 @@ final class Examiner: Sendable {
         }
         switch result {
         case .success(let report): return report
-        case .failure where isStopped.load(ordering: .acquiring): throw .closed
+        case .failure where mustStop: throw .closed
         case .failure(let failure): throw failure.asStorageError
         }
     }
@@ -104,7 +117,7 @@ final class Examiner: Sendable {
     private func interruptWhenStopped(_ database: Database) {
         guard let handle = database.sqliteConnection else { return }
         database.trace { [self] _ in
-            if isStopped.load(ordering: .acquiring) { sqlite3_interrupt(handle) }
+            if mustStop { sqlite3_interrupt(handle) }
         }
     }
 
@@ -113,61 +126,46 @@ final class Examiner: Sendable {
             throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
         }
         var report = DataExamination()
-        if let finding = try unlessDamaged({ () throws(SQLFailure) in
+        try examine(.pages, &report) { report throws(SQLFailure) in
             report.pages = try Integrity.findings(handle, in: folder)
-        }) {
-            report.pages.append(finding)
         }
-        try begin(.ledger)
-        if let finding = try unlessDamaged({ () throws(SQLFailure) in
+        try examine(.ledger, &report) { report throws(SQLFailure) in
             var verifier = try LedgerVerifier(database)
-            let isStopped = { self.isStopped.load(ordering: .relaxed) }
-            report.ledger = try verifier.verify(unless: isStopped) ?? report.ledger
-        }) {
-            report.pages.append(finding)
+            report.ledger = try verifier.verify { mustStop } ?? report.ledger
         }
-        if comparesFeeds {
-            try begin(.feeds)
-            if let finding = try unlessDamaged({ () throws(SQLFailure) in
-                var check = try FeedCheck(on: handle)
-                report.feeds = try check.run { [self] in isStopped.load(ordering: .relaxed) }
-            }) {
-                report.pages.append(finding)
-            }
+        try examine(.feeds, &report) { report throws(SQLFailure) in
+            var check = try FeedCheck(on: handle)
+            report.feeds = try check.run { mustStop }
         }
-        try begin(.files)
-        if let finding = try unlessDamaged({ () throws(SQLFailure) in
+        try examine(.files, &report) { report throws(SQLFailure) in
             guard schema.hasBlobs else { return }
-            report.files = try FileCheck(of: folder, on: handle).run { [self] in
-                isStopped.load(ordering: .relaxed)
-            }
-        }) {
-            report.pages.append(finding)
+            report.files = try FileCheck(of: folder, on: handle).run { mustStop }
         }
         try checkStopped()
         return report
     }
 
-    /// Performs the body, and returns its failure if that is damage.
-    private func unlessDamaged(
-        _ body: () throws(SQLFailure) -> Void
-    ) throws(SQLFailure) -> String? {
+    /// Reads a part if it was asked for; what the part fails with is a finding if it is damage.
+    private func examine(
+        _ part: Part,
+        _ report: inout DataExamination,
+        _ body: (inout DataExamination) throws(SQLFailure) -> Void
+    ) throws(SQLFailure) {
+        guard parts.contains(part) else { return }
+        try checkStopped()
+        state.withLock { $0.part = part }
         do {
-            try body()
-            return nil
+            try body(&report)
         } catch {
             guard case .damaged(let reason) = error.asStorageError else { throw error }
-            return reason
+            report.pages.append(reason)
         }
     }
 
-    private func begin(_ part: Part) throws(SQLFailure) {
-        try checkStopped()
-        state.withLock { $0.part = part }
-    }
+    private var mustStop: Bool { isStopped.load(ordering: .acquiring) || isClosed() }
 
     private func checkStopped() throws(SQLFailure) {
-        guard !isStopped.load(ordering: .acquiring) else {
+        guard !mustStop else {
             throw SQLFailure(code: SQLITE_INTERRUPT, message: "stopped")
         }
     }

@@ -107,38 +107,3 @@ struct LedgerVerifier {
         nextHold = try holds.step() ? (try holds.identifier(0), holds.integer(1)) : nil
     }
 }
-
-extension LedgerVerifier {
-    /// Goes through the ledger on a connection of its own, so that no other read waits for it.
-    static func verify(
-        in folder: DataFolder,
-        options: SQLiteStorageOptions,
-        schema: Schema,
-        unless shouldStop: @escaping @Sendable () -> Bool = { false }
-    ) async throws(StorageError) -> LedgerReport {
-        let database: DatabaseQueue
-        do throws(SQLiteStorageError) {
-            database = try Connections.reader(in: folder, options: options, schema: schema)
-        } catch {
-            throw .failed(error.description)
-        }
-        let result = await withCheckedContinuation {
-            (caller: CheckedContinuation<Result<LedgerReport?, StorageError>, Never>) in
-            database.asyncUnsafeRead { database in
-                guard case .success(let database) = database else {
-                    return caller.resume(returning: .failure(.closed))
-                }
-                do throws(SQLFailure) {
-                    var verifier = try LedgerVerifier(database)
-                    caller.resume(returning: .success(try verifier.verify(unless: shouldStop)))
-                } catch {
-                    caller.resume(returning: .failure(error.asStorageError))
-                }
-            }
-        }
-        // A connection that reads has nothing to lose.
-        try? database.close()
-        guard let report = try result.get() else { throw .closed }
-        return report
-    }
-}

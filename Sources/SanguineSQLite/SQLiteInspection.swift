@@ -50,12 +50,6 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Recomputes every balance from its transfers, on one snapshot.
-    public func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await readers.read { _ throws(SQLFailure) in }  // Throws if this was closed.
-        return try await LedgerVerifier.verify(in: folder, options: options, schema: schema)
-    }
-
     /// Whether there is an account.
     public func hasAccounts() async throws(StorageError) -> Bool {
         try await readers.read { connection throws(SQLFailure) in
@@ -81,7 +75,7 @@ public final class SQLiteInspection: Sendable {
             of: folder,
             options: options,
             schema: schema,
-            comparesFeeds: true
+            parts: [.pages, .ledger, .feeds, .files]
         )
         return try await examiner.examine()
     }

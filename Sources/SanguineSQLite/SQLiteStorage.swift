@@ -240,12 +240,14 @@ public final class SQLiteStorage: Storage {
     /// Stops with ``StorageError/closed`` when the storage is closed meanwhile.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
         try checkOpen()
-        return try await LedgerVerifier.verify(
-            in: folder,
+        let examiner = Examiner(
+            of: folder,
             options: options,
             schema: schema,
+            parts: [.ledger],
             unless: { [weak self] in self?.isClosed.load(ordering: .relaxed) ?? true }
         )
+        return try await examiner.ledger()
     }
 
     /// Whether there is an account.

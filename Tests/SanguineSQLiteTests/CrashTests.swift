@@ -111,9 +111,9 @@ struct CrashTests {
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.spend(from: account, key: "a")
         let inspection = try SQLiteStorage.inspect(folder: folder.url)
-        #expect(try await inspection.verifyLedger().transfers == 2)
+        #expect(try await inspection.examine().ledger.transfers == 2)
         try await storage.spend(from: account, key: "b")
-        #expect(try await inspection.verifyLedger().transfers == 3)
+        #expect(try await inspection.examine().ledger.transfers == 3)
         let loaded = try await inspection.load([.balance(account), .account(account)])
         #expect(loaded.balance(account)?.available == 999_998)
         #expect(try await inspection.transfers(of: account, limit: 10).count == 3)
@@ -122,7 +122,7 @@ struct CrashTests {
         await #expect(throws: StorageError.closed) {
             try await inspection.load([.balance(account)])
         }
-        await #expect(throws: StorageError.closed) { try await inspection.verifyLedger() }
+        await #expect(throws: StorageError.closed) { try await inspection.examine().ledger }
         try await storage.spend(from: account, key: "c")
         await storage.close()
     }
@@ -144,7 +144,8 @@ struct CrashTests {
         let before = try names.map { try Data(contentsOf: copy.file($0)) }
         let inspection = try SQLiteStorage.inspect(folder: copy.url)
         #expect(
-            try await inspection.verifyLedger() == .init(accounts: 1, transfers: 2, differences: [])
+            try await inspection.examine().ledger
+                == .init(accounts: 1, transfers: 2, differences: [])
         )
         await inspection.close()
         #expect(try names.map { try Data(contentsOf: copy.file($0)) } == before)
@@ -159,7 +160,7 @@ struct CrashTests {
         try await storage.onWriter("UPDATE balances SET available = available + 1")
         await storage.close()
         let inspection = try SQLiteStorage.inspect(folder: folder.url)
-        let report = try await inspection.verifyLedger()
+        let report = try await inspection.examine().ledger
         #expect(report.differences.map(\.account) == [account])
         await inspection.close()
     }

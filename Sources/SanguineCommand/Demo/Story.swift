@@ -167,7 +167,7 @@ struct Story: Sendable {
     private func verify() async throws {
         try timeline.chapter("The books")
         let inspection = try SQLiteStorage.inspect(folder: serverFolder)
-        let report = try await inspection.verifyLedger()
+        let report = try await inspection.examine().ledger
         await inspection.close()
         try expect(report.differences.isEmpty, "The ledger does not add up: \(report.differences).")
         try expect(report.accounts == 1, "There are \(report.accounts) accounts, and one guest.")

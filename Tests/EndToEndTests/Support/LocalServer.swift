@@ -105,7 +105,7 @@ extension LocalServer {
     /// The ledger recomputed, by a connection of its own beside the server's.
     func audit() async throws -> LedgerReport {
         let inspection = try SQLiteStorage.inspect(folder: folder)
-        let report = try await inspection.verifyLedger()
+        let report = try await inspection.examine().ledger
         await inspection.close()
         return report
     }
