@@ -220,6 +220,50 @@ extension EndToEnd {
             }
         }
 
+        @Test func `a guest of an old client folder comes back after the end of the session`()
+            async throws
+        {
+            try await OldFolders.with { old in
+                try await Self.endSessions(in: old)
+                try await LocalServer.with(folder: old.data, clock: old.clock) { server in
+                    for _ in 1...2 {
+                        let client = try OldFolders.client(
+                            old.client,
+                            port: server.port,
+                            clock: old.clock
+                        )
+                        defer { client.close() }
+                        try await client.synchronize()
+                        try await eventually("all operations sent") {
+                            client.outbox.summary.unsent == 0
+                        }
+                        #expect(client.accountId == old.facts.clientAccount)
+                        #expect(client.record(OldNote.self, old.facts.settled)?.text == "Oat milk")
+                    }
+                    let guest = try await server.api.guest(of: old.client)
+                    #expect(guest.account == old.facts.clientAccount)
+                    let ledger = try await server.api.ledger(of: guest)
+                    #expect(ledger.map(\.amount) == [100, -2])
+                }
+            }
+        }
+
+        /// Ends every session on the server, and checks that the client's names no device.
+        private static func endSessions(in old: OldFolders) async throws {
+            let server = try DatabaseQueue(path: old.data.appending(path: "sanguine.sqlite").path)
+            try await server.write { try $0.execute(sql: "DELETE FROM sessions") }
+            try server.close()
+            let file = old.client.appending(path: "users/1/sanguine-client.sqlite")
+            let client = try DatabaseQueue(path: file.path)
+            let session = try await client.read {
+                try Data.fetchOne($0, sql: "SELECT data FROM state WHERE name = 'session'")
+            }
+            try client.close()
+            let stored = try JSONDecoder().decode(JSONValue.self, from: try #require(session))
+            #expect(stored["account"]?.string == old.facts.clientAccount.description)
+            #expect(stored["guestDevice"] == nil)
+        }
+
         /// Runs a server on the old data folder, shortly after that was made.
         private static func withServer(
             _ body: @Sendable (OldFolders, API, API.Guest) async throws -> Void
