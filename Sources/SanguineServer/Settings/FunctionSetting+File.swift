@@ -109,9 +109,12 @@ extension FunctionSetting {
             case .shares: "members of 'inputs', for the audience public"
             case .payer: "first, each; for a function with a cache"
             case .streams: "true, false"
-            case .onDisconnect: "drain, stop; for a function that streams"
+            case .onDisconnect:
+                "drain (default: the answer is made to its end, kept and charged) or stop (what "
+                    + "came is charged, the rest is not made); for a function that streams"
             case .version: "1 to 200 characters, for a function with a cache"
-            case .maxOutputTokens: "a whole number from 1 to 1000000"
+            case .maxOutputTokens:
+                "a whole number from 1 to 1000000; an answer that it cuts is not kept by 'cache'"
             case .systemPrompt, .prompt:
                 "at most \(Self.promptCharacters) characters, for a function of kind upstream, "
                     + "with {{places}} for members of 'inputs' and {{settings.<name>}} for "
@@ -123,8 +126,10 @@ extension FunctionSetting {
             case .attachmentTypes: "types such as image/jpeg, beside 'attachments.count'"
             case .attachmentTokens: "a whole number from 1 to 10000000, beside 'attachments.count'"
             case .inputBytes: "a whole number from 1 to 268435456"
-            case .running, .runningPerAccount, .repeatsPerMinute, .drains:
+            case .running, .runningPerAccount, .repeatsPerMinute:
                 "a whole number from 1 to 1000000"
+            case .drains:
+                "a whole number from 1 to 1000000; further streams without a reader are stopped"
             case .timeout: "a duration from 10ms to 1h"
             }
         }
