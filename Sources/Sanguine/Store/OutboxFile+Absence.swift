@@ -3,9 +3,10 @@ import SanguineModel
 
 /// What an outbox keeps of a user who has left, and for how long.
 extension OutboxFile {
-    /// Leaves what waits for the user's return, and no trace of anything else: the user is gone.
+    /// Leaves what waits for the user's return, and nothing else: the user is gone.
     ///
-    /// What the authority has done is over: the records that would settle it are removed as well.
+    /// ``rewrite()`` removes the traces. What the authority has done is over: the records that
+    /// would settle it are removed as well.
     ///
     /// - Parameters:
     ///   - time: For how long what waits is kept; if that is not positive, nothing is left.
@@ -13,24 +14,23 @@ extension OutboxFile {
     /// - Returns: Whether something waits.
     /// - Throws: What the database threw, or ``StoreError/closed``.
     func leave(for time: Duration, at now: Timestamp) throws -> Bool {
-        let waits = try transaction { database in
+        try transaction { database in
             try Self.write(KeptTime(seenAt: now), for: time, in: database)
             return try Self.leave(nothing: time <= .zero, in: database)
         }
-        if waits { try rewrite() }
-        return waits
     }
 
     /// Counts the time for which what waits is kept, and removes everything when it is over.
     ///
     /// Finishes a ``leave(for:at:)`` that a death has cut off; one that did not begin counts from
-    /// now, for ``ClientLimits/waitingOperationsKept``.
+    /// now, for ``ClientLimits/waitingOperationsKept``. What is removed leaves traces until
+    /// ``rewrite()``.
     ///
     /// - Parameter now: What the device's clock says, which may be wrong, see ``KeptTime``.
     /// - Returns: Whether something waits.
     /// - Throws: What the database threw, or ``StoreError/closed``.
     func keep(at now: Timestamp) throws -> Bool {
-        let (waits, hasChanged) = try transaction { database in
+        try transaction { database in
             let row = try GRDB.Row.fetchOne(
                 database,
                 sql: "SELECT kept_for, counted, doubted, lasted, seen_at FROM absence"
@@ -41,12 +41,8 @@ extension OutboxFile {
             var kept = row.map { KeptTime($0) } ?? KeptTime()
             kept.read(now)
             try Self.write(kept, for: time, in: database)
-            let before = database.totalChangesCount
-            let waits = try Self.leave(nothing: kept.counted >= time, in: database)
-            return (waits, database.totalChangesCount > before)
+            return try Self.leave(nothing: kept.counted >= time, in: database)
         }
-        if waits, hasChanged { try rewrite() }
-        return waits
     }
 
     private static func write(

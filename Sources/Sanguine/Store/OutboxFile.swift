@@ -240,10 +240,13 @@ final class OutboxFile: Sendable {
     /// What is there already is left as it is: a death may have come between this and the other
     /// file's removal.
     ///
+    /// On disk when it returns, because the other file is removed next.
+    ///
     /// - Parameters:
     ///   - other: The file of an earlier stay.
     ///   - kind: Which kind. Default: both.
-    /// - Throws: What a database threw; then nothing was taken over.
+    /// - Throws: What a database threw; then nothing was taken over. After the commit nothing
+    ///   throws: operations that were taken over must not be taken over once more.
     func takeOver(_ other: OutboxFile, _ kind: Kind? = nil) throws {
         let rows = try other.read { database in
             try GRDB.Row.fetchAll(
@@ -253,7 +256,7 @@ final class OutboxFile: Sendable {
             )
         }
         guard !rows.isEmpty else { return }
-        try transaction { database in
+        try flushedTransaction { database in
             for row in rows {
                 try database.execute(
                     sql: """
@@ -267,22 +270,26 @@ final class OutboxFile: Sendable {
                 )
             }
         }
-        // The other file was flushed long ago, and is removed now.
-        try checkpoint(try folders?.lock())
     }
 
-    /// Removes operations of one kind.
-    func remove(_ kind: Kind) throws {
+    /// Removes operations; ``rewrite()`` removes their traces.
+    ///
+    /// - Parameter kind: Which kind. Default: both.
+    /// - Throws: What the database threw; then nothing was removed.
+    func remove(_ kind: Kind? = nil) throws {
         try transaction { database in
             try database.execute(
-                sql: "DELETE FROM operation WHERE kind = ?",
-                arguments: [kind.rawValue]
+                sql: "DELETE FROM operation WHERE ? IS NULL OR kind = ?",
+                arguments: [kind?.rawValue, kind?.rawValue]
             )
         }
-        try rewrite()
     }
 
     /// Leaves no trace of what is over.
+    ///
+    /// A call of its own: if it fails, what was removed before is gone all the same.
+    ///
+    /// - Throws: What the database threw, or ``UserFolders/IsLocked``.
     func rewrite() throws {
         guard folder != nil else { return }
         let lock = try folders?.lock()
@@ -393,6 +400,21 @@ final class OutboxFile: Sendable {
 
     func transaction<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try writing { try $0.write(body) }
+    }
+
+    /// A transaction that is on disk when it returns, and did not happen if that fails.
+    private func flushedTransaction(_ body: (Database) throws -> Void) throws {
+        try writing { queue in
+            try queue.writeWithoutTransaction { database in
+                try database.execute(sql: "PRAGMA synchronous = FULL")
+                // Without it later commits are flushed as well, which is slower and no less safe.
+                defer { try? database.execute(sql: "PRAGMA synchronous = NORMAL") }
+                try database.inTransaction(.immediate) {
+                    try body(database)
+                    return .commit
+                }
+            }
+        }
     }
 
     /// Keeps the app's checkpoints away while a companion writes, until the lock is closed; `nil`

@@ -78,20 +78,20 @@ extension RecordsFile {
     }
 
     /// Removes spaces that nobody reads any more.
-    func sweep() throws {
-        try write { database in
-            let unused = """
-                SELECT number FROM space WHERE number NOT IN (SELECT space FROM base)
-                AND number NOT IN (SELECT space FROM restore)
+    func sweep() throws { try write(Self.sweep) }
+
+    private static func sweep(_ database: Database) throws {
+        let unused = """
+            SELECT number FROM space WHERE number NOT IN (SELECT space FROM base)
+            AND number NOT IN (SELECT space FROM restore)
+            """
+        try database.execute(
+            sql: """
+                DELETE FROM record WHERE space IN (\(unused));
+                DELETE FROM record_index WHERE space IN (\(unused));
+                DELETE FROM space WHERE number IN (\(unused));
                 """
-            try database.execute(
-                sql: """
-                    DELETE FROM record WHERE space IN (\(unused));
-                    DELETE FROM record_index WHERE space IN (\(unused));
-                    DELETE FROM space WHERE number IN (\(unused));
-                    """
-            )
-        }
+        )
     }
 
     // MARK: - Restoring
@@ -142,10 +142,10 @@ extension RecordsFile {
             let space = try Self.newSpace(in: database)
             for range in ranges { try Self.put(range, of: space, in: database) }
             try put(page, in: space, database)
+            try Self.sweep(database)
             return space
         }
         checkpoint()
-        try sweep()
         return Restore(space: space, epoch: epoch, ranges: ranges)
     }
 
@@ -237,7 +237,7 @@ extension RecordsFile {
     func abandonRestore() throws {
         try write { database in
             try database.execute(sql: "DELETE FROM restore")
+            try Self.sweep(database)
         }
-        try sweep()
     }
 }

@@ -14,27 +14,32 @@ enum DurableFile {
     ///
     /// - Throws: `POSIXError`.
     static func write(_ data: Data, to file: URL) throws {
+        // Opened first: a process without a free descriptor changes nothing.
+        let folder = try open(folder: file.deletingLastPathComponent())
+        defer { close(folder) }
         let draft = try draft(data, beside: file)
         guard rename(draft, file.path) == 0 else {
             defer { unlink(draft) }
             throw POSIXError.last
         }
-        try flush(file.deletingLastPathComponent())
+        guard fsync(folder) == 0 else { throw POSIXError.last }
     }
 
     /// Makes a file unless there is one: of several who do so at once one succeeds.
     ///
     /// - Throws: `POSIXError`.
     static func create(_ data: Data, at file: URL) throws {
+        let folder = try open(folder: file.deletingLastPathComponent())
+        defer { close(folder) }
         let draft = try draft(data, beside: file)
         defer { unlink(draft) }
         if link(draft, file.path) != 0, errno != EEXIST { throw POSIXError.last }
-        try flush(file.deletingLastPathComponent())
+        guard fsync(folder) == 0 else { throw POSIXError.last }
     }
 
     private static func draft(_ data: Data, beside file: URL) throws -> String {
         let draft = "\(file.path).\(UUID().uuidString)"
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let descriptor = systemCreate(draft)
         guard descriptor >= 0 else { throw POSIXError.last }
         defer { close(descriptor) }
         do {
@@ -49,15 +54,20 @@ enum DurableFile {
         }
     }
 
-    private static func flush(_ folder: URL) throws {
-        let descriptor = open(folder.path, O_RDONLY | O_CLOEXEC)
+    private static func open(folder: URL) throws -> Int32 {
+        let descriptor = systemOpen(folder.path)
         guard descriptor >= 0 else { throw POSIXError.last }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw POSIXError.last }
+        return descriptor
     }
 }
 
-// Outside of the type, whose own `write` would hide the system's.
+// Outside of the type, whose own `open` and `write` would hide the system's.
+private func systemOpen(_ folder: String) -> Int32 { open(folder, O_RDONLY | O_CLOEXEC) }
+
+private func systemCreate(_ draft: String) -> Int32 {
+    open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+}
+
 private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     bytes.isEmpty ? 0 : write(descriptor, bytes.baseAddress, bytes.count)
 }

@@ -51,6 +51,7 @@ final class FormerUsers: Sendable {
             device.log.failure("\(error)", "The outbox of a user who has left failed.")
         }
         if waits {
+            wipe(outbox)
             let former = Left(outbox: outbox, place: user.place, owner: owner)
             left.withLock { $0.append(former) }
         }
@@ -86,7 +87,7 @@ final class FormerUsers: Sendable {
                     remove(place)
                     continue
                 }
-                try outbox.rewrite()  // A death may have come between.
+                wipe(outbox)  // A death may have come between.
                 remove(place, keepingOutbox: true)
                 let owner = try outbox.owner()
                 left.withLock { $0.append(Left(outbox: outbox, place: place, owner: owner)) }
@@ -95,6 +96,20 @@ final class FormerUsers: Sendable {
                 outbox.close()
                 remove(place, keepingOutbox: true)
             }
+        }
+    }
+
+    /// Removes the traces of what is over from an outbox that stays.
+    ///
+    /// What is over is gone whether or not this succeeds, so it fails nothing.
+    private func wipe(_ outbox: OutboxFile) {
+        do {
+            try outbox.rewrite()
+        } catch {
+            device.log.failure(
+                "\(error)",
+                "Traces of sent operations are still on disk, unread. It is tried again."
+            )
         }
     }
 
@@ -150,19 +165,34 @@ final class FormerUsers: Sendable {
         for former in left.withLock({ $0 })
         where former.outbox !== user.outbox.file && isMeant(former) {
             try user.outbox.file.takeOver(former.outbox, kind)
-            if let kind { try former.outbox.remove(kind) }
-            try drop(former, ifEmpty: kind != nil)
+            // They are the user's now, so nothing throws from here on.
+            given(former, kind)
         }
     }
 
-    private func drop(_ former: Left, ifEmpty: Bool) throws {
-        if ifEmpty, try former.outbox.keep(at: now) { return }
+    /// Removes operations that another outbox has taken over.
+    ///
+    /// In the file, too, and not only with it: what stayed there, because the file cannot be
+    /// removed, say, would be sent again after the next launch.
+    private func given(_ former: Left, _ kind: OutboxFile.Kind?) {
+        do {
+            try former.outbox.remove(kind)
+            if kind != nil, try former.outbox.keep(at: now) { return wipe(former.outbox) }
+        } catch {
+            device.log.failure("\(error)", "The outbox of a user who has left failed.")
+            // Given once; what else is in it waits for the next launch.
+            if kind != nil { return detach(former) }
+        }
         drop(former)
     }
 
-    private func drop(_ former: Left) {
+    private func detach(_ former: Left) {
         left.withLock { $0.removeAll { $0.outbox === former.outbox } }
         former.outbox.close()
+    }
+
+    private func drop(_ former: Left) {
+        detach(former)
         if let place = former.place { remove(place) }
     }
 
@@ -195,7 +225,7 @@ final class FormerUsers: Sendable {
         do {
             for former in unclaimed {
                 try former.outbox.remove(.mutation)
-                try drop(former, ifEmpty: true)
+                if try former.outbox.keep(at: now) { wipe(former.outbox) } else { drop(former) }
             }
         } catch {
             throw .store(.writeFailed("the outbox: \(error)"))

@@ -48,6 +48,17 @@ struct UnclaimedOperationTests {
         #expect(fixture.backend.tracks.first?.title == Self.words)
     }
 
+    @Test func `operations are claimed while a companion writes, once`() async throws {
+        let client = try await left()
+        let lock = try UserFolders(fixture.folder.url).lock()
+        defer { lock?.close() }
+        try client.outbox.claim()
+        #expect(client.outbox.unclaimed == 0)
+        try client.outbox.discard(try #require(client.outbox.pending.first?.id))
+        try client.outbox.claim()
+        #expect(client.outbox.pending.isEmpty)
+    }
+
     @Test func `a claimed operation can be discarded`() async throws {
         let client = try await left()
         try client.outbox.claim()

@@ -239,4 +239,17 @@ import Testing
         one.close()
         two.close()
     }
+
+    @Test func `operations are taken over while a companion writes`() throws {
+        let folders = UserFolders(TemporaryFolder().url)
+        let first = try folders.present()
+        let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
+        try insert(2, into: one)
+        let lock = try folders.lock()
+        defer { lock?.close() }
+        try two.takeOver(one)
+        #expect(try two.rows().map(\.sequence) == [1, 2])
+        one.close()
+        two.close()
+    }
 }

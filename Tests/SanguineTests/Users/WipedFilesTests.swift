@@ -40,6 +40,7 @@ struct WipedFilesTests {
             try outbox.write([.acknowledged(sequences[number], head: 1, epoch: nil)])
         }
         #expect(try outbox.leave(for: .seconds(1), at: moment))
+        try outbox.rewrite()
         #expect(try FileBytes.files(in: folder.user, with: Self.mark).isEmpty)
         #expect(try FileBytes.files(in: folder.user, with: "what-waits") == [OutboxFile.name])
         #expect(try outbox.rows().map(\.sequence) == [sequences[50]])
