@@ -213,6 +213,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             guard state.hasPrevious else { return state.list }
             var list = state.beginning
             (list.folded, list.doubts) = (state.list.folded, state.list.doubts)
+            list.overtaking = state.list.overtaking
             list.revision = state.list.revision
             return list
         }
@@ -389,7 +390,7 @@ extension ListSource {
             for effect in new { folded = effect.list?.folded(folded, effect) ?? folded }
             guard var folded = folded.value(as: PageList<Item>.self) else { return nil }
             // What is no longer an effect need not be remembered.
-            if !new.isEmpty { folded.folded.formIntersection(effects.map(\.sequence)) }
+            if !new.isEmpty { folded.forget(allBut: effects.map(\.sequence)) }
             return folded
         } event: { state, list in
             guard state.isLoaded, list.folded != state.list.folded else { return State.Actions() }

@@ -130,10 +130,14 @@ extension ListState {
                 &actions
             )
         }
-        if isTooLittle(flight), chain.requests < PageLimits.refreshRequests {
+        let isEmpty = flight.load == .refresh && chain.rows.isEmpty
+        let most = isEmpty ? PageLimits.emptyPages : PageLimits.refreshRequests
+        if isTooLittle(flight), chain.requests < most {
             return proceed(with: flight, limit: PageLimits.largestSize, &actions)
         }
         merge(flight, at: index, reach: nil, &actions)
+        // No row appears that would have the next page loaded: so it must be seen.
+        if isEmpty { tailError = .problem(.emptyPages) }
     }
 
     /// Whether more is asked for before the rows behind are given up.
@@ -227,7 +231,8 @@ extension ListState {
             next: isAtEnd ? chain.next : end?.start ?? list.next,
             round: round,
             folded: list.folded,
-            doubts: list.doubts
+            doubts: list.doubts,
+            overtaking: list.overtaking
         )
         merged.countAppended { appended.contains($0) && !chain.ids.contains($0) }
         merged.joinSmallRuns(upTo: pageSize)
@@ -290,6 +295,14 @@ extension ListState {
         let chain = flight.chain
         if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
             return proceed(with: flight, limit: pageSize, &actions)
+        }
+        guard !chain.rows.isEmpty || chain.next == nil else {
+            // No row appears that would have the next page loaded: so it must be seen.
+            list.next = chain.next
+            tailError = .problem(.emptyPages)
+            answer(.next, error: tailError, in: &actions)
+            actions.hasNewBase = true
+            return
         }
         var runs = chain.runs
         if chain.ids.contains(where: ids.contains) {
@@ -394,5 +407,18 @@ extension ListState {
             )
         )
         if flight.load == .next { tail = flight } else { head = flight }
+    }
+}
+
+extension Problem {
+    /// A backend has answered with empty pages, and with a cursor after each.
+    static var emptyPages: Problem {
+        Problem(
+            .overloaded,
+            """
+            The list's backend has answered with \(PageLimits.emptyPages) empty pages in a row. \
+            Load the next page to go on after them.
+            """
+        )
     }
 }

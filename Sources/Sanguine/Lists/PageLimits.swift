@@ -23,8 +23,10 @@ public enum PageLimits {
     public static let refreshRequests = 5
     /// Requests of the way back to a place whose cursor has expired, at most: 40.
     public static let recoveryRequests = 40
-    /// Requests in sequence for the next row, where a backend answers with empty pages: 5.
-    public static let emptyPages = 5
+    /// Requests in sequence for the next row, where a backend answers with empty pages: 50.
+    ///
+    /// After them the load fails, see ``ListModel/nextError``, and the next one goes on from there.
+    public static let emptyPages = 50
     /// Times that what is under way begins anew because the app has changed rows meanwhile: 3.
     ///
     /// After them it ends, and what it brings counts.

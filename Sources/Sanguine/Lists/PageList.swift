@@ -41,6 +41,11 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var folded: Set<Int64> = []
     /// The operations that a row may contain: their effects are not applied to it.
     var doubts: [Item.ID: Doubts] = [:]
+    /// The rows that done operations have brought while earlier ones wait, with the operations.
+    ///
+    /// An earlier operation's row is inserted as if it had come before them: the rows that are
+    /// shown keep their order until the backend has both, and says which it is.
+    var overtaking: [Item.ID: Int64] = [:]
     /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
     var revision: UInt64 = 0
 
@@ -105,7 +110,36 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     func folding(_ sequence: Int64, rows changed: [Item]) -> Self {
         var list = arranged(changed)
         list.folded.insert(sequence)
+        let own = Set(rows.lazy.map(\.id))
+        for row in list.rows where !own.contains(row.id) { list.overtaking[row.id] = sequence }
         return list
+    }
+
+    /// Forgets which operations are no longer waited for.
+    ///
+    /// - Parameter waiting: The operations that have effects on the list, in their order.
+    mutating func forget(allBut waiting: [Int64]) {
+        folded.formIntersection(waiting)
+        let first = waiting.first { !folded.contains($0) } ?? .max
+        overtaking = overtaking.filter { $0.value > first }
+    }
+
+    /// Inserts the row of an operation.
+    ///
+    /// - Parameters:
+    ///   - row: The row, which is not in the list.
+    ///   - place: Before which row; at the end if there are fewer.
+    ///   - sequence: The operation.
+    mutating func insert(_ row: Item, at place: Int, by sequence: Int64) {
+        func isOfLater(_ place: Int) -> Bool { overtaking[rows[place].id] ?? .min > sequence }
+        var place = max(0, place)
+        if place < rows.count {
+            while place < rows.count, isOfLater(place) { place += 1 }
+        } else {
+            place = rows.count
+            while place > 0, isOfLater(place - 1) { place -= 1 }
+        }
+        rows.insert(row, at: place)
     }
 
     /// The list with other rows.

@@ -47,15 +47,18 @@ public struct MutationEffects: Sendable {
 
     /// Shows a row in a list, unless the list has one of its id.
     ///
+    /// Rows of several mutations keep their order if a later one is done first, until the backend's
+    /// list has all of them.
+    ///
     /// - Parameters:
     ///   - item: The row.
     ///   - pages: The list.
     ///   - place: Before which row; at the end if there are fewer. Default: the first.
     public mutating func insert<Item>(_ item: Item, into pages: ListQuery<Item>, at place: Int = 0)
     {
-        updateList(pages) { list, _ in
+        updateList(pages) { list, effect in
             guard !list.rows.contains(where: { $0.id == item.id }) else { return }
-            list.rows.insert(item, at: min(max(0, place), list.rows.count))
+            list.insert(item, at: place, by: effect.sequence)
         }
     }
 

@@ -444,11 +444,36 @@ struct ListStateTests {
         #expect(requests == PageLimits.emptyPages)
         #expect(state.isIdle)
         #expect(state.hasMore)
+        #expect(state.tailError == .problem(.emptyPages))
 
         let again = try self.request(.next)
         #expect(again.cursor == "\(requests)")
         _ = try land(again, page("ef", next: nil))
-        #expect(shown == "abcdef" && !state.hasMore)
+        #expect(shown == "abcdef" && !state.hasMore && state.tailError == nil)
+    }
+
+    @Test mutating func `empty pages at the beginning are passed over, up to a limit`() throws {
+        var request = try request(.refresh)
+        var requests = 1
+        while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
+            request = next
+            requests += 1
+        }
+        #expect(requests == PageLimits.emptyPages)
+        #expect(state.isIdle && state.isLoaded && state.hasMore)
+        #expect(state.tailError == .problem(.emptyPages))
+        try load(.next, page("ab", next: nil))
+        #expect(shown == "ab" && state.tailError == nil)
+    }
+
+    @Test mutating func `a first row behind empty pages is found`() throws {
+        var request = try request(.refresh)
+        for number in 1..<10 {
+            let actions = try land(request, page("", next: "\(number)"))
+            request = try #require(actions.start.first)
+        }
+        _ = try land(request, page("ab", next: "b"))
+        #expect(shown == "ab" && state.hasMore && state.tailError == nil)
     }
 
     @Test mutating func `an empty cursor is the end of the list`() throws {

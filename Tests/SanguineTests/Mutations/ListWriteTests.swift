@@ -44,6 +44,46 @@ struct ListWriteTests {
         #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
     }
 
+    @Test(arguments: [false, true])
+    func `rows of two lanes keep their order if the second one is done first`(
+        failsToRefresh: Bool
+    ) async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        fixture.backend.failWrite(.status(503))
+        try client.perform(AddTrack(track: -1))
+        try await fixture.waitForRetry()
+        if failsToRefresh { fixture.backend.failReads(.status(500)) }
+        let seen = Mutex<[[Int]]>([])
+        let source = client.queries.source(of: .tracks)
+        let end = source.observe(
+            ListSource<Track>.Observer(
+                tell: { _ in
+                    let rows = source.snapshot().items.map(\.id)
+                    seen.withLock { if $0.last != rows { $0.append(rows) } }
+                },
+                finish: {}
+            )
+        )
+        defer { end?() }
+        let second = try client.perform(AddTrack(track: -2))
+        #expect(try await second.outcome == .applied)
+        try await eventually("the list to be fetched") {
+            let summary = client.outbox.summary
+            return failsToRefresh
+                ? client.snapshot(of: .tracks).error != nil
+                : summary.unsent + summary.settling == 1
+        }
+        #expect(client.rows.map(\.id) == [-2, -1, 1, 2, 3, 4])
+        fixture.backend.failReads(nil)
+        fixture.delay.advance(by: .seconds(30))
+        try await client.settle()
+        try await client.refresh(.tracks)
+        #expect(client.rows.map(\.id) == [-2, -1, 1, 2, 3, 4])
+        let all = seen.withLock { $0 }
+        #expect(all.allSatisfy { [[-1, 1, 2, 3, 4], [-2, -1, 1, 2, 3, 4]].contains($0) })
+    }
+
     @Test func `a page with all its rows deleted leaves the list whole`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()

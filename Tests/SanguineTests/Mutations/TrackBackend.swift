@@ -87,6 +87,21 @@ struct AppendTrack: RequestMutation {
     }
 }
 
+/// Inserts at the top, in a lane of its own.
+struct AddTrack: RequestMutation {
+    static let name = "track.add"
+    let track: Int
+    var lane: String { "add \(track)" }
+
+    func effects(on view: inout MutationEffects) {
+        view.insert(Track(id: track), into: .tracks)
+    }
+
+    func send(_ request: MutationRequest) async throws {
+        try await request.post("tracks/\(track)")
+    }
+}
+
 /// A REST backend of tracks in the order of their ids, whose answers carry no version.
 final class TrackBackend: Sendable {
     struct State {
@@ -216,7 +231,7 @@ struct TrackFixture {
             configuration.baseURL = URL(string: "http://tracks.test")
             configuration.mutations = [
                 PlayTrack.self, RetitleTrack.self, DropTrack.self, AppendTrack.self,
-                AnsweredTrack.self,
+                AnsweredTrack.self, AddTrack.self,
             ]
             configuration.connectivity = connectivity
             configuration.lifecycle = ManualLifecycle()
