@@ -135,6 +135,7 @@ enum LimitTexts {
         ("BalanceLimits.keptRequestBytes", bytes(BalanceLimits.keptRequestBytes)),
         ("BalanceLimits.queuedCalls", count(BalanceLimits.queuedCalls)),
         ("BalanceLimits.answersKept", time(BalanceLimits.answersKept)),
+        ("BalanceLimits.countedGap", time(BalanceLimits.countedGap)),
         ("BalanceLimits.freshness", time(BalanceLimits.freshness)),
         ("BalanceLimits.callTimeout", time(BalanceLimits.callTimeout)),
         ("BalanceLimits.callAttempts", count(BalanceLimits.callAttempts)),

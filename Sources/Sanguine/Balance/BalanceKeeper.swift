@@ -48,9 +48,9 @@ final class BalanceKeeper: EntrySource {
         /// The requests of open calls that are not on disk yet, by their keys.
         var requests: [String: Data] = [:]
 
-        /// What is to be written with the state, and the keys of all open calls.
+        /// What is to be written with the state, and the keys of all calls with a request.
         mutating func unwrittenRequests() -> (requests: [String: Data], open: Set<String>) {
-            let open = Set(state.calls.calls.map(\.key))
+            let open = state.calls.withRequests
             requests = requests.filter { open.contains($0.key) }
             return (requests, open)
         }
@@ -79,11 +79,9 @@ final class BalanceKeeper: EntrySource {
         self.configuration = configuration
         self.zone = zone
         self.store = store
-        var state = SpendingState()
-        if let data = try? store.state(Self.stateName), let archive = SpendingArchive(data) {
-            state = SpendingState(restoring: archive)
-        }
-        stored = Mutex(Stored(requests: Set(state.calls.calls.map(\.key))))
+        let archive = (try? store.state(Self.stateName)).flatMap { SpendingArchive($0) }
+        var state = archive.map { SpendingState(restoring: $0) } ?? SpendingState()
+        stored = Mutex(Stored(requests: state.calls.withRequests))
         if let account { state.signedIn(account) }
         guarded = Mutex(Guarded(state: state))
     }
@@ -105,13 +103,18 @@ final class BalanceKeeper: EntrySource {
     ///
     /// Reads the disk.
     var openCalls: [OpenCall] {
-        let (calls, requests) = guarded.withLock { ($0.state.calls.calls, $0.requests) }
-        return calls.map { call in
+        calls.map { call in
+            guard call.isLarge != true else { return call }
             var call = call
-            let stored = try? store.state(Self.requestName(call.key))
-            call.request = requests[call.key] ?? stored
+            call.request = request(of: call.key)
             return call
         }
+    }
+
+    /// The body of a call's request; `nil` if it is not kept, or cannot be read.
+    func request(of key: String) -> Data? {
+        let unwritten = guarded.withLock { $0.requests[key] }
+        return unwritten ?? (try? store.state(Self.requestName(key)))
     }
 
     private static func requestName(_ key: String) -> String { "request \(key)" }
@@ -147,36 +150,39 @@ final class BalanceKeeper: EntrySource {
 
     /// Writes what has changed since the last write.
     ///
-    /// Durable when it returns.
+    /// Durable when it returns, unless that fails: then it is logged.
     func persist() {
-        stored.withLock { stored in
+        do {
+            try write()
+        } catch .closed {
+            // The user has left meanwhile.
+        } catch {
+            // The number stays right in this process; the next fetch repairs a later one's.
+            configuration.logger.error(
+                "The balance could not be stored.",
+                metadata: ["reason": "\(error)"]
+            )
+        }
+    }
+
+    /// As ``persist()``, for a caller who goes on only with what is stored.
+    func write() throws(StoreError) {
+        try stored.withLock { stored throws(StoreError) in
             let (revision, archive, requests, open, isOver) = guarded.withLock { guarded in
                 let (requests, open) = guarded.unwrittenRequests()
                 let archive = SpendingArchive(guarded.state)
                 return (guarded.revision, archive, requests, open, guarded.ending != nil)
             }
             guard revision > stored.revision, !isOver else { return }
-            do {
-                var states: [String: Data?] = [Self.stateName: try archive.encoded()]
-                for key in stored.requests.subtracting(open) {
-                    states.updateValue(nil, forKey: Self.requestName(key))
-                }
-                for (key, request) in requests { states[Self.requestName(key)] = request }
-                try store.setStates(states)
-                stored.revision = revision
-                stored.requests = open
-                guarded.withLock { guarded in
-                    for key in requests.keys { guarded.requests[key] = nil }
-                }
-            } catch StoreError.closed {
-                // The user has left meanwhile.
-            } catch {
-                // The number stays right in this process; the next fetch repairs a later one's.
-                configuration.logger.error(
-                    "The balance could not be stored.",
-                    metadata: ["reason": "\(error)"]
-                )
+            var states: [String: Data?] = [Self.stateName: try archive.encoded()]
+            for key in stored.requests.subtracting(open) {
+                states.updateValue(nil, forKey: Self.requestName(key))
             }
+            for (key, request) in requests { states[Self.requestName(key)] = request }
+            try store.setStates(states)
+            stored.revision = revision
+            stored.requests = open
+            guarded.withLock { for key in requests.keys { $0.requests[key] = nil } }
         }
     }
 
@@ -460,9 +466,7 @@ extension BalanceKeeper {
             var stripped = call
             stripped.request = nil
             guard guarded.state.began(stripped, terms) else { return .problem(.tooManyCalls) }
-            if let request = call.request, request.count <= BalanceLimits.keptRequestBytes {
-                guarded.requests[call.key] = request
-            }
+            if call.keepsRequest { guarded.requests[call.key] = call.request }
             return nil
         }
         if let refusal { throw refusal }
@@ -477,9 +481,7 @@ extension BalanceKeeper {
 
     /// Takes in how a call ended, stores it, and fetches if nothing else brings a base.
     func ended(_ event: (inout SpendingState) -> Void) {
-        change { guarded in
-            if guarded.ending == nil { event(&guarded.state) }
-        }
+        change { if $0.ending == nil { event(&$0.state) } }
         persist()
         settle()
     }
@@ -490,11 +492,7 @@ extension BalanceKeeper {
     @concurrent func given(_ key: String) async {
         let call = openCall(key)
         if let call, !call.hasEnded { return }
-        if call != nil {
-            change { guarded in
-                if guarded.ending == nil { guarded.state.given(key) }
-            }
-        }
+        if call != nil { change { if $0.ending == nil { $0.state.given(key) } } }
         persist()  // Waits for another reader's write.
     }
 }

@@ -35,6 +35,10 @@ enum BalanceLimits {
     static let queuedCalls = 100
     /// How long a server keeps answers under their keys.
     static let answersKept = Duration.hours(48)
+    /// How much of the time between two calls counts for that: 12 hours.
+    ///
+    /// The device's clock may be wrong, see ``KeptTime``; a key is forgotten so much later.
+    static let countedGap = Duration.hours(12)
     /// How often a queued call is tried again while there is a network: after about 2 seconds, then
     /// twice as long each time, up to a minute.
     static var queue: RetrySchedule { settling }

@@ -30,13 +30,20 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     public let begunAt: Timestamp
     /// Where it stands.
     public internal(set) var state: State
-    /// Whether its request is stored, to be sent until it is answered.
-    let isQueued: Bool
+    /// Whether it is sent until it is answered.
+    var isQueued: Bool
+    /// Whether its request is too large to be kept for longer than it is sent; `nil` if not.
+    let isLarge: Bool?
+    /// How much time the book of calls had counted when it began; `nil` for none.
+    var begunAfter: Duration?
     /// The body of its request; `nil` where it is kept elsewhere, and if it is too large to keep.
     var request: Data?
 
     /// The key.
     public var id: String { key }
+
+    /// Whether its request is stored: to be sent, or to be shown.
+    var keepsRequest: Bool { isLarge != true || isQueued && !hasEnded }
 
     var hasEnded: Bool {
         switch state {
@@ -58,18 +65,21 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
         self.begunAt = begunAt
         self.state = state
         self.isQueued = isQueued
+        isLarge = (request?.count ?? 0) > BalanceLimits.keptRequestBytes ? true : nil
         self.request = request
     }
 
     /// The input of the call, to show the question with the answer after a restart.
     ///
-    /// It is kept on disk with the call, and is removed with it.
+    /// It is kept on disk with the call, and is removed with it. An input that another version of
+    /// the app has stored is read with the defaults and migrations of its type.
     ///
     /// - Parameter call: The function.
     /// - Returns: `nil` if the call is of another function, if its input cannot be read as this
     ///   one's, and for a call with a body of more than 64 KiB.
     public func input<Call: FunctionCall>(of call: Call.Type) -> Call.Input? {
         guard function == Call.name, let request else { return nil }
-        return try? WireCoding.decode(FunctionRequest<Call.Input>.self, from: request).input
+        let form = StoredForm.arguments
+        return try? form.decode(FunctionRequest<Call.Input>.self, from: request).input
     }
 }

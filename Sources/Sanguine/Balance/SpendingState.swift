@@ -21,7 +21,7 @@ struct SpendingState: Sendable {
     /// Creates the state that an earlier process left.
     init(restoring archive: SpendingArchive) {
         epoch = archive.epoch
-        calls = CallBook(restoring: archive.calls)
+        calls = CallBook(restoring: archive.calls, kept: archive.kept)
         let isQueued = { [calls] key in calls[key].map { $0.isQueued && !$0.hasEnded } ?? false }
         balance = BalanceState(restoring: archive.balance, sendingAgain: isQueued)
         if let archive = archive.quotas {
@@ -60,6 +60,9 @@ struct SpendingState: Sendable {
         calls.began(call)
         return true
     }
+
+    /// A call is not sent again.
+    mutating func leavesQueue(_ key: String) { calls.leavesQueue(key) }
 
     /// A call that has waited for a network is sent.
     mutating func sends(_ key: String) {
@@ -200,12 +203,14 @@ struct SpendingArchive: Codable, Sendable {
     let balance: BalanceArchive
     let quotas: QuotaArchive?
     let calls: [OpenCall]
+    let kept: KeptTime?
     let epoch: Epoch?
 
     init(_ state: SpendingState) {
         balance = BalanceArchive(state.balance)
         quotas = state.quotas.archive
         calls = state.calls.calls
+        kept = state.calls.kept
         epoch = state.epoch
     }
 
@@ -218,5 +223,11 @@ struct SpendingArchive: Codable, Sendable {
     }
 
     /// The archive as bytes.
-    func encoded() throws -> Data { try JSONEncoder().encode(self) }
+    func encoded() throws(StoreError) -> Data {
+        do {
+            return try JSONEncoder().encode(self)
+        } catch {
+            throw .writeFailed("the balance: \(error)")
+        }
+    }
 }

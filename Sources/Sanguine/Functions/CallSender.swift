@@ -9,8 +9,6 @@ struct CallSending: Sendable {
     let body: Data?
     /// Whether it is sent until it is answered.
     var isQueued = false
-    /// Whether its request is on disk.
-    var isStored = false
 }
 
 /// How the sendings of a call have failed.

@@ -68,10 +68,11 @@ final class CallStream: Sendable {
     }
 
     /// Sends the call, before anybody reads, and whether somebody will or not.
+    ///
+    /// ``FunctionCaller/opens(_:)`` was called before.
     func open() {
         let opening = OneShot<Connection>()
         guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
-        caller.opens(key)
         Task { [weak self, sending, caller] in
             // Stored before it is sent: a kill from here on does not lose the hold.
             caller.balance.persist()

@@ -21,7 +21,6 @@ final class FunctionCaller: Sendable {
 
     let sender: CallSender
     let balance: BalanceKeeper
-    let store: ClientStore
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -33,12 +32,10 @@ final class FunctionCaller: Sendable {
     init(
         call: ServerCall,
         balance: BalanceKeeper,
-        store: ClientStore,
         configuration: SanguineClient.Configuration
     ) {
         sender = CallSender(call: call, configuration: configuration)
         self.balance = balance
-        self.store = store
     }
 
     /// Goes on with the queued calls that an earlier process has left.
@@ -49,11 +46,11 @@ final class FunctionCaller: Sendable {
         }
         guarded.withLock { $0.following = following }
         for open in balance.calls where open.isQueued && !open.hasEnded {
-            let body = try? store.state(Self.stateName(open.key))
-            guard let body else {
+            guard let body = balance.request(of: open.key) else {
                 // It was never stored whole, or its answer has come: the balance asks.
                 balance.ended { state in
                     state.gaveUp(open.key)
+                    state.leavesQueue(open.key)
                     guard open.state == .waiting else { return }
                     state.refused(open.key)
                     state.forget(open.key)
@@ -64,11 +61,12 @@ final class FunctionCaller: Sendable {
                 key: open.key,
                 function: open.function,
                 body: body,
-                isQueued: true,
-                isStored: true
+                isQueued: true
             )
             allowSignIn()
-            launch(sending, isWanted: false, mayHaveHappened: open.state != .waiting)
+            let hasBeenSent = open.state != .waiting
+            let flight = enter(sending, isWanted: false, mayHaveHappened: hasBeenSent)
+            launch(flight, sending, mayHaveHappened: hasBeenSent)
         }
     }
 
@@ -122,7 +120,14 @@ final class FunctionCaller: Sendable {
             let flight = try begin(sending, Self.terms(Call.self), isWaiting: true)
             return CallStream(sending, .flight(flight), self)
         }
-        try began(sending, Self.terms(Call.self), isWaiting: false)
+        // Before the call is listed, so that it is found by a key from the list.
+        opens(sending.key)
+        do throws(SanguineError) {
+            try began(sending, Self.terms(Call.self), isWaiting: false)
+        } catch {
+            opened(sending.key)
+            throw error
+        }
         let stream = CallStream(sending, .server, self)
         stream.open()
         return stream
@@ -133,22 +138,31 @@ final class FunctionCaller: Sendable {
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) -> CallFlight {
-        try began(sending, terms, isWaiting: isWaiting)
-        var sending = sending
-        if isWaiting {
-            do throws(StoreError) {
-                try store.setState(Self.stateName(sending.key), sending.body)
-            } catch {
-                balance.ended { state in
-                    state.refused(sending.key)
-                    state.forget(sending.key)
-                }
-                throw .store(error)
-            }
-            balance.persist()
-            sending.isStored = true
+        // Before the call is listed, so that its flight is found by a key from the list.
+        let flight = enter(sending, isWanted: true, mayHaveHappened: false)
+        do throws(SanguineError) {
+            try began(sending, terms, isWaiting: isWaiting)
+            if isWaiting { try store(sending) }
+        } catch {
+            leave(flight, sending.key)
+            flight.outcome.resolve(.failure(error))
+            throw error
         }
-        return launch(sending, isWanted: true, mayHaveHappened: false)
+        launch(flight, sending, mayHaveHappened: false)
+        return flight
+    }
+
+    /// Stores a call that waits for a network, with its request.
+    private func store(_ sending: CallSending) throws(SanguineError) {
+        do throws(StoreError) {
+            try balance.write()
+        } catch {
+            balance.ended { state in
+                state.refused(sending.key)
+                state.forget(sending.key)
+            }
+            throw .store(error)
+        }
     }
 
     private func began(
@@ -229,11 +243,26 @@ final class FunctionCaller: Sendable {
     ///
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
     func find(_ key: String) throws(SanguineError) -> CallFlight {
-        if let flight = join(key) { return flight }
+        // In one step, and before it is looked at whether the call has ended: an end in between is
+        // told to this flight.
+        let fresh = CallFlight(isWanted: true, mayHaveBeenSent: true)
+        let flight = guarded.withLock { guarded in
+            let flight = guarded.flights[key] ?? fresh
+            guarded.flights[key] = flight
+            return flight
+        }
+        flight.isWanted.withLock { $0 = true }
+        guard flight === fresh else { return flight }
+        let sending: CallSending
+        do throws(SanguineError) {
+            sending = try finding(key)
+        } catch {
+            leave(flight, key)
+            flight.outcome.resolve(.failure(error))
+            throw error
+        }
         // Read as it is made: the server tells of its end by itself, and is not asked again.
-        let stream = CallStream(try finding(key), .server, self)
-        let flight = CallFlight(isWanted: true, mayHaveBeenSent: true)
-        guarded.withLock { $0.flights[key] = flight }
+        let stream = CallStream(sending, .server, self)
         Task {
             let outcome: Result<Data, SanguineError>
             do throws(SanguineError) {
@@ -241,8 +270,8 @@ final class FunctionCaller: Sendable {
             } catch {
                 outcome = .failure(error)
             }
-            leave(flight, key)
             flight.outcome.resolve(outcome)
+            leave(flight, key)
         }
         return flight
     }
@@ -308,30 +337,34 @@ final class FunctionCaller: Sendable {
 
     // MARK: - Flights
 
-    @discardableResult
-    private func launch(_ sending: CallSending, isWanted: Bool, mayHaveHappened: Bool) -> CallFlight
-    {
+    /// Registers the flight of a call under the call's key.
+    private func enter(
+        _ sending: CallSending,
+        isWanted: Bool,
+        mayHaveHappened: Bool
+    ) -> CallFlight {
         let mayHaveBeenSent = !sending.isQueued || mayHaveHappened
         let flight = CallFlight(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
         guarded.withLock { $0.flights[sending.key] = flight }
-        Task {
-            await fly(flight, sending, CallAttempts(mayHaveHappened: mayHaveHappened))
-        }
         return flight
     }
 
-    private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
-        // Stored before it is sent: a kill from here on does not lose the hold.
-        if sending.isQueued, !sending.isStored {
-            // A disk that fails makes it a call like any other.
-            try? store.setState(Self.stateName(sending.key), sending.body)
+    private func launch(_ flight: CallFlight, _ sending: CallSending, mayHaveHappened: Bool) {
+        Task {
+            await fly(flight, sending, CallAttempts(mayHaveHappened: mayHaveHappened))
         }
+    }
+
+    private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
+        // Stored before it is sent: a kill from here on does not lose the hold. A disk that fails
+        // makes a queued call one like any other.
         balance.persist()
         let outcome = await outcome(of: sending, first, flight)
-        leave(flight, sending.key)
         let isOver = guarded.withLock { $0.ending != nil }
-        if sending.isQueued, !isOver { try? store.setState(Self.stateName(sending.key), nil) }
+        if sending.isQueued, !isOver { balance.ended { $0.leavesQueue(sending.key) } }
+        // In this order: once the flight is gone, the balance says how the call has ended.
         flight.outcome.resolve(outcome)
+        leave(flight, sending.key)
     }
 
     private func outcome(
@@ -371,8 +404,6 @@ final class FunctionCaller: Sendable {
             try settle(whole: response.body, response.epoch, sending)
         }
     }
-
-    private static func stateName(_ key: String) -> String { "call \(key)" }
 }
 
 // MARK: - Waiting for a network

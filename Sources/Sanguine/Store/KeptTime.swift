@@ -1,17 +1,18 @@
 import SanguineModel
 
-/// How long an outbox has been kept for the return of its user, by a clock that may be wrong.
+/// The time for which data has been kept, by a clock that may be wrong: an outbox for the return of
+/// its user, or the key of a call.
 ///
-/// The clock is read at launches, sign-ins and sign-outs. A gap of at most
-/// ``ClientLimits/countedGap`` between two readings counts. A longer gap is an absence or a wrong
-/// clock: so much of it counts, and not before the clock has gone on from there for a day, or by
-/// another long gap. A clock that goes back takes it back. So a launch with a clock that is years
-/// ahead ends nothing.
+/// The clock is read now and then, for an outbox at launches, sign-ins and sign-outs. A gap of at
+/// most ``ClientLimits/countedGap`` between two readings counts. A longer gap is an absence or a
+/// wrong clock: so much of it counts, and not before the clock has gone on from there for a day, or
+/// by another long gap. A clock that goes back takes it back. So a launch with a clock that is
+/// years ahead ends nothing.
 ///
 /// Pure: no clock, no I/O.
 ///
-/// Invariants: `counted` never falls; `doubted` is zero or ``ClientLimits/countedGap``.
-struct KeptTime: Hashable, Sendable {
+/// Invariants: `counted` never falls; `doubted` is zero or the gap that counts.
+struct KeptTime: Hashable, Codable, Sendable {
     /// The time that has surely passed.
     private(set) var counted: Duration
     /// What a gap that was too long may add.
@@ -36,15 +37,22 @@ struct KeptTime: Hashable, Sendable {
     }
 
     /// Takes in a reading of the clock.
-    mutating func read(_ now: Timestamp) {
+    ///
+    /// - Parameters:
+    ///   - now: What the clock says.
+    ///   - countedGap: How much of a gap counts. Default: ``ClientLimits/countedGap``.
+    mutating func read(
+        _ now: Timestamp,
+        counting countedGap: Duration = ClientLimits.countedGap
+    ) {
         defer { seenAt = now }
         guard let seenAt else { return }
         let gap = now - seenAt
         if gap < .zero {
             doubted = .zero
-        } else if gap > ClientLimits.countedGap {
+        } else if gap > countedGap {
             counted += doubted
-            (doubted, lasted) = (ClientLimits.countedGap, .zero)
+            (doubted, lasted) = (countedGap, .zero)
         } else {
             counted += gap
             lasted += gap

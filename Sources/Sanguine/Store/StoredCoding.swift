@@ -11,13 +11,7 @@ enum StoredCoding {
 
     private static let form = StoredForm(
         .missing,
-        date: { decoder in
-            let container = try decoder.singleValueContainer()
-            if let moment = (try? container.decode(String.self)).flatMap(Timestamp.init) {
-                return moment.date
-            }
-            return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
-        },
+        date: { try StoredForm.eitherDate(from: $0) },
         notFinite: [positive: .infinity, negative: -.infinity, none: .nan],
         encoder: { makeEncoder() }
     )

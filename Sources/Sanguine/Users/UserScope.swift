@@ -89,12 +89,7 @@ final class UserScope: Sendable {
             pollInterval: configuration.recordPolling,
             restores: device.restores
         )
-        functions = FunctionCaller(
-            call: call,
-            balance: balance,
-            store: store,
-            configuration: configuration
-        )
+        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         outbox.drive([.mutator: mutators, .mutation: mutations])
         records.feed = feed
     }

@@ -17,8 +17,9 @@ package final class StoredForm: Sendable {
         case unknownValues
     }
 
-    /// Arguments of mutations and inputs of functions.
-    package static let arguments = StoredForm(.missing)
+    /// Arguments of mutations, whose dates are numbers, and inputs of functions, whose dates are
+    /// RFC 3339.
+    package static let arguments = StoredForm(.missing, date: { try eitherDate(from: $0) })
     /// Records.
     static let records = StoredForm(.unknownValues)
 
@@ -47,6 +48,17 @@ package final class StoredForm: Sendable {
         self.date = date
         self.notFinite = notFinite
         self.encoder = encoder
+    }
+
+    /// Decodes a date that is RFC 3339, or the seconds since 2001.
+    ///
+    /// - Throws: `DecodingError`.
+    package static func eitherDate(from decoder: any Decoder) throws -> Date {
+        let container = try decoder.singleValueContainer()
+        if let moment = (try? container.decode(String.self)).flatMap({ Timestamp($0) }) {
+            return moment.date
+        }
+        return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
     }
 
     /// Decodes JSON text that this program has written.

@@ -1,10 +1,29 @@
 import Foundation
+import GRDB
 import SanguineModel
 import SanguineTesting
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import Sanguine
+
+extension ClientStore {
+    /// The names of the states that contain a text.
+    fileprivate func names(with text: String) throws -> [String] {
+        guard let folder = place else { return [] }
+        let path = folder.appending(path: StoreFile.name).path
+        var options = Configuration()
+        options.busyMode = .timeout(5)  // The client may be writing.
+        return try DatabaseQueue(path: path, configuration: options).read { database in
+            try String.fetchAll(
+                database,
+                sql: "SELECT name FROM state WHERE instr(data, CAST(? AS BLOB)) > 0 ORDER BY name",
+                arguments: [text]
+            )
+        }
+    }
+}
 
 @Suite("Calls without a network", .bounded)
 struct OfflineCallTests {
@@ -83,6 +102,63 @@ struct OfflineCallTests {
         let key = try #require(client.openCalls.first?.key)
         #expect(try await client.stream(of: TellLater.self, key: key).rest() == call.text)
         #expect(try await stage.isSettled(client, available: 97))
+    }
+
+    @Test func `one that waits is found by its key as soon as it is listed`() async throws {
+        let client = try await stage.launch()
+        goOffline()
+        let functions = client.users.present.functions
+        let found = Mutex<CallFlight?>(nil)
+        functions.balance.onChange(
+            BalanceKeeper.Handlers(
+                changed: {
+                    guard let key = functions.balance.calls.first?.key,
+                        found.withLock({ $0 == nil })
+                    else { return }
+                    let flight = try? functions.find(key)
+                    found.withLock { $0 = flight }
+                },
+                refresh: { _ in nil }
+            )
+        )
+        let begun = try functions.begin(TellLater(parts: 1))
+        #expect(found.withLock { $0 } === begun.flight)
+    }
+
+    @Test func `its request is on disk once, and is gone when its answer was read`() async throws {
+        var client = try await stage.launch()
+        goOffline()
+        let call = TellLater(seed: 77_777_003, parts: 2)
+        let key = try client.stream(call).key
+        client = try stage.device.launch()
+        #expect(try client.users.present.store.names(with: "77777003") == ["request \(key)"])
+        #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
+        goOnline()
+        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        client = try stage.device.launch()
+        #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
+        #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
+        #expect(try client.users.present.store.names(with: "77777003").isEmpty)
+    }
+
+    @Test func `a large request is kept until it is not sent any more`() async throws {
+        struct Long: FunctionCall {
+            static let name = "long"
+            static let whenOffline = OfflineCall.queue
+            typealias Output = String
+            var input: [String: String]
+        }
+        stage.authority.serve(Long.self, price: 3) { $0["text"].map { "\($0.count)" } ?? "" }
+        var client = try await stage.launch()
+        goOffline()
+        let text = String(repeating: "x", count: BalanceLimits.keptRequestBytes)
+        let key = try client.stream(Long(input: ["text": text])).key
+        client = try stage.device.launch()
+        #expect(client.openCalls.first?.input(of: Long.self) == nil)
+        goOnline()
+        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        #expect(try await client.result(of: Long.self, key: key).output == "\(text.count)")
+        #expect(try client.users.present.store.names(with: "xxxxxxxx").isEmpty)
     }
 
     @Test func `one that is refused later says why to whoever asks`() async throws {

@@ -14,6 +14,34 @@ private struct TellNumber: FunctionCall {
     var input: Tell.Input
 }
 
+/// A call of `remind` by the version of the app that has made it.
+private struct Remind: FunctionCall {
+    static let name = "remind"
+    typealias Output = String
+
+    struct Input: Codable, Sendable {
+        var text: String
+        var at: Date
+    }
+
+    var input: Input
+}
+
+/// A call of `remind` by a later version, whose input has another member.
+private struct RemindOften: FunctionCall {
+    static let name = Remind.name
+    typealias Output = String
+
+    struct Input: Codable, Sendable, Defaulted {
+        static let defaults = Input(text: "", at: .distantPast, times: 1)
+        var text: String
+        var at: Date
+        var times: Int
+    }
+
+    var input: Input
+}
+
 /// A call is open until the app has read its answer to the end.
 @Suite("Open calls", .bounded)
 struct OpenCallTests {
@@ -103,6 +131,16 @@ struct OpenCallTests {
         client = try stage.device.launch()
         #expect(try client.users.present.store.state("request \(key)") == nil)
         #expect(try stage.device.files(with: "77777001").isEmpty)
+    }
+
+    @Test func `a later version of the app reads what was asked with its defaults`() async throws {
+        let date = Date(timeIntervalSince1970: 1_767_225_600)
+        stage.authority.serve(Remind.self, price: 3) { input in "at \(input.at == date)" }
+        let client = try await stage.launch()
+        let stream = try client.stream(Remind(input: Remind.Input(text: "tea", at: date)))
+        let asked = try #require(client.openCalls.first?.input(of: RemindOften.self))
+        #expect(asked.text == "tea" && asked.at == date && asked.times == 1)
+        #expect(try await stream.whole().output == "at true")
     }
 
     @Test func `what was asked is gone after a sign-out`() async throws {

@@ -1,0 +1,57 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import Sanguine
+
+/// The time for which calls are listed whose answers are never read.
+@Suite("The book of calls", .bounded)
+struct CallBookTests {
+    private var book = CallBook()
+    private var now = Timestamp(millisecondsSince1970: 1_767_225_600_000)
+
+    private mutating func begin(_ key: String) {
+        book.began(
+            OpenCall(key: key, function: "ask", begunAt: now, state: .running, isQueued: false)
+        )
+    }
+
+    private func has(_ key: String) -> Bool { book[key] != nil }
+
+    @Test(arguments: [Duration.hours(49), .hours(24 * 365), .hours(24 * 7), .hours(10)])
+    func `a clock that jumps forgets no key`(jump: Duration) {
+        var test = Self()
+        test.begin("first")
+        test.now = test.now + jump
+        test.begin("second")
+        // The clock goes on from there, and then is right again.
+        for hour in 1...30 {
+            test.now = test.now + .hours(1)
+            test.begin("ahead \(hour)")
+        }
+        #expect(test.has("first"))
+        test.now = test.now - jump
+        test.begin("third")
+        #expect(test.has("first") && test.has("second"))
+    }
+
+    @Test mutating func `a key is forgotten when the server keeps no answer any more`() {
+        begin("first")
+        for hour in 1...60 {
+            #expect(has("first"), "after \(hour) hours")
+            now = now + .hours(1)
+            begin("later \(hour)")
+        }
+        #expect(!has("first") && has("later 60"))
+    }
+
+    @Test mutating func `the time counts over restarts`() {
+        begin("first")
+        for hour in 1...60 {
+            book = CallBook(restoring: book.calls, kept: book.kept)
+            now = now + .hours(1)
+            begin("later \(hour)")
+        }
+        #expect(!has("first"))
+    }
+}
