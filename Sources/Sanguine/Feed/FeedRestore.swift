@@ -29,10 +29,14 @@ final class FeedRestore: Sendable {
     private static let catchingUp = 0
 
     /// A page of a range, without its changes: those go to the file as they came.
-    private struct RangePage: Decodable {
+    private struct RangePage: FeedPage {
         let next: Int64
         let hasMore: Bool
         let reset: Bool
+
+        static func decoded(from response: TransportResponse) throws(SanguineError) -> RangePage {
+            try WireCoding.decode(RangePage.self, from: response)
+        }
     }
 
     /// A restore that an earlier process, or a failure, left.
@@ -143,7 +147,7 @@ final class FeedRestore: Sendable {
         }
     }
 
-    private func page<Page: Decodable & Sendable>(
+    private func page<Page: FeedPage>(
         _ page: Page.Type,
         since: Int64,
         _ ask: FeedRequests.Ask,

@@ -29,7 +29,7 @@ struct FeedRequests: Sendable {
     let call: ServerCall
 
     /// Asks for the part behind a number.
-    func page<Page: Decodable & Sendable>(
+    func page<Page: FeedPage>(
         _ page: Page.Type,
         since: FeedMark,
         _ ask: Ask,
@@ -47,7 +47,7 @@ struct FeedRequests: Sendable {
             let ids = ask.operations.keys.map(\.description).sorted().joined(separator: ",")
             query.append(URLQueryItem(name: "operations", value: ids))
         }
-        return try await call.get("/v1/sync/pull", query: query, as: page)
+        return try await call.get("/v1/sync/pull", query: query, as: page, decode: Page.decoded)
     }
 
     static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
@@ -56,6 +56,17 @@ struct FeedRequests: Sendable {
         var batch = SyncState.FeedBatch(answer, since: ask.since, asked: asked)
         batch.head = answer.hasMore ? max(answer.head, answer.next + 1) : answer.next
         return batch
+    }
+}
+
+/// What a pull's answer is decoded as.
+protocol FeedPage: Decodable, Sendable {
+    static func decoded(from response: TransportResponse) throws(SanguineError) -> Self
+}
+
+extension PullAnswer: FeedPage {
+    static func decoded(from response: TransportResponse) throws(SanguineError) -> PullAnswer {
+        try WireCoding.decodeRecords(PullAnswer.self, from: response)
     }
 }
 

@@ -68,10 +68,16 @@ struct ServerCall: Sendable {
         _ path: String,
         query: [URLQueryItem] = [],
         within limit: TimeLimit? = nil,
-        as type: Value.Type = Value.self
+        as type: Value.Type = Value.self,
+        decode: Decoding<Value> = { response throws(SanguineError) in
+            try WireCoding.decode(Value.self, from: response)
+        }
     ) async throws(SanguineError) -> Answer<Value> {
-        try await call("GET", path, query: query, within: limit, as: type)
+        try await call("GET", path, query: query, within: limit, as: type, decode: decode)
     }
+
+    /// How an answer is decoded.
+    typealias Decoding<Value> = (TransportResponse) throws(SanguineError) -> Value
 
     /// A call with a JSON body, or none, and a JSON answer.
     func call<Value: Decodable & Sendable>(
@@ -82,7 +88,10 @@ struct ServerCall: Sendable {
         json: Data? = nil,
         timeout: Duration = ClientLimits.requestTimeout,
         within limit: TimeLimit? = nil,
-        as type: Value.Type = Value.self
+        as type: Value.Type = Value.self,
+        decode: Decoding<Value> = { response throws(SanguineError) in
+            try WireCoding.decode(Value.self, from: response)
+        }
     ) async throws(SanguineError) -> Answer<Value> {
         let request = try TransportRequest(
             method: method,
@@ -95,7 +104,7 @@ struct ServerCall: Sendable {
         )
         let response = try await send(request, within: limit)
         return Answer(
-            value: try WireCoding.decode(type, from: response),
+            value: try decode(response),
             head: response.header("sanguine-head").flatMap { Int64($0) },
             epoch: response.epoch,
             response: response

@@ -37,14 +37,48 @@ enum WireCoding {
         return decoder
     }
 
+    /// Decodes a value that holds records: their numbers keep all digits, which Foundation's
+    /// decoder rounds, and no member is dropped for another one.
+    static func decodeRecords<Value: Decodable>(
+        _ type: Value.Type,
+        from data: Data
+    ) throws(SanguineError) -> Value {
+        do {
+            return try JSONValue(written: Array(data)).decoded(as: type)
+        } catch let error as DecodingError {
+            throw .decoding("\(type): \(error.place)")
+        } catch {
+            throw .decoding("\(type): \(error)")
+        }
+    }
+
     /// Decodes an answer, which a failure then has with it.
     static func decode<Value: Decodable>(
         _ type: Value.Type,
         from response: TransportResponse,
         with decoder: JSONDecoder = makeDecoder()
     ) throws(SanguineError) -> Value {
+        try noting(response) { body throws(SanguineError) in
+            try decode(type, from: body, with: decoder)
+        }
+    }
+
+    /// Decodes an answer that holds records, see ``decodeRecords(_:from:)-(_,Data)``.
+    static func decodeRecords<Value: Decodable>(
+        _ type: Value.Type,
+        from response: TransportResponse
+    ) throws(SanguineError) -> Value {
+        try noting(response) { body throws(SanguineError) in
+            try decodeRecords(type, from: body)
+        }
+    }
+
+    private static func noting<Value>(
+        _ response: TransportResponse,
+        _ decode: (Data) throws(SanguineError) -> Value
+    ) throws(SanguineError) -> Value {
         do throws(SanguineError) {
-            return try decode(type, from: response.body, with: decoder)
+            return try decode(response.body)
         } catch .decoding(var failure) {
             failure.response = response.short
             throw .decoding(failure)

@@ -89,7 +89,11 @@ import Testing
                 """
                 {"collection":"found","id":"a","seq":1,"deleted":false,"value":{"group":-0}},
                 {"collection":"found","id":"b","seq":2,"deleted":false,"value":{"group":1.0}},
-                {"collection":"found","id":"c","seq":3,"deleted":false,"value":{"group":0.5}}
+                {"collection":"found","id":"c","seq":3,"deleted":false,"value":{"group":0.5}},
+                {"collection":"found","id":"d","seq":4,"deleted":false,"value":{"group":0.0}},
+                {"collection":"found","id":"e","seq":5,"deleted":false,"value":{"group":-0.0}},
+                {"collection":"found","id":"f","seq":6,"deleted":false,"value":{"group":0e7}},
+                {"collection":"found","id":"g","seq":7,"deleted":false,"value":{"group":1e-400}}
                 """
             )
         )
@@ -97,10 +101,37 @@ import Testing
             try begun.base.ids(in: "found", where: "group", is: value, limit: 9)
         }
         for zero in [0, .number(0), .number(-0.0)] as [JSONValue] {
-            #expect(try ids(zero) == [.of("a")])
+            #expect(try ids(zero) == ["a", "d", "e", "f"].map(RecordID.of))
         }
         for one in [1, .number(1)] as [JSONValue] { #expect(try ids(one) == [.of("b")]) }
         #expect(try ids(.number(0.5)) == [.of("c")])
+    }
+
+    @Test func `a page that is decoded keeps the digits of its numbers`() throws {
+        let digits = "0.12345678901234567890123456789012345678901234567890123"
+        let value = #"{"a":\#(digits),"b":-0.0,"c":1e-400,"d":18446744073709551616,"e":[-0]}"#
+        let change =
+            #"{"collection":"plain","id":"a","seq":1,"through":1,"deleted":false,"value":\#(value)"#
+        let body = Data(page(change + "}").utf8)
+        let answer = try PullAnswer.decoded(from: TransportResponse(status: 200, body: body))
+        let expected = try JSONValue(written: Array(value.utf8))
+        #expect(answer.changes.first?.value?.encoded == expected.encoded)
+        let live = try WireCoding.decodeRecords(
+            LiveChange.self,
+            from: Data((change + #","head":1}"#).utf8)
+        )
+        #expect(live.change.value?.encoded == expected.encoded)
+        let text = String(decoding: expected.encoded, as: UTF8.self)
+        #expect(text.contains(digits) && text.contains(#""b":-0"#))
+    }
+
+    @Test func `a page with two members of one name is refused, and none of them dropped`() {
+        let names = #""\u00e9":1,"e\u0301":2"#
+        let body = page(
+            #"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{\#(names)}}"#
+        )
+        let response = TransportResponse(status: 200, body: Data(body.utf8))
+        #expect(throws: SanguineError.self) { try PullAnswer.decoded(from: response) }
     }
 
     @Test func `an id among the members is not the record's`() throws {
