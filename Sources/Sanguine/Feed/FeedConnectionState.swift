@@ -53,6 +53,8 @@ struct FeedConnectionState: Sendable {
     /// Whether the present wait ends as soon as a pull says where to begin.
     private var awaitsPlace = false
     private var failures = 0
+    /// Whether a connection has lasted and stayed silent, and no bytes have come on one since.
+    private var wasSilent = false
     private var retry = FeedLimits.retry
     private var lastNumber: UInt64 = 0
 
@@ -96,20 +98,27 @@ struct FeedConnectionState: Sendable {
     }
 
     /// The server has answered, and events may come.
+    ///
+    /// While the feed is polled because connections stayed silent, it counts as live only when
+    /// bytes have come.
     mutating func opened(_ number: UInt64, at now: Duration) -> [Action] {
         checked { state in
             guard state.phase == .connecting(number) else { return [] }
             state.phase = .live(number, since: now, wasHeard: false)
-            return state.told(live: true)
+            return state.wasSilent ? [] : state.told(live: true)
         }
     }
 
     /// Bytes have come.
     ///
     /// A connection that stays silent does not count as one that has lasted.
-    mutating func heard(_ number: UInt64) {
-        guard case .live(number, let since, _) = phase else { return }
-        phase = .live(number, since: since, wasHeard: true)
+    mutating func heard(_ number: UInt64) -> [Action] {
+        checked { state in
+            guard case .live(number, let since, _) = state.phase else { return [] }
+            state.phase = .live(number, since: since, wasHeard: true)
+            state.wasSilent = false
+            return state.told(live: true)
+        }
     }
 
     /// A pull has ended, and there is a place to begin at.
@@ -136,7 +145,9 @@ struct FeedConnectionState: Sendable {
         let hasLasted: Bool
         switch phase {
         case .live(number, let since, let wasHeard):
-            hasLasted = wasHeard && now - since >= FeedLimits.lasting
+            let wasLong = now - since >= FeedLimits.lasting
+            hasLasted = wasHeard && wasLong
+            wasSilent = wasSilent || !wasHeard && wasLong
         case .connecting(number): hasLasted = false
         default: return []
         }

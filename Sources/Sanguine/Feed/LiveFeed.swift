@@ -218,10 +218,7 @@ final class LiveFeed: Sendable {
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
             heard(number)
-            change { state, _ in
-                state.heard(number)
-                return []
-            }
+            change { $0.heard(number) }
             // After a sign-out nothing of it may be seen.
             try call.authorizer.check()
             var outputs: [EventStreamParser.Output] = []
@@ -257,7 +254,7 @@ final class LiveFeed: Sendable {
         switch output {
         case .event("change", let data, let id):
             guard batches.isContinued(at: id) else { return false }
-            let change = try WireCoding.decode(LiveChange.self, from: data)
+            let change = try WireCoding.decodeRecords(LiveChange.self, from: data)
             do {
                 batch = try batches.take(change)
             } catch {

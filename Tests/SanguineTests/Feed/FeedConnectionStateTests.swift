@@ -64,6 +64,30 @@ struct FeedConnectionStateTests {
         }
     }
 
+    @Test mutating func `after silent connections it is live when bytes have come, not before`()
+        throws
+    {
+        var actions = state.start()
+        for attempt in 1...FeedLimits.failuresBeforePolling {
+            guard case .connect(let number)? = actions.first else { break }
+            let opened = state.opened(number, at: .seconds(attempt * 1_000))
+            #expect(opened == (attempt == 1 ? [.setLive(true)] : []))
+            let ended = end(number, .failed(retryAfter: nil), at: attempt * 1_000 + 50)
+            actions = state.waited(try #require(wait(ended)).0)
+        }
+        guard case .connect(let number)? = actions.first else {
+            Issue.record("no connection after silent ones")
+            return
+        }
+        #expect(state.opened(number, at: .seconds(9_000)) == [])
+        // Nothing was heard on another network either.
+        #expect(state.setOnline(false) == [.cancel(number)])
+        #expect(state.setOnline(true) == [.connect(number + 1)])
+        #expect(state.opened(number + 1, at: .seconds(9_001)) == [])
+        #expect(state.heard(number + 1) == [.setLive(true)])
+        #expect(state.heard(number + 1) == [])
+    }
+
     @Test mutating func `a connection that the server has ended is made again after its retry`()
         throws
     {
@@ -108,7 +132,7 @@ struct FeedConnectionStateTests {
         for _ in 1...3 {
             guard case .connect(let number)? = actions.last else { break }
             _ = state.opened(number, at: .zero)
-            state.heard(number)
+            _ = state.heard(number)
             let (waiting, _) = try #require(wait(end(number, .ended, at: 1)))
             actions = state.waited(waiting)
         }
@@ -122,7 +146,7 @@ struct FeedConnectionStateTests {
         let (waiting, _) = try #require(wait(end(1, .failed(retryAfter: nil))))
         #expect(state.waited(waiting) == [.connect(3)])
         _ = state.opened(3, at: .zero)
-        state.heard(3)
+        _ = state.heard(3)
         let (_, duration) = try #require(wait(end(3, .failed(retryAfter: nil), at: 10)))
         #expect(duration <= .seconds(3))
     }
