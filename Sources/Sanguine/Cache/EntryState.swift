@@ -74,11 +74,24 @@ struct EntryState: Sendable {
 
     var isFetching: Bool { network != .idle }
 
-    /// The flight under way; `nil` if the entry was invalidated or changed since it took off, so
-    /// that another one may follow.
+    /// The flight under way; `nil` if another one follows, because the entry was invalidated since
+    /// it took off and a caller or an observer needs what is newer.
     var currentFlight: UInt64? {
-        guard case .fetching(let flight, generation) = network else { return nil }
-        return flight
+        guard case .fetching(let flight, let generation) = network else { return nil }
+        let landed = isOvertaken(flightOf: generation) ? held?.generation : generation
+        return isFollowed(flightOf: generation, leaving: landed) ? nil : flight
+    }
+
+    /// Returns whether another flight follows one that ends.
+    ///
+    /// - Parameters:
+    ///   - generation: The generation of the one that ends.
+    ///   - held: The generation of what is held then; `nil` if nothing is.
+    /// - Returns: Whether a caller or an observer needs what is newer.
+    private func isFollowed(flightOf generation: UInt64, leaving held: UInt64?) -> Bool {
+        guard generation < self.generation else { return false }
+        return needs.values.contains { $0 > generation }
+            || !observers.isEmpty && held.map { $0 < self.generation } ?? true
     }
 
     var waiterCount: Int { needs.count }
@@ -322,6 +335,7 @@ struct EntryState: Sendable {
 
     private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Actions {
         network = .idle
+        let isFollowed = isFollowed(flightOf: generation, leaving: held?.generation)
         var actions = Actions()
         if generation == self.generation {
             // Nobody needs more than the present one.
@@ -331,11 +345,7 @@ struct EntryState: Sendable {
             actions.answer = needs.filter { $0.value <= generation }.map(\.key)
             for waiter in actions.answer { needs[waiter] = nil }
         }
-        let isBehind =
-            generation < self.generation && held.map { $0.generation < self.generation } ?? true
-        if !needs.isEmpty || (!observers.isEmpty && isBehind) {
-            actions.start = startIfIdle(nextFlight)
-        }
+        if isFollowed { actions.start = startIfIdle(nextFlight) }
         return actions
     }
 

@@ -13,6 +13,8 @@ private final class ObservedList: Sendable {
     let source: ListSource<FeedRow>
     private let seen = Mutex<[ListSnapshot<FeedRow>]>([])
     private let end = Mutex<(@Sendable () -> Void)?>(nil)
+    /// Called once, with the first rows.
+    private let hook = Mutex<(@Sendable () -> Void)?>(nil)
 
     init(_ client: SanguineClient) {
         source = client.queries.source(of: ListQuery.feed("a"))
@@ -22,11 +24,15 @@ private final class ObservedList: Sendable {
 
     var snapshots: [ListSnapshot<FeedRow>] { seen.withLock { $0 } }
 
+    /// Has something done when the first rows are there, before their fetch has ended.
+    func atFirstRows(_ body: @escaping @Sendable () -> Void) { hook.withLock { $0 = body } }
+
     func begin() {
         let observer = ListSource<FeedRow>.Observer(
             tell: { [weak self] _ in
                 guard let snapshot = self?.source.snapshot() else { return }
                 self?.seen.withLock { $0.append(snapshot) }
+                if !snapshot.items.isEmpty { self?.hook.withLock { $0.take() }?() }
             },
             finish: {}
         )
@@ -98,6 +104,41 @@ struct ListPhaseTests {
         }
 
         #expect(list.first(rows: 20)?.phase == .refreshing)
+    }
+
+    @Test func `a refresh that is called while the first fetch ends is made`() async throws {
+        let test = try TestClient(network: server.network())
+        let list = ObservedList(test.client)
+        let refresh = Mutex<Task<Void, any Error>?>(nil)
+        list.atFirstRows { [source = list.source, server] in
+            server.change { $0.delete(0) }
+            // Without a turn of its own: the fetch ends only after this.
+            let task = Task.immediate { try await source.refresh() }
+            refresh.withLock { $0 = task }
+        }
+        list.begin()
+        try await eventually("the refresh was called") { refresh.withLock { $0 != nil } }
+        try await #require(refresh.withLock { $0 }).finished()
+        try await eventually("the refresh has ended") { list.snapshots.last?.phase == .ready }
+
+        #expect(list.first(rows: 20)?.phase == .ready)
+        #expect(test.network.requests.count == 2)
+        #expect(list.snapshots.last?.items.first?.id == server.ids.first)
+    }
+
+    @Test func `rows of an invalidated list without observers are ready`() async throws {
+        let test = try TestClient(network: server.network())
+        test.network.hold()
+        let source = test.client.queries.source(of: ListQuery.feed("a"))
+        let load = Task { try await test.client.value(of: .feed("a")) }
+        try await test.network.waitForHeld(1)
+        // No other fetch follows: the caller has asked before this.
+        test.client.invalidate(.feed("a"))
+        let entry = source.entry.erased
+        #expect(test.client.queries.snapshot(of: entry).currentFlight != nil)
+        test.network.release()
+        _ = try await load.finished()
+        #expect(source.snapshot().phase == .ready && test.network.requests.count == 1)
     }
 
     @Test func `the first snapshot with rows that were set has the time`() async throws {
