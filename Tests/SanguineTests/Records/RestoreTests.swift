@@ -76,6 +76,41 @@ import Testing
         #expect(fixture.pulls.count - before < 10)
     }
 
+    @Test func `after a death in a restore no record is missing, and none that is gone is there`()
+        async throws
+    {
+        let fixture = filled(9_000)
+        let first = try fixture.client()
+        fixture.network.hold()
+        _ = first.count("c1")
+        try await fixture.network.waitForHeld(1)
+        try await fixture.network.releaseFirst()
+        try await fixture.network.waitForHeld(4)
+        for _ in 0..<4 { try await fixture.network.releaseFirst() }
+        try await fixture.network.waitForRequests(9)
+        first.close()
+        fixture.network.release()
+        // Records that were restored and ones that were not, while no client runs.
+        for number in stride(from: 0, to: 9_000, by: 7) {
+            fixture.authority.delete(Counter.self, .of("c\(number)"))
+        }
+        for number in stride(from: 1, to: 9_000, by: 7) {
+            fixture.authority.set("c\(number)", to: -Int64(number))
+        }
+        fixture.authority.set("new", to: 5)
+        let second = try fixture.client(seed: 2)
+        try await second.synchronize()
+        var expected: [String: Int64] = ["new": 5]
+        for number in 0..<9_000 where number % 7 != 0 {
+            expected["c\(number)"] = number % 7 == 1 ? -Int64(number) : Int64(number)
+        }
+        let records = second.records(Counter.self).map { ($0.id.text, $0.count) }
+        #expect(Dictionary(records) { $1 } == expected && records.count == expected.count)
+        second.close()
+        let third = try fixture.client(seed: 3)
+        #expect(third.records(Counter.self).count == expected.count)
+    }
+
     @Test func `a restore whose first page could not be written lacks none of it`() async throws {
         let fixture = filled(1_500)
         let client = try fixture.client { $0.recordPolling = nil }

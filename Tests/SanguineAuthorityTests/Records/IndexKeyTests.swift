@@ -1,0 +1,19 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("The key of an indexed member", .bounded)
+struct IndexKeyTests {
+    private func key(_ json: String) throws -> IndexKey {
+        try #require(IndexKey(try JSONValue(written: Array(json.utf8))))
+    }
+
+    @Test(arguments: ["0", "-0", "0.0", "-0.0", "0e7", "-0.000e-7"])
+    func `every zero has one key, between the numbers below and above`(zero: String) throws {
+        #expect(try key(zero) == key("0"))
+        for below in ["-1e-400", "-5e-324", "-1"] { #expect(try key(below) < key(zero)) }
+        for above in ["1e-400", "5e-324", "1"] { #expect(try key(zero) < key(above)) }
+    }
+}
