@@ -46,6 +46,17 @@ struct ClientGameTests {
         #expect(first.output.split(separator: "\n").count == 6)
         #expect(first.output == second.output)
     }
+
+    // The game of seed 73 leaves jobs behind when its objects are released.
+    @Test func `a seed comes to the same alone and after other seeds`() async throws {
+        let row = try await Player.play(73...76, "--traces")
+        var alone = ""
+        for seed in 73...76 as ClosedRange<UInt64> {
+            alone += try await Player.play(seed...seed, "--traces").output
+        }
+        #expect(row.output.split(separator: "\n").count == 4)
+        #expect(row.output == alone)
+    }
 }
 
 /// A process that plays games of clients.

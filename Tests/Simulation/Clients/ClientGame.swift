@@ -106,6 +106,10 @@ package final class ClientGame {
     package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
         self.seed = seed
         CrashReport.note(seed: seed, step: 0)
+        // The previous game's objects went after its end, and streams that end with them resume
+        // tasks: their jobs would change the order of this game's.
+        JobQueue.shared.drain()
+        GameCode.spare()
         random = SplitMix64(seed: seed)
         // A long feed is restored in ranges: rarely, because it takes a while.
         let isLong = seed.isMultiple(of: 16)
@@ -142,7 +146,7 @@ package final class ClientGame {
         if network.deferrals > 0 { tally[.deferred] = network.deferrals }
         for device in devices { device.process.end() }
         // What the ended clients still have to do is theirs, and no longer of the game.
-        while JobQueue.shared.count > 0 { JobQueue.shared.run(0) }
+        JobQueue.shared.drain()
         try? FileManager.default.removeItem(at: root)
         return ClientGameResult(finding: finding, trace: hash, jobs: jobs, tally: tally)
     }

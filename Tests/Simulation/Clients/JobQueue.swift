@@ -73,6 +73,11 @@ package final class JobQueue: Sendable {
         let generic = unsafeBitCast((0, 0), to: UnownedSerialExecutor.self)
         job.job.runSynchronously(on: job.isMain ? main.asUnownedSerialExecutor() : generic)
     }
+
+    /// Runs all jobs in turn, and those that follow from them.
+    func drain() {
+        while count > 0 { run(0) }
+    }
 }
 
 /// Stands for the main thread.
