@@ -116,12 +116,16 @@ extension ClientGame {
         guard let account = client.accountId, let person = network.person(account) else {
             throw finding("nobody is signed in on device \(index)")
         }
-        try run("a synchronization") { try? await client.synchronize() }
-        try run("a refresh") { [size] in
-            for number in GameBoard.numbers { _ = try? await client.refresh(.board(number)) }
-            _ = try? await client.refresh(.entries(size))
-            _ = try? await client.refresh(.balance)
+        try succeed("a synchronization") { try await client.synchronize() }
+        for number in GameBoard.numbers {
+            try succeed("a refresh of board \(number)") {
+                _ = try await client.refresh(.board(number))
+            }
         }
+        try succeed("a refresh of the list") { [size] in
+            _ = try await client.refresh(.entries(size))
+        }
+        try succeed("a refresh of the balance") { _ = try await client.refresh(.balance) }
         let shelf = network.backend.shelf(person)
         for number in GameBoard.numbers {
             let board = shelf.boards[number] ?? GameBoard()
@@ -244,6 +248,24 @@ extension ClientGame {
             over.set()
         }
         try until(what) { over.isSet }
+    }
+
+    /// Runs something until it succeeds.
+    ///
+    /// A refresh joins a fetch that is under way, which may have begun long ago and be out of time.
+    private func succeed(
+        _ what: String,
+        _ body: @escaping @Sendable () async throws -> Void
+    ) throws {
+        let hasSucceeded = GameFlag()
+        try until(
+            what,
+            asking: {
+                guard (try? await body()) != nil else { return }
+                hasSucceeded.set()
+            },
+            { hasSucceeded.isSet }
+        )
     }
 
     /// Lets everything go on until it is so.
