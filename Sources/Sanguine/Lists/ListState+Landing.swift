@@ -209,16 +209,18 @@ extension ListState {
         var round = list.round
         if flight.load == .refresh || flight.isRecovering { round += 1 }
         let offset = list.offset(ofRun: index)
+        let place = offset + (reach ?? list.rows.count - offset)
         var front = PageList<Item>(
             rows: Array(list.rows[..<offset]),
             runs: Array(list.runs[..<index])
         )
-        var back = behind(list, offset + (reach ?? list.rows.count - offset))
+        var back = behind(list, place)
         let gap = front.remove(chain.ids)
         let end = back.remove(chain.ids)
         var runs = chain.runs
         if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
         if !back.runs.isEmpty {
+            let isSure = isSure && list.follows(chain.next, at: place)
             if let next = chain.next { back.runs[0].start = next }
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }

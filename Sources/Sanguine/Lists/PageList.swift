@@ -71,6 +71,14 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         }
     }
 
+    /// Whether the rows from that one on are known to follow the cursor without a gap.
+    ///
+    /// A page that was loaded from another cursor may not: rows may have come between the two.
+    func follows(_ cursor: String?, at row: Int) -> Bool {
+        guard let run = run(ofRow: row), offset(ofRun: run) == row else { return true }
+        return runs[run].start == cursor
+    }
+
     /// Removes rows wherever they stand, and runs that are left without any.
     ///
     /// A run that goes leaves its beginning to the next one, which so covers its part of the list.

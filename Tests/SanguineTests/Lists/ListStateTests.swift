@@ -167,6 +167,25 @@ struct ListStateTests {
         #expect(shown == "abcdefgxijkl")
     }
 
+    @Test mutating func `a page that was loaded from another cursor is looked at again`() throws {
+        state = ListState(pageSize: 1, pageLimit: 5)
+        try load(.refresh, page("a", next: "a"))
+        try load(.next, page("b", next: "b"))
+        try load(.next, page("c", next: "c"))
+        // An operation removes "c", and another device inserts "x" where it was.
+        _ = state.amend(state.list.arranged(page("ab", next: nil).items))
+        try load(.refresh, page("a", next: "a"))
+        try load(.next, page("d", next: nil))
+        let first = try #require(state.show("b").start.first)
+        _ = try land(first, page("b", next: "b"))
+        let second = try #require(state.show("d").start.first)
+        #expect(second.cursor == "b")
+        let third = try #require(try land(second, page("x", next: "x")).start.first)
+        _ = try land(third, page("d", next: nil))
+
+        #expect(shown == "abxd")
+    }
+
     @Test mutating func `a refresh that reaches the end is the whole list`() throws {
         try loadThree()
         try load(.refresh, page("ab", next: nil))
