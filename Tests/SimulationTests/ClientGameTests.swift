@@ -48,7 +48,7 @@ struct ClientGameTests {
     }
 
     // The game of seed 73 leaves jobs behind when its objects are released.
-    @Test func `a seed comes to the same alone and after other seeds`() async throws {
+    @Test func `a seed has the same trace in its own process and after others`() async throws {
         let row = try await Player.play(73...76, "--traces")
         var alone = ""
         for seed in 73...76 as ClosedRange<UInt64> {
