@@ -297,8 +297,8 @@ extension BalanceKeeper {
     /// All of it takes at most ``ClientLimits/readTimeout``.
     func fetchQuotas(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.readTimeout, on: configuration.delay)
-        let asked = guarded.withLock { $0.state.epoch }
-        do throws(SanguineError) {
+        try await fetching { () throws(SanguineError) in
+            let asked = guarded.withLock { $0.state.epoch }
             let answer = try await attempt(
                 "/v1/quotas",
                 as: Items<Quota>.self,
@@ -306,49 +306,53 @@ extension BalanceKeeper {
                 within: limit
             )
             let now = configuration.clock.now()
-            change { guarded in
-                guard guarded.ending == nil, guarded.state.enter(answer.epoch, asked: asked)
-                else { return }
+            return change { guarded in
+                guard guarded.ending == nil else { return nil }
+                guard guarded.state.enter(answer.epoch, asked: asked) else { return 1 }
                 guarded.state.fetched(answer.value.items, head: answer.head, at: now)
+                return nil
             }
-        } catch {
-            settleLater(after: error)
-            throw error
         }
-        persist()
-        settleLater(after: nil)
     }
 
     /// Fetches the balance, again if need be.
     ///
-    /// A first one may be ambiguous, if a call began meanwhile or too many are open to ask about at
-    /// once. All of it takes at most ``ClientLimits/balanceTimeout``.
+    /// A first answer may be ambiguous: a call began meanwhile, too many are open to ask about at
+    /// once, or it is of a new epoch, in which calls that were settled are asked about again. All of
+    /// it takes at most ``ClientLimits/balanceTimeout``.
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
-        let rounds = 1 + guarded.withLock { $0.state.balance.inquiries }
-        do throws(SanguineError) {
-            for _ in 1...rounds {
-                let (inquiry, asked) = guarded.withLock {
-                    ($0.state.balance.inquiry(), $0.state.epoch)
-                }
-                let keys = inquiry.keys.joined(separator: ",")
-                let answer = try await attempt(
-                    "/v1/balance",
-                    query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
-                    as: Balance.self,
-                    request.backend,
-                    within: limit
-                )
-                let now = configuration.clock.now()
-                let isKnown = change { guarded -> Bool in
-                    guard guarded.ending == nil else { return true }
-                    // An answer of a history that is over is asked for again.
-                    guard guarded.state.enter(answer.epoch, asked: asked) else { return false }
+        try await fetching { () throws(SanguineError) in
+            let (inquiry, asked) = guarded.withLock { ($0.state.balance.inquiry(), $0.state.epoch) }
+            let keys = inquiry.keys.joined(separator: ",")
+            let answer = try await attempt(
+                "/v1/balance",
+                query: keys.isEmpty ? [] : [URLQueryItem(name: "operations", value: keys)],
+                as: Balance.self,
+                request.backend,
+                within: limit
+            )
+            let now = configuration.clock.now()
+            return change { guarded in
+                guard guarded.ending == nil else { return nil }
+                if guarded.state.enter(answer.epoch, asked: asked) {
                     guarded.state.fetched(answer.value, for: inquiry, at: now)
-                    return guarded.state.balance.base != nil
+                    if guarded.state.balance.isOfEpoch { return nil }
                 }
-                if isKnown { break }
+                return guarded.state.balance.inquiries
             }
+        }
+    }
+
+    /// Fetches until the body returns `nil`, and as many times more at most as it returns.
+    ///
+    /// So an answer of a history that is over is asked for again.
+    private func fetching(
+        _ fetchOnce: () async throws(SanguineError) -> Int?
+    ) async throws(SanguineError) {
+        var rounds = 0
+        do throws(SanguineError) {
+            while let more = try await fetchOnce(), rounds < more { rounds += 1 }
         } catch {
             settleLater(after: error)
             throw error

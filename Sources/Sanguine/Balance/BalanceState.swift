@@ -99,6 +99,9 @@ struct BalanceState: Sendable {
     /// Whether a fetch brings the base up to date at once: no call is open.
     var awaitsBase: Bool { wantsFetch && !pending.values.contains(where: \.isAskedAfter) }
 
+    /// Whether there is a base, and no newer epoch has begun since.
+    var isOfEpoch: Bool { base.map { $0.balance.head >= 0 } ?? false }
+
     /// Whether the base was received within ``BalanceLimits/freshness``.
     ///
     /// A time in the future counts as stale: the clock was changed.

@@ -302,6 +302,46 @@ import Testing
         #expect(client.cached(.balance)?.available == 97)
     }
 
+    @Test func `a refresh after a restore asks about calls that the lost history had settled`()
+        async throws
+    {
+        let fixture = ClientFixture()
+        let (authority, path) = (fixture.authority, ClientFixture.askPath)
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        let copy = authority.server.copy()
+        authority.stop(path, at: .work)
+        let running = Task { try? await client.call(Ask(question: "Slowly?")) }
+        try await authority.reached(path, at: .work)
+        authority.open(path, at: .work)
+        // Settled at a number that no base has, as long as the other one runs.
+        _ = try await client.call(Ask(question: "At once?"))
+
+        authority.server.restore(copy)
+        let before = authority.count(ClientFixture.balancePath)
+        try await client.refresh(.balance)
+        #expect(client.cached(.balance)?.available == 97)
+        #expect(authority.count(ClientFixture.balancePath) == before + 2)
+        authority.clear(path, at: .work)
+        _ = try await running.finished("the other call")
+    }
+
+    @Test func `quotas that the lost history has answered are asked for again`() async throws {
+        let fixture = ClientFixture()
+        let (authority, path) = (fixture.authority, "/v1/quotas")
+        let client = try await fixture.clientWithBalance()
+        defer { client.close() }
+        let copy = authority.server.copy()
+        authority.stop(path, at: .answer)
+        let quotas = Task { try await client.value(of: .quotas) }
+        try await authority.reached(path, at: .answer)
+        authority.server.restore(copy)
+        try await client.refresh(.balance)
+        authority.clear(path, at: .answer)
+        _ = try await quotas.finished("the quotas")
+        #expect(authority.count(path) == 2)
+    }
+
     @Test func `the epoch is stored with the balance`() throws {
         var state = SpendingState()
         let epoch = try #require(Epoch("one"))
