@@ -318,8 +318,8 @@ extension BalanceKeeper {
     /// Fetches the balance, again if need be.
     ///
     /// A first answer may be ambiguous: a call began meanwhile, too many are open to ask about at
-    /// once, or it is of a new epoch, in which calls that were settled are asked about again. All of
-    /// it takes at most ``ClientLimits/balanceTimeout``.
+    /// once, or it is of a new epoch, in which settled calls are asked about again. All of it takes
+    /// at most ``ClientLimits/balanceTimeout``.
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
         try await fetching { () throws(SanguineError) in
@@ -438,10 +438,7 @@ extension BalanceKeeper {
             guard guarded.settling == nil, guarded.ending == nil else { return }
             guarded.waiting?.cancel()
             guarded.waiting = nil
-            guard guarded.state.wantsFetch else {
-                guarded.vainFetches = 0
-                return
-            }
+            guard guarded.state.wantsFetch else { return guarded.vainFetches = 0 }
             guarded.vainFetches += 1
             var random = configuration.random
             let backoff = BalanceLimits.settling.backoff(
