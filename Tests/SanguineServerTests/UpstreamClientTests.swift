@@ -31,6 +31,8 @@ struct UpstreamClientTests {
                 url: "http://127.0.0.1:\(upstream.port)",
                 apiKey: Secret(Self.key),
                 model: "m-1",
+                // How long a connection takes on a busy machine is not what is tested.
+                connectTimeout: .seconds(60),
                 answerBytes: answerBytes
             )
             let http = HTTPClient(

@@ -72,7 +72,12 @@ final class UpstreamWorld: Sendable {
     ) async throws {
         var upstreams: [HostileUpstream] = []
         for fault in faults { upstreams.append(try await HostileUpstream.start(fault)) }
-        let settings = try UpstreamConfiguration(url: upstreams[0].url, model: "m")
+        // How long a connection takes on a busy machine is not what is tested.
+        let settings = try UpstreamConfiguration(
+            url: upstreams[0].url,
+            model: "m",
+            connectTimeout: .seconds(60)
+        )
         var configuration = settings.httpClientConfiguration()
         adjust(&configuration)
         let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
