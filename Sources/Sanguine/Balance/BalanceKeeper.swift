@@ -60,6 +60,8 @@ final class BalanceKeeper: EntrySource {
         var revision: UInt64 = 0
         /// The calls whose requests are on disk.
         var requests: Set<String> = []
+        /// The names that an earlier version gave to requests, to be removed.
+        var earlierNames: [String] = []
     }
 
     let query = ValueQuery<Balance>.balance.erased
@@ -81,9 +83,15 @@ final class BalanceKeeper: EntrySource {
         self.store = store
         let archive = (try? store.state(Self.stateName)).flatMap { SpendingArchive($0) }
         var state = archive.map { SpendingState(restoring: $0) } ?? SpendingState()
-        stored = Mutex(Stored(requests: state.calls.withRequests))
+        let earlier = archive.map { Self.earlierRequests(of: $0, in: store) } ?? [:]
+        stored = Mutex(
+            Stored(
+                requests: state.calls.withRequests,
+                earlierNames: earlier.keys.map(Self.earlierRequestName)
+            )
+        )
         if let account { state.signedIn(account) }
-        guarded = Mutex(Guarded(state: state))
+        guarded = Mutex(Guarded(state: state, requests: earlier))
     }
 
     /// Has the cache told from now on.
@@ -118,6 +126,21 @@ final class BalanceKeeper: EntrySource {
     }
 
     private static func requestName(_ key: String) -> String { "request \(key)" }
+
+    /// The requests of queued calls as an earlier version has stored them, by the calls' keys.
+    private static func earlierRequests(
+        of archive: SpendingArchive,
+        in store: ClientStore
+    ) -> [String: Data] {
+        // That version did not count the time.
+        guard archive.kept == nil else { return [:] }
+        let queued = archive.calls.filter(\.isQueued).map { call in
+            (call.key, try? store.state(earlierRequestName(call.key)))
+        }
+        return Dictionary(queued) { first, _ in first }.compactMapValues { $0 }
+    }
+
+    private static func earlierRequestName(_ key: String) -> String { "call \(key)" }
 
     /// Those calls without what was asked.
     var calls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
@@ -178,10 +201,11 @@ final class BalanceKeeper: EntrySource {
             for key in stored.requests.subtracting(open) {
                 states.updateValue(nil, forKey: Self.requestName(key))
             }
+            for name in stored.earlierNames { states.updateValue(nil, forKey: name) }
             for (key, request) in requests { states[Self.requestName(key)] = request }
             try store.setStates(states)
             stored.revision = revision
-            stored.requests = open
+            (stored.requests, stored.earlierNames) = (open, [])
             guarded.withLock { for key in requests.keys { $0.requests[key] = nil } }
         }
     }

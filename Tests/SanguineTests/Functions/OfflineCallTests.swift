@@ -86,6 +86,46 @@ struct OfflineCallTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
+    @Test func `one that an earlier version has stored is sent, and its request removed`()
+        async throws
+    {
+        var client = try await stage.launch()
+        goOffline()
+        let call = TellLater(seed: 77_777_003, parts: 2)
+        let key = try client.stream(call).key
+        let store = client.users.present.store
+        let request = try #require(try store.state("request \(key)"))
+        let balance = try #require(try store.state(BalanceKeeper.stateName))
+        try store.setStates([
+            BalanceKeeper.stateName: try Self.earlier(balance),
+            "call \(key)": request,
+            "request \(key)": nil,
+        ])
+        client = try stage.device.launch()
+        #expect(client.openCalls.map(\.state) == [.waiting])
+        goOnline()
+        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
+        #expect(try client.users.present.store.names(with: "77777003").isEmpty)
+        #expect(try await stage.isSettled(client, available: 97))
+    }
+
+    /// The state as an earlier version has stored it.
+    private static func earlier(_ state: Data) throws -> Data {
+        guard case .object(var members) = try JSONValue(written: Array(state)),
+            case .array(let calls) = members["calls"]
+        else { throw SanguineError.decoding("It has no calls.") }
+        members["kept"] = nil
+        members["calls"] = .array(
+            calls.map { call in
+                guard case .object(var call) = call else { return call }
+                (call["begunAfter"], call["isLarge"]) = (nil, nil)
+                return .object(call)
+            }
+        )
+        return try JSONEncoder().encode(JSONValue.object(members))
+    }
+
     @Test func `one whose answer a kill has taken is sent again, and charged once`() async throws {
         var client = try await stage.launch()
         var faults = FaultyNetwork.Faults()
