@@ -168,6 +168,32 @@ struct ClockJumpTests {
         #expect(try await world.balance(who).available == 97)
     }
 
+    @Test func `a further jump counts after a day of its own`() {
+        let start = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+        let hours = { (count: Int64) in Duration.seconds(count * 3_600) }
+        var time = ConfirmedTime()
+        #expect(time.read(start, at: .zero) == start)
+        #expect(time.read(start + hours(2), at: .zero) == start)
+        // Ten days more, shortly before the first jump counts.
+        #expect(time.read(start + hours(265), at: hours(23)) == start + hours(23))
+        #expect(time.read(start + hours(266), at: hours(24)) == start + hours(26))
+        #expect(time.read(start + hours(289), at: hours(47)) == start + hours(49))
+        #expect(time.read(start + hours(290), at: hours(48)) == start + hours(290))
+    }
+
+    @Test func `a clock that jumps every night lags by less than three nights`() {
+        let start = Timestamp(millisecondsSince1970: 1_700_000_000_000)
+        var time = ConfirmedTime()
+        var lag = Duration.zero
+        // A machine that sleeps for 8 hours of a day: its elapsed time does not.
+        for hour in 0..<(100 * 16) {
+            let elapsed = Duration.seconds(hour * 3_600)
+            let now = start + elapsed + .seconds(hour / 16 * 8 * 3_600)
+            lag = max(lag, now - time.read(now, at: elapsed))
+        }
+        #expect(lag > .zero && lag <= .seconds(24 * 3_600))
+    }
+
     @Test func `a file that is being added outlives a jump`() async throws {
         let world = CallWorld()
         let who = try await world.account()
