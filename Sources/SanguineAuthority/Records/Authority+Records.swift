@@ -162,8 +162,8 @@ extension RecordQuery {
                 throw Problem(
                     .malformedRequest,
                     """
-                    Find by texts of at most \(IndexKey.limit - 1) bytes: of longer ones an index \
-                    has the beginning only.
+                    Find by texts of at most \(IndexKey.limit - 1) bytes, and by numbers with \
+                    fewer digits: an index has longer ones in part only.
                     """
                 )
             }

@@ -66,13 +66,13 @@ struct PushSource: RecordSource {
     ) throws -> [RecordID] {
         let index = IndexName(collection: collection, field: field)
         guard !incomplete.contains(index) else { throw IncompleteIndex(name: index) }
-        let key = IndexKey(ofStored: value)
+        let key = IndexKey(value)
         let list = IndexList(collection, in: account, by: field)
         let most = limit + changed.count
-        var ids = Set(try reader.ids(in: list, at: key, limit: most))
-        // Of a long text the index has the beginning only. With more records than may be read the
-        // operation is refused, so all of them stay.
-        if IndexKey(value) == nil, ids.count < most, let declared = schema.collection(collection) {
+        var ids = Set(try reader.ids(in: list, at: key ?? IndexKey(ofStored: value), limit: most))
+        // What is too long for a key shares its place in the index with other values. With more
+        // records than may be read the operation is refused, so all of them stay.
+        if key == nil, ids.count < most, let declared = schema.collection(collection) {
             ids = try ids.filter { id in
                 guard let row = try row(name(of: id, in: declared)) else { return false }
                 return Self.has(row, field, value, key)
@@ -85,18 +85,14 @@ struct PushSource: RecordSource {
         return Array(ids.sorted().prefix(max(0, limit)))
     }
 
-    /// Whether a record's member has the value, whose key is given.
+    /// Whether a record's member has the value, whose key is `nil` if it is too long for one.
     private static func has(
         _ row: RecordRow,
         _ field: String,
         _ value: JSONValue,
-        _ key: IndexKey
+        _ key: IndexKey?
     ) -> Bool {
         let member = RecordValue(json: Data(row.value))[field]
-        guard IndexKey(ofStored: member) == key else { return false }
-        if case .string(let text) = value, case .string(let other)? = member {
-            return text.hasBytes(of: other)
-        }
-        return true
+        return key.map { IndexKey(member) == $0 } ?? (member == value)
     }
 }

@@ -236,6 +236,39 @@ struct PushRefusalTests {
         #expect(results.map(\.status) == [.applied, .applied, .applied, .applied, .applied])
     }
 
+    @Test func `a number that is longer than an index key finds no record without the member`()
+        async throws
+    {
+        let account = try await SyncWorld().account
+        let digits = String(repeating: "7", count: IndexKey.limit)
+        let number = try JSONValue(written: Array(digits.utf8))
+        #expect(IndexKey(number) == nil)
+        let notes = try #require(RecordSchema.test.collection("notes"))
+        var stored = MemoryRecords()
+        var rows: [RecordRow] = []
+        for (id, value) in [("a", "{}"), ("b", "{\"day\":\(digits)}")] as [(RecordID, String)] {
+            let row = RecordRow(
+                name: RecordName("notes", in: account, id),
+                owner: account,
+                seq: 1,
+                through: 1,
+                value: Array(value.utf8),
+                createdAt: ManualClock.start,
+                updatedAt: ManualClock.start
+            )
+            rows.append(row)
+            stored.set(row.name, to: row)
+            let fields = try RecordValue(json: Data(row.value)).fields()
+            for entry in notes.entries(of: id, owner: account, fields) { stored.index(entry) }
+        }
+        var source = PushSource(account: account, schema: .test, reader: stored)
+        for _ in 1...2 {
+            let found = try source.ids(in: "notes", where: "day", is: number, limit: 10)
+            #expect(found == ["b"])
+            for row in rows { source.set(row) }
+        }
+    }
+
     @Test func `records with texts that are longer than an index key are found by the whole text`()
         async throws
     {
