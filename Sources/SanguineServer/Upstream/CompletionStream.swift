@@ -110,7 +110,7 @@ struct CompletionStream: Sendable {
         {
             hasChoice = true
             piece = choice["delta"]?["content"]?.string ?? ""
-            finishReason = choice["finish_reason"]?.string ?? finishReason
+            finishReason = UpstreamAnswer.finishReason(of: choice) ?? finishReason
         }
         guard text.utf8.count + piece.utf8.count <= textBytes else { throw tooLarge }
         text += piece

@@ -133,6 +133,11 @@ public struct UpstreamAnswer: Hashable, Sendable {
         self.finishReason = finishReason
     }
 
+    /// Why a choice ends; `nil` for the empty text, which some servers send until they know.
+    static func finishReason(of choice: JSONValue) -> String? {
+        choice["finish_reason"]?.string.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     /// Reads the body of an answer to the request, or returns `nil` if it is none.
     ///
     /// A prompt is answered with text. A raw chat completion may be answered without any, as a call
@@ -161,7 +166,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
             text: text ?? "",
             usage: UpstreamUsage(json["usage"]),
             body: body,
-            finishReason: choice["finish_reason"]?.string
+            finishReason: Self.finishReason(of: choice)
         )
         self.json = json
     }

@@ -100,6 +100,15 @@ struct CompletionStreamTests {
         #expect(Self.failure(body) == .unfinished)
     }
 
+    @Test func `an empty finish reason is none`() throws {
+        let cut = Self.body(Self.chunk("a", finish: "\"\""))
+        #expect(Self.failure(cut) == .failed(mayHaveBeenSent: true))
+        let (_, answer) = try Self.read(
+            Self.body(Self.chunk("a", finish: "\"stop\""), Self.chunk("", finish: "\"\""))
+        )
+        #expect(answer.finishReason == "stop")
+    }
+
     @Test func `a last chunk without its empty line counts`() throws {
         let (events, answer) = try Self.read("data: " + Self.chunk("a", finish: "\"stop\""))
         #expect(events.count == 1)
