@@ -244,6 +244,8 @@ extension ListState {
             dropped = []
         }
         replaceList(by: merged)
+        // What failed was a load from another cursor.
+        if isAtEnd { tailError = nil }
         isLoaded = true
         let isAtTop = flight.load == .previous && !flight.isRecovering
         dropFarEnd(from: isAtTop ? nil : flight.anchor)

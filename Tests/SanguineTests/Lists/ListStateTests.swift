@@ -485,6 +485,18 @@ struct ListStateTests {
         #expect(shown == "ab" && state.tailError == nil)
     }
 
+    @Test mutating func `a refresh that moves the end of the list ends the failure there`()
+        throws
+    {
+        var request = try request(.refresh)
+        while let next = state.land(request.number, page("", next: "x"))?.start.first {
+            request = next
+        }
+        #expect(state.tailError == .problem(.emptyPages))
+        try load(.refresh, page("ab", next: "b"))
+        #expect(shown == "ab" && state.hasMore && state.tailError == nil)
+    }
+
     @Test mutating func `a first row behind empty pages is found`() throws {
         var request = try request(.refresh)
         for number in 1..<10 {
