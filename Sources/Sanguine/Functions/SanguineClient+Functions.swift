@@ -95,10 +95,10 @@ extension SanguineClient {
     /// order in which they began.
     ///
     /// Those of an earlier process, too: of one that was killed while an answer was read, say. A
-    /// call leaves the list when its answer was read to the end or its failure was thrown, and some
-    /// days after it began: servers keep answers for 48 hours, and the device's clock may be wrong.
-    /// At most 1,000; they end with a sign-out. The input is read from disk: see
-    /// ``OpenCall/input(of:)``.
+    /// call leaves the list when its answer was read to the end or its failure was thrown, and when
+    /// it is old: not before 48 hours, for which servers keep answers, and weeks later in an app
+    /// that is seldom used, because the device's clock may be wrong. At most 1,000; they end with a
+    /// sign-out. The input is read from disk: see ``OpenCall/input(of:)``.
     public var openCalls: [OpenCall] { balance.openCalls }
 
     /// The answer of a call that was made before, by its key: on this device or another one of the
