@@ -489,8 +489,10 @@ struct ListStateTests {
         throws
     {
         var request = try request(.refresh)
-        while let next = state.land(request.number, page("", next: "x"))?.start.first {
+        var pages = 1
+        while let next = state.land(request.number, page("", next: "\(pages)"))?.start.first {
             request = next
+            pages += 1
         }
         #expect(state.tailError == .problem(.emptyPages))
         try load(.refresh, page("ab", next: "b"))
