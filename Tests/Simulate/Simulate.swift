@@ -11,8 +11,8 @@ struct Simulate: AsyncParsableCommand {
         abstract: "Play devices, an authority and all that goes wrong between them.",
         discussion: """
             Everything follows from the seed: a failure names it, and playing that seed alone \
-            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug if \
-            none was.
+            shows it again. Exits with 1 if a guarantee was broken, and with a planted bug or \
+            fault if none was.
             """
     )
 
@@ -27,7 +27,7 @@ struct Simulate: AsyncParsableCommand {
     )
     var events: Int?
 
-    @Option(help: "A bug to plant: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
+    @Option(help: "A bug to plant in the devices: \(names(of: PlantedBug.allCases)).")
     var bug: PlantedBug?
 
     @Flag(help: "Play people who hand a device on, with the real client, one game at a time.")
@@ -38,17 +38,53 @@ struct Simulate: AsyncParsableCommand {
 
     @Option(
         help: """
-            A fault to plant in the clients: \
-            \(PlantedFault.allCases.map(\.rawValue).joined(separator: ", ")).
+            A fault to plant in the real clients. With --clients: \
+            \(names(of: PlantedFault.allCases)). With --users: \(names(of: PlantedFault.ofUsers)).
             """
     )
     var fault: PlantedFault?
 
-    @Flag(help: "Print what each seed of the clients comes to: the same in each play.")
+    @Flag(help: "Print what each seed comes to, with --clients: the same in each play.")
     var traces = false
 
-    @Option(help: "Which authority answers: real, a model of the contract, or both, compared.")
-    var authority = AuthorityKind.real
+    @Option(
+        help: """
+            Which authority answers the devices: real, a model of the contract, or both, \
+            compared. Default: real.
+            """
+    )
+    var authority: AuthorityKind?
+
+    /// Refuses what the game would not take.
+    func validate() throws {
+        _ = try parsedSeeds()
+        if let events, events < 1 {
+            throw ValidationError("Nothing is played with --events \(events): give 1 or more.")
+        }
+        if users, clients {
+            throw ValidationError("Play one game at a time: with --users or with --clients.")
+        }
+        if users || clients, bug != nil || authority != nil {
+            throw ValidationError(
+                "--bug and --authority are of the devices: leave out --users and --clients."
+            )
+        }
+        if traces, !clients {
+            throw ValidationError("Only a game of --clients has --traces: add it.")
+        }
+        guard let fault, !clients else { return }
+        guard users else {
+            throw ValidationError("Add --clients or --users to --fault, or plant a --bug.")
+        }
+        guard PlantedFault.ofUsers.contains(fault) else {
+            throw ValidationError(
+                """
+                The game of --users cannot show \(fault.rawValue), but \
+                \(Self.names(of: PlantedFault.ofUsers)): plant one of these, or play --clients.
+                """
+            )
+        }
+    }
 
     func run() async throws {
         let range = try parsedSeeds()
@@ -84,8 +120,8 @@ struct Simulate: AsyncParsableCommand {
         let start = clock.now
         var (played, failed) = (0, 0)
         var tally: UserGameTally = [:]
-        for seed in seeds where failed < 10 {
-            let (leak, turns) = await userLeak(seed: seed, steps: events ?? 150)
+        for seed in seeds where failed < (fault == nil ? 10 : 1) {
+            let (leak, turns) = await userLeak(seed: seed, steps: events ?? 150, fault: fault)
             played += 1
             tally.merge(turns, uniquingKeysWith: +)
             if let leak { print(leak) }
@@ -95,6 +131,10 @@ struct Simulate: AsyncParsableCommand {
             fflush(nil)
         }
         print("\(played) seeds, \(failed) failed, \(since(start, clock)) s")
+        guard fault == nil else {
+            if failed == 0 { throw ExitCode.failure }
+            return
+        }
         for turn in UserGameTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
         // Few seeds may lack a turn by chance.
         let isBlind = played >= 100 && UserGameTurn.allCases.contains { tally[$0] == nil }
@@ -102,13 +142,19 @@ struct Simulate: AsyncParsableCommand {
         if failed > 0 || isBlind { throw ExitCode.failure }
     }
 
+    private static func names(of faults: [some RawRepresentable<String>]) -> String {
+        faults.map(\.rawValue).joined(separator: ", ")
+    }
+
     private func since(_ start: ContinuousClock.Instant, _ clock: ContinuousClock) -> String {
         String(format: "%.1f", (clock.now - start) / .seconds(1))
     }
 
     private func parsedSeeds() throws -> ClosedRange<UInt64> {
-        let parts = seeds.components(separatedBy: "..").compactMap { UInt64($0) }
-        guard let first = parts.first, let last = parts.last, parts.count <= 2, first <= last else {
+        let parts = seeds.components(separatedBy: "..").map { UInt64($0) }
+        guard parts.count <= 2, let first = parts[0], let last = parts[parts.count - 1],
+            first <= last
+        else {
             throw ValidationError("Give the seeds as first..last, such as 1..10000.")
         }
         return first...last
@@ -143,7 +189,7 @@ struct Simulate: AsyncParsableCommand {
                 seed: seed,
                 events: events ?? 150,
                 bug: bug,
-                authority: authority
+                authority: authority ?? .real
             )
             if let found { violations.append(found) }
             tally.merge(turns, uniquingKeysWith: +)

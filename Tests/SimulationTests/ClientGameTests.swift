@@ -1,16 +1,7 @@
-import Foundation
 import Sanguine
 import Simulation
 import TestSupport
 import Testing
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
 
 /// Real clients in an order of all their jobs that follows from a seed, see ``ClientGame``.
 ///
@@ -21,81 +12,40 @@ struct ClientGameTests {
     func `whatever fails, real clients keep the guarantees`(
         seeds: ClosedRange<UInt64>
     ) async throws {
-        let played = try await Player.play(seeds)
+        let played = try await Player.playClients(seeds)
         #expect(played.status == 0, "\(played.output)")
     }
 
     // The rarest shows in about one seed of 26, which ones changes with every change of the code.
     @Test(arguments: PlantedFault.allCases)
     func `a planted fault is found within 150 seeds`(fault: PlantedFault) async throws {
-        let played = try await Player.play(1...150, "--fault", fault.rawValue)
+        let played = try await Player.playClients(1...150, "--fault", fault.rawValue)
         #expect(played.status == 0, "No seed shows \(fault.rawValue): the game is blind to it.")
         #expect(played.output.contains(#/seed \d+, step \d+: /#))
     }
 
     @Test func `a crash names its seed and step`() async throws {
         let fault = PlantedFault.keepsLookAlike.rawValue
-        let played = try await Player.play(1...150, "--fault", fault)
+        let played = try await Player.playClients(1...150, "--fault", fault)
         #expect(played.output.contains(#/seed \d+, step \d+: the process crashed/#))
     }
 
     @Test func `a seed comes to the same in each play`() async throws {
         // One of them with a long feed.
-        let first = try await Player.play(11...16, "--traces")
-        let second = try await Player.play(11...16, "--traces")
+        let first = try await Player.playClients(11...16, "--traces")
+        let second = try await Player.playClients(11...16, "--traces")
         #expect(first.output.split(separator: "\n").count == 6)
         #expect(first.output == second.output)
     }
 
     // The game of seed 73 leaves jobs behind when its objects are released.
     @Test func `a seed has the same trace in its own process and after others`() async throws {
-        let row = try await Player.play(73...76, "--traces")
+        let row = try await Player.playClients(73...76, "--traces")
         var alone = ""
         for seed in 73...76 as ClosedRange<UInt64> {
-            alone += try await Player.play(seed...seed, "--traces").output
+            alone += try await Player.playClients(seed...seed, "--traces").output
         }
         #expect(row.output.split(separator: "\n").count == 4)
         #expect(row.output == alone)
-    }
-}
-
-/// A process that plays games of clients.
-private struct Player {
-    let status: Int32
-    let output: String
-
-    /// Plays the seeds to their end, or as long as the test has time.
-    static func play(_ seeds: ClosedRange<UInt64>, _ arguments: String...) async throws -> Player {
-        let process = Process()
-        process.executableURL = executable
-        process.arguments =
-            ["--clients", "--seeds", "\(seeds.lowerBound)..\(seeds.upperBound)"] + arguments
-        // It plays by itself then, and starts no other that could outlive it.
-        process.environment = ProcessInfo.processInfo.environment
-            .merging(["SWIFT_DETERMINISTIC_HASHING": "1"]) { $1 }
-        let output = Pipe()
-        process.standardOutput = output
-        try process.run()
-        let number = process.processIdentifier
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { end in  // tidy: allow unbounded-wait: it is killed.
-                let reader = output.fileHandleForReading
-                Thread.detachNewThread {
-                    let data = try? reader.readToEnd()
-                    process.waitUntilExit()  // tidy: allow unbounded-wait: it is killed.
-                    let text = String(decoding: data ?? Data(), as: UTF8.self)
-                    end.resume(returning: Player(status: process.terminationStatus, output: text))
-                }
-            }
-        } onCancel: {
-            kill(number, SIGKILL)
-        }
-    }
-
-    /// Beside the bundle of the tests, wherever that was built.
-    private static var executable: URL {
-        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-        let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])
-        return tests.deletingLastPathComponent().appending(path: "Simulate")
     }
 }

@@ -1,9 +1,10 @@
 import Foundation
+import Sanguine
 import Simulation
 import TestSupport
 import Testing
 
-/// People who hand a device on, see ``userLeak(seed:steps:)``.
+/// People who hand a device on, see ``userLeak(seed:steps:fault:)``.
 ///
 /// `SANGUINE_USER_SEEDS=1..10000` plays those seeds instead of a hundred.
 @Suite("Game of users", .serialized, .bounded(.seconds(120)))
@@ -19,6 +20,16 @@ struct UserGameTests {
     func `nobody sees what is another's, and nothing of who has left stays`(seed: UInt64) async {
         let leak = await userLeak(seed: seed).leak
         #expect(leak == nil, "\(leak.map(\.description) ?? "")")
+    }
+
+    @Test(arguments: PlantedFault.ofUsers)
+    func `a planted fault is found within ten seeds`(fault: PlantedFault) async {
+        var found: UserLeak?
+        for seed in 1...10 as ClosedRange<UInt64> where found == nil {
+            found = await userLeak(seed: seed, fault: fault).leak
+        }
+        let detail = found?.detail ?? "nothing"
+        #expect(detail.contains(#/ is in | sees | still shows /#), "What was found: \(detail)")
     }
 
     @Test func `all that can happen in the game does, within forty seeds`() async {

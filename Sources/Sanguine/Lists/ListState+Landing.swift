@@ -220,7 +220,8 @@ extension ListState {
         var runs = chain.runs
         if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
         if !back.runs.isEmpty {
-            let isSure = isSure && list.follows(chain.next, at: place)
+            let isNext = fault == .ignoresGaps || list.follows(chain.next, at: place)
+            let isSure = isSure && isNext
             if let next = chain.next { back.runs[0].start = next }
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }

@@ -23,6 +23,7 @@ final class UserGame {
     }
 
     private let seed: UInt64
+    private let fault: PlantedFault?
     private var random: SplitMix64
     private let network: UserGameNetwork
     private let wall = ManualWallClock()
@@ -41,8 +42,9 @@ final class UserGame {
     private var tasks: [Task<Void, Never>] = []
     private(set) var tally: UserGameTally = [:]
 
-    init(seed: UInt64) throws {
+    init(seed: UInt64, fault: PlantedFault?) throws {
         self.seed = seed
+        self.fault = fault
         random = SplitMix64(seed: seed)
         // A long feed is restored in ranges: rarely, because it takes a while.
         network = UserGameNetwork(notes: seed.isMultiple(of: 16) ? 2_100 : 4)
@@ -53,6 +55,7 @@ final class UserGame {
             folder,
             number: 0,
             random: RandomSource(SplitMix64(seed: seed)),
+            fault: fault,
             (wall, delay, connectivity, lifecycle)
         )
     }
@@ -72,6 +75,7 @@ final class UserGame {
         _ folder: URL,
         number: Int,
         random: RandomSource,
+        fault: PlantedFault?,
         _ world: (ManualWallClock, ManualClock, ManualConnectivity, ManualLifecycle)
     ) throws -> Process {
         let pause = UserGamePause()
@@ -79,6 +83,7 @@ final class UserGame {
         (configuration.clock, configuration.delay) = (world.0, world.1)
         (configuration.connectivity, configuration.lifecycle) = (world.2, world.3)
         configuration.random = random
+        configuration.plantedFault = fault
         configuration.folder = folder
         configuration.transport = UserGameLine(network: network, process: number)
         configuration.schema = .userGame
@@ -325,6 +330,7 @@ final class UserGame {
             folder,
             number: launches,
             random: RandomSource(SplitMix64(seed: seed &+ UInt64(launches) << 32)),
+            fault: fault,
             (wall, delay, connectivity, lifecycle)
         )
         _ = process.client.records(GameNote.self)

@@ -1,4 +1,5 @@
 import Foundation
+package import Sanguine
 
 /// What the game of users found: something of one user that another could see, or that was left.
 package struct UserLeak: Error, CustomStringConvertible {
@@ -29,19 +30,29 @@ package enum UserGameTurn: String, CaseIterable, Sendable {
 /// How often each turn happened.
 package typealias UserGameTally = [UserGameTurn: Int]
 
+extension PlantedFault {
+    /// Those that the game of users can find: it looks at what is whose, and at nothing else.
+    package static let ofUsers: [PlantedFault] = [.keepsFolder, .takesOverAnybodys]
+}
+
 /// Plays a seed of the game of users.
 ///
 /// One game at a time in a process: it stops threads.
 ///
+/// - Parameters:
+///   - seed: What the order of requests, answers and changes follows from.
+///   - steps: How many steps are played. Default: 60.
+///   - fault: What is wrong with the client: one of ``PlantedFault/ofUsers``. Default: nothing.
 /// - Returns: What was seen or left of somebody else, `nil` if nothing was; and what happened.
 package func userLeak(
     seed: UInt64,
-    steps: Int = 60
+    steps: Int = 60,
+    fault: PlantedFault? = nil
 ) async -> (leak: UserLeak?, tally: UserGameTally) {
     // A thread that stops must not be one that the game itself needs.
     await Task(executorPreference: OwnThread("game")) {
         do {
-            let game = try UserGame(seed: seed)
+            let game = try UserGame(seed: seed, fault: fault)
             defer { game.end() }
             return (await game.leak(steps: steps), game.tally)
         } catch {

@@ -1,0 +1,33 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The command that plays the games.
+@Suite("Simulate", .bounded(.seconds(60)))
+struct SimulateTests {
+    @Test(
+        arguments: [
+            ("--users --fault losesSendingMark", "cannot show losesSendingMark"),
+            ("--fault keepsFolder", "Add --clients or --users"),
+            ("--users --bug ignoresEpochs", "leave out --users"),
+            ("--clients --authority both", "leave out --users and --clients"),
+            ("--users --traces", "Only a game of --clients"),
+            ("--users --clients", "one game at a time"),
+            ("--seeds 1..many", "first..last"),
+            ("--seeds 1..2..3", "first..last"),
+            ("--events 0", "1 or more"),
+        ]
+    )
+    func `what a game does not take is refused`(line: String, reason: String) async throws {
+        let played = try await Player.run(line.components(separatedBy: " "))
+        #expect(played.status == 64)
+        #expect(played.output.contains(reason), "\(played.output)")
+    }
+
+    @Test func `a fault that no game of users has found is a failure`() async throws {
+        let line = "--users --fault takesOverAnybodys --seeds 1 --events 1"
+        let played = try await Player.run(line.components(separatedBy: " "))
+        #expect(played.status == 1)
+        #expect(played.output.contains("1 seeds, 0 failed"), "\(played.output)")
+    }
+}
