@@ -159,10 +159,9 @@ enum Connections {
         } catch let error as SQLiteStorageError {
             throw error
         } catch let error as SQLFailure {
-            throw .failed(error.explanation)
+            throw SQLiteStorageError(error)
         } catch let error as DatabaseError {
-            let code = error.extendedResultCode.rawValue
-            throw .failed("\(error.message ?? "unknown") (SQLite \(code))")
+            throw SQLiteStorageError(SQLFailure(error))
         } catch {
             throw .failed("\(error)")
         }

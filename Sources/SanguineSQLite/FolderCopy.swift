@@ -106,13 +106,12 @@ public final class FolderCopy: Sendable {
     /// What SQLite says of a database that it cannot read names neither the folder nor a remedy.
     private func explained(_ error: any Error) -> any Error {
         switch error {
+        case SQLiteStorageError.damaged(let reason):
+            FolderCopyError.damaged(source: source.path, findings: [reason])
         case SQLiteStorageError.failed(let reason):
             FolderCopyError.unreadable(source: source.path, reason: reason)
         case let error as DatabaseError:
-            FolderCopyError.unreadable(
-                source: source.path,
-                reason: "\(error.message ?? "unknown") (SQLite \(error.resultCode.rawValue))"
-            )
+            explained(SQLiteStorageError(SQLFailure(error)))
         default: error
         }
     }
@@ -152,7 +151,7 @@ public final class FolderCopy: Sendable {
             guard try Schema.version(of: copied) > 0 else {
                 throw FolderCopyError.damaged(
                     source: source.path,
-                    findings: ["The database is empty."]
+                    findings: ["The database is empty"]
                 )
             }
             // One file, which is read from any medium. A server makes it a log again.

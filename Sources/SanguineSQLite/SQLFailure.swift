@@ -1,3 +1,4 @@
+import GRDB
 import GRDBSQLite
 import SanguineAuthority
 
@@ -20,6 +21,14 @@ struct SQLFailure: Error, Hashable {
         let agrees = extended & 0xFF == code & 0xFF
         self.code = agrees ? extended : code
         message = String(cString: agrees ? sqlite3_errmsg(connection) : sqlite3_errstr(code))
+    }
+
+    /// Takes over what GRDB has thrown.
+    init(_ error: DatabaseError) {
+        self.init(
+            code: error.extendedResultCode.rawValue,
+            message: error.message ?? "unknown"
+        )
     }
 
     /// A row that does not read back as what it must be.

@@ -1,3 +1,5 @@
+import GRDBSQLite
+
 /// A reason why a data folder could not be opened.
 ///
 /// Listed in the order in which they are decided.
@@ -19,8 +21,18 @@ public enum SQLiteStorageError: Error, Hashable {
     case schemaTooOld(found: Int, known: Int)
     /// SQLite did not take a setting on which the guarantees rest.
     case settingRefused(name: String, wanted: String, got: String)
+    /// The database is damaged where SQLite begins to read it; the text says how.
+    case damaged(String)
     /// The file system or SQLite failed; the text says how.
     case failed(String)
+
+    /// What SQLite said when the folder was opened.
+    init(_ failure: SQLFailure) {
+        switch failure.code & 0xFF {
+        case SQLITE_CORRUPT, SQLITE_NOTADB: self = .damaged(failure.explanation)
+        default: self = .failed(failure.explanation)
+        }
+    }
 }
 
 extension SQLiteStorageError: CustomStringConvertible {
@@ -64,6 +76,11 @@ extension SQLiteStorageError: CustomStringConvertible {
             """
             SQLite has \(name) at \(got) instead of \(wanted), so that nothing would be durable. \
             Put the data on a local disk.
+            """
+        case .damaged(let reason):
+            """
+            The database is damaged: \(reason). Restore a backup by 'sanguine restore <backup> \
+            --replace', with the same '--data'.
             """
         case .failed(let reason):
             "The data could not be opened: \(reason). Check the disk and the folder's permissions."

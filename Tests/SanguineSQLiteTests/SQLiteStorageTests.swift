@@ -114,6 +114,36 @@ struct SQLiteStorageTests {
         #expect(error?.description.contains("a-file") == true)
     }
 
+    @Test(arguments: ["no database", "no first page", "half a database"])
+    func `a database that cannot be opened is called damaged, with what to do`(
+        damage: String
+    ) async throws {
+        let (folder, copies) = (TestFolder(), TestFolder())
+        try copies.create()
+        _ = try await DamageTests.fill(folder)
+        let file = folder.file("sanguine.sqlite")
+        let whole = try Data(contentsOf: file)
+        let left =
+            switch damage {
+            case "no database": Data(repeating: 7, count: whole.count)
+            case "no first page": Data(count: 4_096) + whole.dropFirst(4_096)
+            default: whole.prefix(whole.count / 2)
+            }
+        try left.write(to: file)
+        for open in [
+            { _ = try SQLiteStorage(folder: folder.url) },
+            { _ = try SQLiteStorage.inspect(folder: folder.url) },
+        ] {
+            let error = #expect(throws: SQLiteStorageError.self) { try open() }
+            let said = error?.description ?? ""
+            #expect(said.contains("is damaged"), "\(said)")
+            #expect(said.contains("'sanguine restore"), "\(said)")
+        }
+        let copy = FolderCopy(of: folder.url, to: copies.file("copy"))
+        let error = await #expect(throws: FolderCopyError.self) { try await copy.make() }
+        #expect(error?.description.contains("is damaged") == true, "\(String(describing: error))")
+    }
+
     @Test func `a file that is no database is refused, and left as it is`() throws {
         let folder = TestFolder()
         try folder.create()
