@@ -251,6 +251,8 @@ extension EndToEnd {
                 #expect(nothing.errors.contains("There is no data at"))
                 let nowhere = try await Tool.run("restore", missing, "--data", target)
                 #expect(nowhere.status == 1)
+                #expect(nowhere.errors.contains("There is no backup at"), "\(nowhere.errors)")
+                #expect(!nowhere.errors.contains("start the server"), "\(nowhere.errors)")
                 #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
             }
         }

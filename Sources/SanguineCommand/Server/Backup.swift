@@ -74,15 +74,24 @@ struct Restore: AsyncParsableCommand {
             replaces: replace,
             upgrades: true
         )
-        let report = try await Interruptible.run {
-            try await copy.make { draft in
-                // Keys that cannot be read must be known before the server has to start.
-                _ = try KeyFile.load(in: draft)
-                // Devices compare no number of the history that is replaced with one of this.
-                try SQLiteStorage.assignNewEpoch(at: draft)
+        do {
+            let report = try await Interruptible.run {
+                try await copy.make { draft in
+                    // Keys that cannot be read must be known before the server has to start.
+                    _ = try KeyFile.load(in: draft)
+                    // Devices compare no number of the history that is replaced with one of this.
+                    try SQLiteStorage.assignNewEpoch(at: draft)
+                }
             }
+            try CopiedFolder(folder, report).print("restored to", json: json)
+        } catch SQLiteStorageError.noData {
+            throw Failure(
+                """
+                There is no backup at \(backup.path). Check the path: it names a folder that \
+                'sanguine backup' has made.
+                """
+            )
         }
-        try CopiedFolder(folder, report).print("restored to", json: json)
     }
 }
 
