@@ -134,16 +134,21 @@ package enum WireBody {
     private static func content(_ error: DecodingError) -> Problem {
         switch error {
         case .keyNotFound(let key, let context):
-            let path = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
+            let path = path(context.codingPath + [key])
             return Problem(.invalidContent, "Add the member '\(path)'.")
         case .typeMismatch(_, let context), .valueNotFound(_, let context),
             .dataCorrupted(let context):
             guard !context.codingPath.isEmpty else { return .wrongContent }
-            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+            let path = path(context.codingPath)
             return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
         @unknown default:
             return .wrongContent
         }
+    }
+
+    /// The way to a member: an element by its number.
+    private static func path(_ keys: [any CodingKey]) -> String {
+        keys.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
     }
 }
 

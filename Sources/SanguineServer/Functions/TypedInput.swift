@@ -41,7 +41,8 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
                 context.codingPath
             default: []
             }
-        let name = (["input"] + path.map(\.stringValue)).joined(separator: ".")
+        let steps = path.map { $0.intValue.map(String.init) ?? $0.stringValue }
+        let name = (["input"] + steps).joined(separator: ".")
         return Problem(.invalidContent, "Set '\(name)' to a value of its type.")
     }
 }

@@ -1,0 +1,33 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+@Suite("Bodies of requests", .bounded)
+struct WireBodyTests {
+    private struct Body: Decodable {
+        struct Element: Decodable { let name: String }
+
+        let elements: [Element]
+    }
+
+    @Test(arguments: [
+        (#"{"elements":[{"name":"a"},{}]}"#, "Add the member 'elements.1.name'."),
+        (
+            #"{"elements":[{"name":1}]}"#,
+            "Set the member 'elements.0.name' to a value of its type."
+        ),
+    ])
+    func `a member of an element is named by the element's number`(
+        body: String,
+        detail: String
+    ) throws {
+        guard case .failure(let problem) = try WireBody.decode(Body.self, from: Array(body.utf8))
+        else {
+            Issue.record("It was taken.")
+            return
+        }
+        #expect(problem.detail == detail)
+    }
+}
