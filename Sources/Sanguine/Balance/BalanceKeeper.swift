@@ -60,8 +60,6 @@ final class BalanceKeeper: EntrySource {
         var revision: UInt64 = 0
         /// The calls whose requests are on disk.
         var requests: Set<String> = []
-        /// The names that an earlier version gave to requests, to be removed.
-        var earlierNames: [String] = []
     }
 
     let query = ValueQuery<Balance>.balance.erased
@@ -83,15 +81,9 @@ final class BalanceKeeper: EntrySource {
         self.store = store
         let archive = (try? store.state(Self.stateName)).flatMap { SpendingArchive($0) }
         var state = archive.map { SpendingState(restoring: $0) } ?? SpendingState()
-        let earlier = archive.map { Self.earlierRequests(of: $0, in: store) } ?? [:]
-        stored = Mutex(
-            Stored(
-                requests: state.calls.withRequests,
-                earlierNames: earlier.keys.map(Self.earlierRequestName)
-            )
-        )
+        stored = Mutex(Stored(requests: state.calls.withRequests))
         if let account { state.signedIn(account) }
-        guarded = Mutex(Guarded(state: state, requests: earlier))
+        guarded = Mutex(Guarded(state: state))
     }
 
     /// Has the cache told from now on.
@@ -114,33 +106,18 @@ final class BalanceKeeper: EntrySource {
         calls.map { call in
             guard call.isLarge != true else { return call }
             var call = call
-            call.request = request(of: call.key)
+            call.request = try? request(of: call.key)
             return call
         }
     }
 
-    /// The body of a call's request; `nil` if it is not kept, or cannot be read.
-    func request(of key: String) -> Data? {
-        let unwritten = guarded.withLock { $0.requests[key] }
-        return unwritten ?? (try? store.state(Self.requestName(key)))
+    /// The body of a call's request; `nil` if it is not kept.
+    func request(of key: String) throws(StoreError) -> Data? {
+        if let unwritten = guarded.withLock({ $0.requests[key] }) { return unwritten }
+        return try store.state(Self.requestName(key))
     }
 
-    private static func requestName(_ key: String) -> String { "request \(key)" }
-
-    /// The requests of queued calls as an earlier version has stored them, by the calls' keys.
-    private static func earlierRequests(
-        of archive: SpendingArchive,
-        in store: ClientStore
-    ) -> [String: Data] {
-        // That version did not count the time.
-        guard archive.kept == nil else { return [:] }
-        let queued = archive.calls.filter(\.isQueued).map { call in
-            (call.key, try? store.state(earlierRequestName(call.key)))
-        }
-        return Dictionary(queued) { first, _ in first }.compactMapValues { $0 }
-    }
-
-    private static func earlierRequestName(_ key: String) -> String { "call \(key)" }
+    private static func requestName(_ key: String) -> String { "call \(key)" }
 
     /// Those calls without what was asked.
     var calls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
@@ -201,11 +178,10 @@ final class BalanceKeeper: EntrySource {
             for key in stored.requests.subtracting(open) {
                 states.updateValue(nil, forKey: Self.requestName(key))
             }
-            for name in stored.earlierNames { states.updateValue(nil, forKey: name) }
             for (key, request) in requests { states[Self.requestName(key)] = request }
             try store.setStates(states)
             stored.revision = revision
-            (stored.requests, stored.earlierNames) = (open, [])
+            stored.requests = open
             guarded.withLock { for key in requests.keys { $0.requests[key] = nil } }
         }
     }

@@ -46,7 +46,18 @@ final class FunctionCaller: Sendable {
         }
         guarded.withLock { $0.following = following }
         for open in balance.calls where open.isQueued && !open.hasEnded {
-            guard let body = balance.request(of: open.key) else {
+            let stored: Data?
+            do throws(StoreError) {
+                stored = try balance.request(of: open.key)
+            } catch {
+                // It stays in the queue, for the next launch.
+                configuration.logger.error(
+                    "The request of a waiting call could not be read.",
+                    metadata: ["key": "\(open.key)", "reason": "\(error)"]
+                )
+                continue
+            }
+            guard let body = stored else {
                 // It was never stored whole, or its answer has come: the balance asks.
                 balance.ended { state in
                     state.gaveUp(open.key)

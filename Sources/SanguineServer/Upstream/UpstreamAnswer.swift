@@ -133,9 +133,11 @@ public struct UpstreamAnswer: Hashable, Sendable {
         self.finishReason = finishReason
     }
 
-    /// Why a choice ends; `nil` for the empty text, which some servers send until they know.
+    /// Why a choice ends, in 64 characters at most; `nil` for the empty text, which some servers
+    /// send until they know.
     static func finishReason(of choice: JSONValue) -> String? {
-        choice["finish_reason"]?.string.flatMap { $0.isEmpty ? nil : $0 }
+        guard let reason = choice["finish_reason"]?.string, !reason.isEmpty else { return nil }
+        return String(reason.unicodeScalars.prefix(64))
     }
 
     /// Reads the body of an answer to the request, or returns `nil` if it is none.

@@ -109,6 +109,12 @@ struct CompletionStreamTests {
         #expect(answer.finishReason == "stop")
     }
 
+    @Test func `of a long finish reason the beginning is kept`() throws {
+        let long = String(repeating: "x", count: 10_000)
+        let (_, answer) = try Self.read(Self.body(Self.chunk("a", finish: "\"\(long)\"")))
+        #expect(answer.finishReason == String(long.prefix(64)))
+    }
+
     @Test func `a last chunk without its empty line counts`() throws {
         let (events, answer) = try Self.read("data: " + Self.chunk("a", finish: "\"stop\""))
         #expect(events.count == 1)
