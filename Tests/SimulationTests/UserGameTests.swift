@@ -23,9 +23,9 @@ struct UserGameTests {
     }
 
     @Test(arguments: PlantedFault.ofUsers)
-    func `a planted fault is found within ten seeds`(fault: PlantedFault) async {
+    func `a planted fault is found within twenty seeds`(fault: PlantedFault) async {
         var found: UserLeak?
-        for seed in 1...10 as ClosedRange<UInt64> where found == nil {
+        for seed in 1...20 as ClosedRange<UInt64> where found == nil {
             found = await userLeak(seed: seed, fault: fault).leak
         }
         let detail = found?.detail ?? "nothing"
