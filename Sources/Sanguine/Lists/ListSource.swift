@@ -30,8 +30,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     init(_ pages: ListQuery<Item>, in queries: QueryCache) {
         self.queries = queries
-        let state = State(pageSize: pages.size, fault: queries.entries.device.fault)
-        parts = Parts(state, of: pages.key, pages.policy, in: queries)
+        parts = Parts(State(pageSize: pages.size), of: pages.key, pages.policy, in: queries)
         let entry = Self.entry(of: pages, queries)
         declaration = Mutex(Declaration(pages: pages, entry: entry))
         parts.onStart { [weak self] in await self?.fly($0, $1, $2) }

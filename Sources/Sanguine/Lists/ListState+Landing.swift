@@ -220,8 +220,7 @@ extension ListState {
         var runs = chain.runs
         if let gap, !runs.isEmpty { runs[0].takeOver(gap) }
         if !back.runs.isEmpty {
-            let isNext = fault == .ignoresGaps || list.follows(chain.next, at: place)
-            let isSure = isSure && isNext
+            let isSure = isSure && list.follows(chain.next, at: place)
             if let next = chain.next { back.runs[0].start = next }
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }

@@ -46,8 +46,6 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
 
     let pageSize: Int
     let pageLimit: Int
-    /// What the simulation has planted; `nil` in an app.
-    let fault: PlantedFault?
     /// The rows; empty before the first load.
     var list = PageList<Item>()
     /// The list's beginning as the last refresh brought it: what is stored while the rows are of
@@ -91,10 +89,9 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     var restarts = 0
 
     /// Creates the state of a list that was never loaded.
-    init(pageSize: Int, pageLimit: Int = PageLimits.kept, fault: PlantedFault? = nil) {
+    init(pageSize: Int, pageLimit: Int = PageLimits.kept) {
         self.pageSize = min(max(1, pageSize), PageLimits.largestSize)
         self.pageLimit = max(2, pageLimit)
-        self.fault = fault
     }
 
     // MARK: - Questions

@@ -16,8 +16,6 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case foldsTooEarly
     /// A list is stored with a write in its rows, and without a note that it contains the write.
     case storesUnnoted
-    /// A page of a list counts as following another, whichever cursor it came from.
-    case ignoresGaps
 
     /// The client takes numbers of a restored copy for those of the lost history.
     case ignoresEpochs
