@@ -240,7 +240,7 @@ struct PushRefusalTests {
         async throws
     {
         let account = try await SyncWorld().account
-        let digits = String(repeating: "7", count: IndexKey.limit)
+        let digits = "0." + String(repeating: "7", count: IndexKey.limit)
         let number = try JSONValue(written: Array(digits.utf8))
         #expect(IndexKey(number) == nil)
         let notes = try #require(RecordSchema.test.collection("notes"))
