@@ -148,6 +148,16 @@ public struct Outbox: Sendable {
     /// How many operations there are.
     public var summary: Summary { present.summary() }
 
+    /// What there is at one moment.
+    struct Listing: Equatable {
+        var pending: [Operation] = []
+        var refused: [Refused] = []
+        var summary = Summary()
+    }
+
+    /// All of it, at one moment.
+    var listing: Listing { present.listing() }
+
     /// How many operations of other users are stored on this device, for their return.
     ///
     /// Nobody else sees or sends them.

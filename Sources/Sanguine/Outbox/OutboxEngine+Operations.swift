@@ -223,48 +223,57 @@ extension OutboxEngine {
 
 extension OutboxEngine {
     /// The operations that are not settled, in the order in which they were made.
-    func pending() -> [Outbox.Operation] {
-        guarded.withLock { guarded in
-            let contents = guarded.contents
-            return contents.state.outbox.items.values.compactMap { item in
-                guard let phase = Outbox.Phase(item), let row = contents.rows[item.sequence] else {
-                    return nil
-                }
-                return Outbox.Operation(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    phase: phase,
-                    conflict: contents.state.replay.refusal(of: item.sequence),
-                    lastFailure: phase == .acknowledged ? nil : guarded.failures[item.sequence],
-                    progress: item.isOnItsWay ? guarded.uploads[item.sequence] : nil
-                )
-            }
-        }
-    }
+    func pending() -> [Outbox.Operation] { guarded.withLock { $0.pending } }
 
     /// The operations that were refused.
-    func tray() -> [Outbox.Refused] {
-        read { contents in
-            contents.state.outbox.items.values.compactMap { item in
-                guard case .refused(let problem) = item.phase,
-                    let row = contents.rows[item.sequence]
-                else { return nil }
-                return Outbox.Refused(
-                    id: item.id,
-                    name: row.name,
-                    lane: item.lane,
-                    problem: problem,
-                    isPartlyDone: problem.isPartlyDone
-                )
-            }
-        }
-    }
+    func tray() -> [Outbox.Refused] { guarded.withLock { $0.tray } }
 
     func summary() -> Outbox.Summary { read { $0.state.outbox.summary } }
+
+    /// All of these, at one moment.
+    func listing() -> Outbox.Listing {
+        guarded.withLock { guarded in
+            Outbox.Listing(
+                pending: guarded.pending,
+                refused: guarded.tray,
+                summary: guarded.contents.state.outbox.summary
+            )
+        }
+    }
 }
 
 extension OutboxEngine.Guarded {
+    fileprivate var pending: [Outbox.Operation] {
+        contents.state.outbox.items.values.compactMap { item in
+            guard let phase = Outbox.Phase(item), let row = contents.rows[item.sequence] else {
+                return nil
+            }
+            return Outbox.Operation(
+                id: item.id,
+                name: row.name,
+                lane: item.lane,
+                phase: phase,
+                conflict: contents.state.replay.refusal(of: item.sequence),
+                lastFailure: phase == .acknowledged ? nil : failures[item.sequence],
+                progress: item.isOnItsWay ? uploads[item.sequence] : nil
+            )
+        }
+    }
+
+    fileprivate var tray: [Outbox.Refused] {
+        contents.state.outbox.items.values.compactMap { item in
+            guard case .refused(let problem) = item.phase, let row = contents.rows[item.sequence]
+            else { return nil }
+            return Outbox.Refused(
+                id: item.id,
+                name: row.name,
+                lane: item.lane,
+                problem: problem,
+                isPartlyDone: problem.isPartlyDone
+            )
+        }
+    }
+
     /// Forgets operations that were taken out; returns who waits for their outcome.
     fileprivate mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
         sequences.compactMap { sequence in

@@ -24,17 +24,6 @@ public import SanguineModel
 public final class OutboxModel {
     static let key = QueryKey(name: "$outbox", parameters: [])
 
-    /// What the lists are.
-    private struct Lists {
-        let pending: [Outbox.Operation]
-        let refused: [Outbox.Refused]
-
-        init(_ outbox: Outbox?) {
-            pending = outbox?.pending ?? []
-            refused = outbox?.refused ?? []
-        }
-    }
-
     /// How many operations there are.
     public private(set) var summary = Outbox.Summary()
     /// Whether the backend has answered all that the user did: nothing waits or is on its way.
@@ -45,7 +34,7 @@ public final class OutboxModel {
     /// Weak: the client keeps models.
     @ObservationIgnored private weak var users: Users?
     /// Read as soon as somebody asks for them: there may be thousands.
-    @ObservationIgnored private var lists: Lists?
+    @ObservationIgnored private var lists: Outbox.Listing?
     @ObservationIgnored private var following: ObservationToken?
 
     init(_ users: Users) {
@@ -110,24 +99,34 @@ public final class OutboxModel {
 
     func applyNewest() {
         let outbox = users.map(Outbox.init)
-        let next = outbox?.summary ?? Outbox.Summary()
-        var hasChanged = summary != next
-        if summary != next { summary = next }
-        if isAllSent != (next.unsent == 0) { isAllSent = next.unsent == 0 }
-        if let old = lists {
-            let new = Lists(outbox)
-            let isOther = (old.pending != new.pending, old.refused != new.refused)
-            if isOther.0 { withMutation(keyPath: \.pending) { lists = new } }
-            if isOther.1 { withMutation(keyPath: \.refused) { lists = new } }
-            hasChanged = hasChanged || isOther.0 || isOther.1
-        }
-        if hasChanged { users?.device.models.changed(self) }
+        guard let old = lists else { return show(outbox?.summary ?? Outbox.Summary()) }
+        let new = outbox?.listing ?? Outbox.Listing()
+        let isOther = (old.pending != new.pending, old.refused != new.refused)
+        if isOther.0 { withMutation(keyPath: \.pending) { lists = new } }
+        if isOther.1 { withMutation(keyPath: \.refused) { lists = new } }
+        show(new.summary, besides: isOther.0 || isOther.1)
     }
 
-    private var known: Lists {
-        let known = lists ?? Lists(users.map(Outbox.init))
-        lists = known
-        return known
+    /// Shows how many there are.
+    ///
+    /// - Parameters:
+    ///   - next: How many.
+    ///   - hasChanged: Whether anything else has changed. Default: no.
+    private func show(_ next: Outbox.Summary, besides hasChanged: Bool = false) {
+        // By what is stored: who reads a list is not to follow these as well.
+        guard hasChanged || _summary != next else { return }
+        if _summary != next { summary = next }
+        if _isAllSent != (next.unsent == 0) { isAllSent = next.unsent == 0 }
+        users?.device.models.changed(self)
+    }
+
+    private var known: Outbox.Listing {
+        if let lists { return lists }
+        let first = users.map { Outbox(users: $0).listing } ?? Outbox.Listing()
+        lists = first
+        // It may be newer than the last turn, and all that is shown is of one moment.
+        show(first.summary)
+        return first
     }
 
     private func present() throws(SanguineError) -> Outbox {

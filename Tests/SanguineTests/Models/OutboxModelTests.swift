@@ -75,13 +75,32 @@ struct OutboxModelTests {
         let model = client.outbox.model
         fixture.server.fail(.status(422))
         try client.perform(LikeSong(song: "a"))
-        try await eventually("it is refused") { model.refused.count == 1 && model.isAllSent }
+        try await eventually("it is refused") { model.refused.count == 1 }
         let refused = try #require(model.refused.first)
         #expect(refused.problem.status == 422 && refused.created == fixture.wall.now())
+        #expect(model.isAllSent)
         fixture.connectivity.disconnect()
         let receipt = try model.retry(refused.id)
 
         #expect(model.refused.isEmpty && model.waiting.map(\.id) == [receipt.id])
+    }
+
+    @Test func `what is read first is of the same moment as the rest`() throws {
+        let client = try fixture.client()
+        let model = client.outbox.model
+        fixture.server.fail(.status(422))
+        fixture.network.hold()
+        try client.perform(LikeSong(song: "a"))
+        #expect(!model.isAllSent)
+        // The main actor is held, so that no turn comes.
+        fixture.network.release()
+        let end = ContinuousClock.now + TestingLimits.wait
+        while client.outbox.refused.isEmpty, ContinuousClock.now < end {}
+        try #require(client.outbox.refused.count == 1, "the refusal")
+
+        #expect(!model.isAllSent, "No turn has come.")
+        #expect(model.refused.count == 1)
+        #expect(model.isAllSent && model.summary == client.outbox.summary)
     }
 
     @Test func `what was refused is discarded`() async throws {
