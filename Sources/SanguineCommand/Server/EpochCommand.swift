@@ -15,8 +15,9 @@ struct EpochCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Give the data a new epoch, after a snapshot of the machine was restored.",
             discussion: """
-                Stop the server first. Every device reads again from the start, and sends again \
-                what the data no longer has. 'sanguine restore' does this by itself.
+                Stop the server first. Every device reads again from the start, and sends what is \
+                still in its outbox; what it had seen done after the snapshot is lost. 'sanguine \
+                restore' does this by itself.
                 """
         )
 
