@@ -50,7 +50,7 @@ struct Player {
         }
     }
 
-    /// Beside the bundle of the tests, wherever that was built.
+    /// The program in the folder of the test bundle, wherever that was built.
     private static var executable: URL {
         let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
         let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])

@@ -136,7 +136,6 @@ extension ListState {
             return proceed(with: flight, limit: PageLimits.largestSize, &actions)
         }
         merge(flight, at: index, reach: nil, &actions)
-        // No row appears that would have the next page loaded: so it must be seen.
         if isEmpty { tailError = .problem(.emptyPages) }
     }
 
@@ -244,7 +243,7 @@ extension ListState {
             dropped = []
         }
         replaceList(by: merged)
-        // What failed was a load from another cursor.
+        // The error is about the former cursor.
         if isAtEnd { tailError = nil }
         isLoaded = true
         let isAtTop = flight.load == .previous && !flight.isRecovering
@@ -301,7 +300,6 @@ extension ListState {
             return proceed(with: flight, limit: pageSize, &actions)
         }
         guard !chain.rows.isEmpty || chain.next == nil else {
-            // No row appears that would have the next page loaded: so it must be seen.
             list.next = chain.next
             tailError = .problem(.emptyPages)
             answer(.next, error: tailError, in: &actions)
@@ -416,6 +414,8 @@ extension ListState {
 
 extension Problem {
     /// A backend has answered with empty pages, and with a cursor after each.
+    ///
+    /// The user must see it: no row appears that would have the next page loaded.
     static var emptyPages: Problem {
         Problem(
             .overloaded,

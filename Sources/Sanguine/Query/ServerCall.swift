@@ -69,15 +69,20 @@ struct ServerCall: Sendable {
         query: [URLQueryItem] = [],
         within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self,
-        decode: Decoding<Value> = { response throws(SanguineError) in
-            try WireCoding.decode(Value.self, from: response)
-        }
+        decode: Decoding<Value> = Self.decoded
     ) async throws(SanguineError) -> Answer<Value> {
         try await call("GET", path, query: query, within: limit, as: type, decode: decode)
     }
 
     /// How an answer is decoded.
     typealias Decoding<Value> = (TransportResponse) throws(SanguineError) -> Value
+
+    /// Decodes an answer that holds no records.
+    static func decoded<Value: Decodable>(
+        _ response: TransportResponse
+    ) throws(SanguineError) -> Value {
+        try WireCoding.decode(Value.self, from: response)
+    }
 
     /// A call with a JSON body, or none, and a JSON answer.
     func call<Value: Decodable & Sendable>(
@@ -89,9 +94,7 @@ struct ServerCall: Sendable {
         timeout: Duration = ClientLimits.requestTimeout,
         within limit: TimeLimit? = nil,
         as type: Value.Type = Value.self,
-        decode: Decoding<Value> = { response throws(SanguineError) in
-            try WireCoding.decode(Value.self, from: response)
-        }
+        decode: Decoding<Value> = Self.decoded
     ) async throws(SanguineError) -> Answer<Value> {
         let request = try TransportRequest(
             method: method,
