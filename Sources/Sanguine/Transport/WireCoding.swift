@@ -108,19 +108,15 @@ extension DecodingError {
     fileprivate var place: String {
         switch self {
         case .keyNotFound(let key, let context):
-            "'\(Self.path(context.codingPath + [key]))' is missing"
+            "'\((context.codingPath + [key]).memberPath)' is missing"
         case .typeMismatch(let type, let context):
-            "'\(Self.path(context.codingPath))' is no \(type)"
+            "'\(context.codingPath.memberPath)' is no \(type)"
         case .valueNotFound(let type, let context):
-            "'\(Self.path(context.codingPath))' is null and not \(type)"
+            "'\(context.codingPath.memberPath)' is null and not \(type)"
         case .dataCorrupted(let context):
-            "'\(Self.path(context.codingPath))' cannot be read"
+            "'\(context.codingPath.memberPath)' cannot be read"
         @unknown default:
             "it cannot be read"
         }
-    }
-
-    private static func path(_ keys: [any CodingKey]) -> String {
-        keys.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
     }
 }

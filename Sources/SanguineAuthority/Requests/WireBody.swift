@@ -134,21 +134,16 @@ package enum WireBody {
     private static func content(_ error: DecodingError) -> Problem {
         switch error {
         case .keyNotFound(let key, let context):
-            let path = path(context.codingPath + [key])
+            let path = (context.codingPath + [key]).memberPath
             return Problem(.invalidContent, "Add the member '\(path)'.")
         case .typeMismatch(_, let context), .valueNotFound(_, let context),
             .dataCorrupted(let context):
             guard !context.codingPath.isEmpty else { return .wrongContent }
-            let path = path(context.codingPath)
+            let path = context.codingPath.memberPath
             return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
         @unknown default:
             return .wrongContent
         }
-    }
-
-    /// The way to a member: an element by its number.
-    private static func path(_ keys: [any CodingKey]) -> String {
-        keys.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
     }
 }
 

@@ -249,8 +249,7 @@ extension Error {
     /// What stored data lacks to be of a type: names of members, and never a value of the user's.
     package var memberFault: String {
         func name(_ path: [any CodingKey]) -> String {
-            let names = path.map { $0.intValue.map(String.init) ?? $0.stringValue }
-            return path.isEmpty ? "the value" : "the member '\(names.joined(separator: "."))'"
+            path.isEmpty ? "the value" : "the member '\(path.memberPath)'"
         }
         return switch self as? DecodingError {
         case .keyNotFound(let key, let context): "\(name(context.codingPath + [key])) is missing"

@@ -41,8 +41,7 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
                 context.codingPath
             default: []
             }
-        let steps = path.map { $0.intValue.map(String.init) ?? $0.stringValue }
-        let name = (["input"] + steps).joined(separator: ".")
+        let name = path.isEmpty ? "input" : "input.\(path.memberPath)"
         return Problem(.invalidContent, "Set '\(name)' to a value of its type.")
     }
 }
