@@ -3,6 +3,7 @@ import Foundation
 import SanguineAuthority
 import SanguineSQLite
 import SanguineServer
+import UnixSignals
 
 /// `sanguine backup`.
 struct Backup: AsyncParsableCommand {
@@ -134,15 +135,11 @@ private enum Interruptible {
     static func run<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
+        // Before the work begins, which a signal would end otherwise with the process.
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let task = Task { try await body() }
-        let sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { task.cancel() }
-            source.resume()
-            return source
-        }
-        defer { for source in sources { source.cancel() } }
+        let following = Task { for await _ in signals { task.cancel() } }
+        defer { following.cancel() }
         return try await task.value
     }
 }
