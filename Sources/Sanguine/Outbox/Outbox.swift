@@ -148,7 +148,7 @@ public struct Outbox: Sendable {
     /// How many operations there are.
     public var summary: Summary { present.summary() }
 
-    /// What there is at one moment.
+    /// The operations, and how many there are, at one moment.
     struct Listing: Equatable {
         var pending: [Operation] = []
         var refused: [Refused] = []
