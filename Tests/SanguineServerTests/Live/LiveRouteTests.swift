@@ -148,7 +148,8 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a reader that does not read is disconnected`() async throws {
+    @Test(.bounded(.seconds(120)))
+    func `a reader that does not read is disconnected`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             // More than the system buffers for a connection.
